@@ -1,6 +1,6 @@
 //! Compiles and runs the Rust code of the book in `docs/book` as documentation tests.
 //!
-//! The test `code_of_every_page_is_tested` fails if a page with Rust code is missing.
+//! The test `code_of_every_page_is_tested` fails if a page with Rust code is not listed here.
 
 #[doc = include_str!("../../docs/book/src/concepts/delivery.md")]
 pub struct Delivery;

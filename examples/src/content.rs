@@ -1,10 +1,10 @@
-//! The objects on the embedded server, and changes to them.
+//! The objects on the embedded server of the examples, and changes of these objects.
 
 use informer::Gvr;
 use informer_apiserver::{ApiError, ApiServer};
 use serde_json::{Value, json};
 
-/// Applications: namespace, name, replicas.
+/// The applications whose objects are created: namespace, name and number of replicas.
 const APPS: [(&str, &str, u32); 3] = [("default", "web", 4), ("default", "api", 4), ("shop", "db", 4)];
 
 pub(crate) fn fill(server: &ApiServer) -> Result<(), ApiError> {
@@ -32,7 +32,7 @@ pub(crate) fn fill(server: &ApiServer) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Changes two pods, deletes one, and re-creates it.
+/// Updates two pods, deletes another pod, and re-creates it.
 pub(crate) fn change(server: &ApiServer, step: u64) -> Result<(), ApiError> {
     let restarts = step / 4 + 1;
     match step % 4 {

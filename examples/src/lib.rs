@@ -26,22 +26,22 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The result of the `main` of an example.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// The timeout of operations that normally complete within a second.
+/// The timeout of operations in examples that normally complete within a second.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The time between two changes of the generator.
+/// The time between two changes that [`Cluster::changes`] makes.
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 
-/// The number of changes of [`Cluster::change_for_a_while`].
+/// The number of changes that [`Cluster::change_for_a_while`] makes.
 const CHANGES: u64 = 8;
 
-/// The server of an example. Dropping it stops the embedded server.
+/// The API server of an example. Dropping this value stops an embedded server.
 #[derive(Debug)]
 pub struct Cluster {
     server: Option<ApiServer>,
 }
 
-/// A generator of changes that runs until this is dropped.
+/// A task that changes pods of the embedded server, until this value is dropped.
 #[derive(Debug)]
 #[must_use = "the changes end when this is dropped"]
 pub struct Changes(Option<JoinHandle<Result>>);
@@ -64,7 +64,7 @@ pub async fn connect() -> Result<(Client, Cluster)> {
     }
     let server = ApiServer::builder().build();
     content::fill(&server)?;
-    // No socket: requests are passed directly from the client to the server.
+    // This client passes requests directly to the embedded server, without a socket.
     let client = Client::from_service(server.service(), "default");
     Ok((client, Cluster { server: Some(server) }))
 }
@@ -81,19 +81,20 @@ pub async fn operator(client: &Client) -> Result<Client> {
     Ok(Client::new(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?)?)
 }
 
-/// Returns the client of an operator's user, who creates the input objects and reads the results.
+/// Returns a client for the user of an operator, who creates the operator's input objects and reads the
+/// results.
 pub fn user(client: &Client) -> informer::runtime::CachedClient {
     informer::runtime::CachedClient::new(&Cache::builder(client.clone()).build())
 }
 
 impl Cluster {
-    /// The embedded server; `None` on a real cluster.
+    /// Returns the embedded server; `None` on a real cluster.
     pub fn server(&self) -> Option<&ApiServer> {
         self.server.as_ref()
     }
 
-    /// Changes, deletes and re-creates pods of the embedded server until the result is dropped. Does nothing
-    /// on a real cluster.
+    /// Changes, deletes and re-creates pods of the embedded server until the returned value is dropped. Does
+    /// nothing on a real cluster.
     pub fn changes(&self) -> Changes {
         let change_for_ever = |server| tokio::spawn(async move { change(&server, u64::MAX).await });
         Changes(self.server.clone().map(change_for_ever))

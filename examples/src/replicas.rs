@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::{PATIENCE, Result};
 
-/// The polling interval of [`until`], which is also its resolution.
+/// The interval at which [`until`] checks its condition.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A child process that runs this program. It ends when its standard input is closed, and is killed when this
-/// handle is dropped.
+/// A child process that runs this program as a replica. The process ends when its standard input is closed,
+/// and is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Replica {
     name: &'static str,
@@ -50,7 +50,7 @@ impl Replica {
         Ok(self.child.kill()?)
     }
 
-    /// Requests the replica to stop by closing its standard input.
+    /// Asks the replica to stop by closing its standard input.
     pub fn stop(&mut self) {
         drop(self.child.stdin.take());
     }
@@ -73,7 +73,7 @@ impl Replica {
         self.signal("-CONT")
     }
 
-    /// Returns true if the replica has ended.
+    /// Returns true if the replica's process has ended.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
@@ -88,22 +88,24 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // The replica may already have ended.
+        // The process may already have ended, in which case `kill` fails.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Completes when the standard input is closed. A separate thread reads it: with a blocking task of the
-/// runtime, a replica that has failed could not exit before its standard input is closed.
+/// Waits until the standard input of this replica is closed, which means that the parent has ended or asked
+/// it to stop. A separate thread reads the input. A blocking task of the runtime would delay the exit of a
+/// replica that has failed until its standard input is closed.
 pub async fn parent_gone() {
     let (gone, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        // Both the end of the input and a read error end the wait.
+        // The end of the input and a read error both mean that the parent has closed the pipe.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = gone.send(());
     });
-    // An error means that the sender was dropped, so the thread has ended, too.
+    // An error means that the sender was dropped because the reading thread has ended, which also ends the
+    // wait.
     let _ = end.await;
 }
 
@@ -123,7 +125,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<Durati
     Ok(begin.elapsed())
 }
 
-/// Returns the names of the config maps that [`ask`] updates.
+/// Returns the names of the config maps that [`ask`] writes.
 pub fn map_names(maps: usize) -> impl Iterator<Item = String> {
     (0..maps).map(|number| format!("map-{number}"))
 }
@@ -149,8 +151,8 @@ pub async fn set_up(user: &CachedClient, namespace: &str, maps: impl Iterator<It
     Ok(())
 }
 
-/// Requests rounds endlessly: writes an increasing number to `data.round` of the config maps, one after the
-/// other, with a pause after each write.
+/// Gives the replicas work endlessly: writes an increasing number to `data.round` of the config maps, one
+/// after the other, with a pause after each write.
 ///
 /// # Errors
 ///

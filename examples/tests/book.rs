@@ -1,4 +1,4 @@
-//! The book: each page with Rust code is compiled and run by the documentation tests.
+//! The book is tested completely: each page with Rust code is compiled and run by the documentation tests.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -26,7 +26,8 @@ fn code_of_every_page_is_tested() {
     for page in found {
         let name = page.strip_prefix(&source).unwrap().display().to_string();
         let text = fs::read_to_string(&page).unwrap();
-        // Blocks marked `ignore` include files that are compiled and tested as a separate project.
+        // Code blocks marked `ignore` include files that are compiled and tested as a separate project, so
+        // they are skipped here.
         let has_code = text.lines().any(|line| line.starts_with("```rust") && !line.contains("ignore"));
         assert_eq!(has_code, tested.contains(&format!("/src/{name}")), "{name}");
         for block in text.split("```rust,ignore").skip(1) {

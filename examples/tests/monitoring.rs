@@ -1,5 +1,5 @@
-//! The alerting rules, the dashboard and the metrics reference of the documentation name metrics and labels
-//! that a running manager serves.
+//! The metrics and labels that the alerting rules, the dashboard and the metrics reference mention exist: a
+//! running manager serves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,14 +26,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// The labels of each served metric by its name, including suffixes such as `_total` and `_bucket`.
+/// The label names of each served metric, by the name of the metric including suffixes such as `_total` and
+/// `_bucket`.
 type Served = BTreeMap<String, BTreeSet<String>>;
 
 fn document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)).expect(name)
 }
 
-/// Fails, panics or succeeds, depending on the name of the object, and reports each call.
+/// A reconciler that fails, panics or succeeds, depending on the name of the object, and reports each call
+/// through `calls`.
 async fn reconcile(request: Request, ctx: Context, calls: Arc<Semaphore>) -> Result<Outcome, ReconcileError> {
     calls.add_permits(1);
     ctx.get::<ConfigMap>(&request.key).await?;
@@ -64,7 +66,7 @@ async fn scrape(address: std::net::SocketAddr) -> io::Result<String> {
     Ok(response)
 }
 
-/// Parses the series of the Prometheus text format.
+/// Parses the metrics and labels in the Prometheus text format.
 fn series(text: &str) -> Served {
     let mut served = Served::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -77,7 +79,7 @@ fn series(text: &str) -> Served {
     served
 }
 
-/// Runs a manager with every component that has metrics, and returns what it serves.
+/// Runs a manager with every component that has metrics, and returns the metrics that the manager serves.
 async fn served() -> Served {
     let server = TestServer::start().await;
     let authority = CertificateAuthority::new("test").expect("a certificate authority");
@@ -130,7 +132,7 @@ async fn served() -> Served {
     for name in ["done", "terminal", "failing", "panicking"] {
         client.create(&config_map(name)).await.expect("it is valid");
     }
-    // Each controller reconciles four objects, and retries two of them.
+    // Wait for six calls: each controller reconciles four objects, and retries two of them.
     let _calls = calls.acquire_many(6).await.expect("the semaphore is open");
     let _calls = sharded_calls.acquire_many(6).await.expect("the semaphore is open");
     let text = scrape(address).await.expect("metrics");
@@ -143,7 +145,8 @@ async fn served() -> Served {
     served
 }
 
-/// Returns the metrics of a client that has waited for its own writes and received unknown fields.
+/// Returns the metrics of a client that has waited for its own writes and received unknown fields, which few
+/// clients do.
 fn rare_client_metrics() -> String {
     let mut registry = Registry::default();
     let metrics = PrometheusClient::register(&mut registry, "server");
@@ -155,7 +158,7 @@ fn rare_client_metrics() -> String {
     text
 }
 
-/// Collects the selectors of an expression.
+/// Collects the metric selectors of a PromQL expression.
 struct Selectors(Vec<VectorSelector>);
 
 impl ExprVisitor for Selectors {
@@ -171,7 +174,8 @@ impl ExprVisitor for Selectors {
     }
 }
 
-/// Checks that an expression is valid, and that a manager serves the series that it selects.
+/// Checks that a PromQL expression is valid, and that a manager serves the metrics and labels that it
+/// selects.
 fn check(expression: &str, served: &Served, problems: &mut Vec<String>) {
     let parsed = match promql_parser::parser::parse(&expression.replace("$__rate_interval", "5m")) {
         Ok(parsed) => parsed,
@@ -191,14 +195,14 @@ fn check(expression: &str, served: &Served, problems: &mut Vec<String>) {
             if !added && !labels.contains(&matcher.name) {
                 problems.push(format!("{expression}: {name} has no label {}", matcher.name));
             }
-            // A dashboard variable may have several values, which Grafana joins to a regular expression. `=`
-            // does not match it.
+            // A matcher with a dashboard variable must not use `=`. If a variable has several values, Grafana
+            // joins them to a regular expression, which `=` does not match.
             assert!(!matches!(matcher.op, MatchOp::Equal) || !matcher.value.contains('$'), "{expression}");
         }
     }
 }
 
-/// Returns the strings of all fields with this name.
+/// Collects the strings of all fields with this name from a JSON value, at any depth.
 fn fields<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(object) => {

@@ -14,14 +14,16 @@ use informer_examples::Result;
 use serde_json::json;
 use snapbox::{Assert, IntoData};
 
-/// The name of the example that a child process runs.
+/// The environment variable that tells a child process which example it runs.
 const CHILD: &str = "INFORMER_EXAMPLE";
 
-/// The lines before and after the output of an example. The test harness prints text around them.
+/// The lines that a child process prints before and after the output of an example, because the test harness
+/// prints other text around the output.
 const BEGIN: &str = "---- begin of the output ----\n";
 const END: &str = "---- end of the output ----\n";
 
-/// `name: "program";` for each example, with a path relative to the workspace.
+/// Declares a test for each `name: "program";`, where `program` is the path of the example relative to the
+/// workspace.
 macro_rules! examples {
     ($($name:ident: $program:tt;)+) => {
         #[expect(unreachable_pub, reason = "examples are programs, whose `main` is only called here")]
@@ -88,7 +90,7 @@ fn run(name: &str, program: &str, main: fn() -> Result) -> Result {
     let readme = root().join(program).with_file_name("README.md");
     let documented = documented_output(&fs::read_to_string(&readme)?)?.to_owned();
     let readme = readme.display().to_string();
-    // Backslashes in the output are not separators of paths.
+    // Do not replace backslashes in the output, because they are not path separators.
     let compared = Assert::new().normalize_paths(false).try_eq(
         Some(&readme),
         printed.into_data(),
@@ -103,12 +105,13 @@ fn root() -> PathBuf {
 
 fn child(name: &str) -> Result<Command> {
     let mut child = Command::new(std::env::current_exe()?);
-    // With one thread the test harness does not report tests that take long, in the middle of the output.
+    // Run a single test thread. With several threads, the test harness prints messages about slow tests in
+    // the middle of the output.
     child.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, name);
     Ok(child)
 }
 
-/// Returns the output of an example that ran in a child process.
+/// Returns the output that an example printed in its child process, without the text of the test harness.
 fn output_of(name: &str, child: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(child.status.success(), "{name} failed:\n{out}\n{err}");

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// The location of the server's certificate and its private key.
 pub(crate) enum Files<'a> {
-    /// Two existing files: the certificate chain and the private key.
+    /// Two existing files: the certificate chain, and the private key.
     Named(&'a Path, &'a Path),
     /// A directory that contains `apiserver.crt` and `apiserver.key`. Both files are generated if the
     /// certificate is missing.
@@ -31,7 +31,8 @@ pub(crate) fn tls(files: &Files<'_>, ip: IpAddr) -> Result<Tls, Failure> {
         .map_err(|error| Failure::caused(format!("cannot use the certificate {}", chain.display()), error))
 }
 
-/// Generates a certificate and its CA in one chain, so that a client that trusts the file trusts the server.
+/// Generates a server certificate and its CA, and writes both to one file. A client that trusts this file
+/// trusts the server.
 fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
     let failed = |error| Failure::caused("cannot make a certificate", error);
     let authority = CertificateAuthority::new("informer").map_err(failed)?;

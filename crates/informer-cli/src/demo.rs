@@ -31,12 +31,13 @@ use self::server::{Said, ServerArguments};
 use self::verdict::{Differences, Truth, Versions};
 use crate::failure::Failure;
 
-/// The annotation in which the server records when it changed a pod.
+/// The annotation in which the demo server records when it changed a pod, so that handlers can measure the
+/// latency.
 const STAMP: &str = "demo.example.com/changed-at";
-/// The number of ConfigMaps, which a second informer watches.
+/// The number of ConfigMaps on the demo server. A second informer watches them.
 const CONFIG_MAPS: usize = 2000;
 const WORKERS: usize = 4;
-/// The timeout of each step.
+/// The timeout of each step of the demo.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Fills an API server, runs informers, handlers and a small controller against it, and compares what they
@@ -60,7 +61,7 @@ pub(crate) struct DemoArguments {
     json: bool,
 }
 
-/// Runs the demo. Returns true if all comparisons agree.
+/// Runs the demo. Returns true if the final comparison finds no differences.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
     let progress = progress(arguments.json);
     let child_arguments = ServerArguments {
@@ -86,7 +87,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
 }
 
 fn progress(json: bool) -> ProgressBar {
-    // Draws on stderr, and only on a terminal.
+    // The progress bar is drawn on stderr, and only if stderr is a terminal.
     let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -107,7 +108,7 @@ async fn filled(server: &mut DemoServer, progress: &ProgressBar) -> Result<Strin
     }
 }
 
-/// The informers, handlers and controller that run in this process. The server runs in a child process.
+/// The client side of the demo: its informers, handlers and controller. The server runs in a child process.
 struct Demo {
     factory: SharedInformerFactory,
     pods: SharedInformer<Lazy<Pod>>,
@@ -165,7 +166,8 @@ impl Demo {
         })
     }
 
-    /// Runs the changes, adds the late handler on the way, and shows the progress.
+    /// Waits while the server makes its changes, adds a late handler during that time, and shows the
+    /// progress.
     async fn live(
         &mut self,
         server: &mut DemoServer,
@@ -217,26 +219,28 @@ impl Demo {
         format!("{pods} pods, {events} events, waiting: {}, relists {relists}", depths.join(", "))
     }
 
-    /// Waits until the cache has the server's last version and the queues are empty.
+    /// Waits until the cache contains the last resourceVersions of the server, and the queues of handlers and
+    /// controller are empty.
     async fn settle(&mut self, url: &str, progress: &ProgressBar) -> Result<(), Failure> {
         if self.handlers.len() == 2 {
             self.join_late()?;
         }
         let deadline = Instant::now() + PATIENCE;
-        // The server has made its last change.
+        // The server makes no more changes, so these resourceVersions are the last ones.
         let versions = Versions::read(url).await?;
         while Instant::now() < deadline {
             progress.set_message(format!("catching up: {}", self.line()));
             let waiting: usize = self.pods.state().handlers.iter().map(|handler| handler.depth).sum();
             if waiting == 0 && versions.agree(&self.pods) {
-                // A handler may still be processing its last event, and the controller follows it.
+                // A handler may still be processing its last event, which may enqueue a request for the
+                // controller.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let _ = tokio::time::timeout_at(deadline, self.queue.idle()).await;
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // After the timeout, the comparison reports the differences.
+        // If the cache is not up to date after the timeout, the final comparison reports the differences.
         Ok(())
     }
 
@@ -246,7 +250,7 @@ impl Demo {
         arguments: &DemoArguments,
         progress: &ProgressBar,
     ) -> Result<Report, Failure> {
-        // Measured before the comparison, which must not count.
+        // Measure memory and CPU time before the final comparison, which needs much of both.
         let (peak_rss_mb, cpu_seconds) = (process::peak_rss_mb(), process::cpu_seconds());
         progress.set_message("comparing with the server");
         let (truth, config_maps) = (Truth::read(url, "pods").await?, Truth::read(url, "configmaps").await?);
@@ -318,7 +322,7 @@ fn start_workers(queue: &WorkQueue<Box<str>>, reconciler: &Reconciler) -> tokio:
     })
 }
 
-/// Resident memory before the first request, and after the caches were synced.
+/// The resident memory of the client process before the first request, and after the caches were synced.
 struct Memory {
     base_mb: Option<f64>,
     synced_mb: Option<f64>,

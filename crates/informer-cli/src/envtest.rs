@@ -1,7 +1,8 @@
 //! `informer envtest`: programs named `kube-apiserver` and `etcd`, for Go programs that start them with
 //! envtest.
 //!
-//! Both are this executable under another name. The name selects the program that it runs as.
+//! Both programs are copies of this executable under another name. The name with which the executable is
+//! started selects the program.
 
 mod apiserver;
 mod etcd;
@@ -49,7 +50,8 @@ pub(crate) fn run(arguments: EnvtestArguments) -> Result<(), Failure> {
     }
 }
 
-/// The program that this executable runs as, selected by its name.
+/// The program of envtest that this executable replaces, selected by the file name with which the executable
+/// was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Apiserver,

@@ -1,10 +1,10 @@
-//! The error that ends the command.
+//! The error with which a command of `informer` ends.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// An error with its causes, printed on stderr.
+/// An error message and its causes, printed on stderr when the command ends.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
@@ -20,7 +20,8 @@ impl Failure {
         Self { text: text.into(), cause: Some(cause.into()) }
     }
 
-    /// Wraps an I/O error. `attempt` names the operation, as "listen on 127.0.0.1:8080".
+    /// Returns the failure for an I/O error. `attempt` names the failed operation, such as "listen on
+    /// 127.0.0.1:8080".
     pub(crate) fn io(attempt: &str, error: io::Error) -> Self {
         Self::caused(format!("cannot {attempt}"), error)
     }

@@ -16,8 +16,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 /// The embedded API server allocates and frees many small objects, so the binary uses mimalloc; the libraries
-/// do not choose an allocator. Huge pages stay disabled: the kernel would clear 2 MB for a few written bytes
-/// and count all of it as resident.
+/// do not choose an allocator. Huge pages stay disabled, because the kernel would clear 2 MB for a few
+/// written bytes and count all of it as resident memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -55,7 +55,7 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // If the executable is named `kube-apiserver` or `etcd`, run as that program.
+    // If the name of the executable is `kube-apiserver` or `etcd`, run the replacement of that program.
     let mut given = std::env::args();
     if let Some(role) = envtest::Role::of(given.next().as_deref()) {
         log_to_stderr();
@@ -64,11 +64,11 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log_to_stderr();
     let outcome = match arguments.command {
-        // `serve` handles Ctrl-C itself, to shut down gracefully.
+        // The command `serve` handles Ctrl-C itself, because it shuts down gracefully.
         command @ Command::Serve(_) => run(command).await,
         command => tokio::select! {
             outcome = run(command) => outcome,
-            // Dropping the runtime closes sockets and ends child processes.
+            // At Ctrl-C the runtime is dropped, which closes sockets and ends child processes.
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
         },
     };

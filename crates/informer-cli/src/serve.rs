@@ -22,7 +22,8 @@ use crate::certificates::{self, Files};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// The timeout of the graceful shutdown. An injected fault can delay a response forever.
+/// The timeout of the graceful shutdown. Without a timeout, an injected fault could delay a response, and
+/// thereby the shutdown, forever.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Serves a Kubernetes API from memory, for tests and experiments.
@@ -144,10 +145,10 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     }
     let mut signals = Signals::listen()?;
     let report = Report { listening: &listening, arguments: &arguments, objects, kinds, rules };
-    // A closed stdout does not stop the server.
+    // An error because stdout is closed is ignored: the server must continue to run.
     let _ = report.write(&mut io::stdout().lock());
     signals.told_to_end().await?;
-    // Requests that are still in flight are aborted when the runtime is dropped.
+    // Requests that are still in flight after the timeout are aborted when the runtime is dropped.
     let _ = tokio::time::timeout(GOODBYE, listening.shutdown()).await;
     match &arguments.snapshot {
         Some(path) => {
@@ -157,7 +158,8 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     }
 }
 
-/// Checks at startup that the folder exists, so that saving the state does not fail at shutdown.
+/// Returns an error if the folder of the snapshot file does not exist. The check at startup prevents that
+/// saving the state fails at shutdown.
 fn check_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let kept = format!("cannot keep the state in {}", path.display());
@@ -197,7 +199,8 @@ impl ServeArguments {
         certificates::tls(&files, address.ip()).map(Some)
     }
 
-    /// Returns the reason why the server must stay on loopback; `None` if any address is allowed.
+    /// Returns the reason why the server must listen only on loopback addresses; `None` if any address is
+    /// allowed.
     fn danger(&self) -> Option<&'static str> {
         if self.token_file.is_none() && self.client_ca.is_none() {
             return Some(
@@ -254,7 +257,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// Returns the listen address. Fails if it is not a loopback address and remote clients would not be
+/// Returns the listen address. Returns an error if remote clients can reach the address but would not be
 /// authenticated.
 async fn address(arguments: &ServeArguments) -> Result<SocketAddr, Failure> {
     let text = &arguments.listen;
@@ -286,8 +289,8 @@ fn read_faults(path: &Path) -> Result<FaultFile, Failure> {
     FaultFile::parse(&text).map_err(|error| Failure::caused(format!("{}", path.display()), error))
 }
 
-/// Writes the file, but never replaces one that this command did not write: `--kubeconfig ~/.kube/config`
-/// must not overwrite the user's clusters.
+/// Writes the kubeconfig file, but never replaces a file that this command did not write: `--kubeconfig
+/// ~/.kube/config` must not overwrite the user's clusters.
 fn write_kubeconfig(path: &Path, text: &str) -> Result<(), Failure> {
     const OURS: &str = "apiVersion: v1\nkind: Config\ncurrent-context: informer\n";
     let shown = path.display();

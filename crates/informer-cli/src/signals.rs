@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 
-/// Ctrl-C and SIGTERM. The handlers are installed on construction, before the program reports that it is
-/// ready. An earlier signal would end the process before its state is saved.
+/// Handlers for Ctrl-C and SIGTERM. They are installed on construction, which must happen before the program
+/// reports that it is ready: a signal without a handler would end the process before its state is saved.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,

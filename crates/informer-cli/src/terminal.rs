@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use anstyle::Style;
 
-/// Returns the style on a terminal; no style elsewhere, or if `NO_COLOR` is set.
+/// Returns `style` if the output is a terminal. Returns no style otherwise, or if `NO_COLOR` is set.
 pub(crate) fn style(style: Style) -> Style {
     let wanted =
         std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -39,10 +39,11 @@ use self::printer::Printer;
 use self::target::Targets;
 use crate::failure::Failure;
 
-/// The cached representation: the JSON of each object, parsed only when its content is shown or compared.
+/// The cached representation of watched objects: their JSON, which is parsed only when the content of an
+/// object is printed or compared.
 type Text = Lazy<Value>;
 
-/// The interval at which progress is shown and recovery is checked.
+/// The interval at which the progress message is updated and recovered informers are detected.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Watches kinds of objects and prints the events that an informer's handler receives.
@@ -175,7 +176,7 @@ enum Streaming {
     Off,
 }
 
-/// Watches until the output is closed. Dropping the future (Ctrl-C) stops it.
+/// Watches until stdout is closed. Dropping the future, as Ctrl-C does, stops the watch.
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let timeout = SyncTimeout::new(arguments.timeout);
     let notes = Notes::new();
@@ -183,7 +184,7 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let mut found: Vec<Found> = Vec::new();
     for target in arguments.kinds.iter().flat_map(|Targets(targets)| targets) {
         let kind = connect::find(&client, target, &notes, timeout).await?;
-        // `pods po` names the same kind twice.
+        // Two names, such as `pods` and `po`, can denote the same kind, which is watched only once.
         if !found.contains(&kind) {
             found.push(kind);
         }
@@ -281,7 +282,8 @@ fn source(
     Ok(source)
 }
 
-/// Shows the progress of the informers. Returns if one of them is not synced in time.
+/// Shows the progress of the informers on stderr. Returns an error if an informer is not synced within the
+/// timeout.
 async fn follow(watched: &mut [Watched], notes: &Notes, timeout: SyncTimeout) -> Failure {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Generates a string with characters that can confuse a scanner.
+/// Generates a string with characters that can confuse a JSON scanner, such as quotes and brackets.
 pub(crate) fn string() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\"".to_owned()),
@@ -18,13 +18,14 @@ pub(crate) fn string() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
 }
 
-/// Generates a value of limited depth.
+/// Generates a JSON value of limited nesting depth.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::from),
-        // Multiples of 1/4, which survive a round trip through any formatter.
+        // The generated numbers are multiples of 1/4, which keep their value when JSON is written and parsed
+        // again.
         any::<i16>().prop_map(|number| Value::from(f64::from(number) / 4.0)),
         string().prop_map(Value::String),
     ];
@@ -37,7 +38,8 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Generates a plausible object. Some header members are missing or have the wrong type.
+/// Generates the JSON of a Kubernetes object. Some of its usual members (`kind`, `metadata`, ...) are missing
+/// or have the wrong type.
 pub(crate) fn object() -> impl Strategy<Value = Value> {
     let text = || prop_oneof![8 => "[a-z0-9]{1,8}".prop_map(Value::String), 1 => value()];
     let strings = prop::collection::btree_map("[a-z/.]{0,9}", string(), 0..4);
@@ -77,7 +79,8 @@ pub(crate) fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Serializes a value. `choices` determines whitespace, escapes and duplicate members.
+/// Serializes a JSON value. The bytes of `choices` determine the whitespace, the escapes and the duplicate
+/// members.
 pub(crate) fn write(value: &Value, choices: &mut impl Iterator<Item = u8>) -> String {
     let mut text = String::new();
     write_value(value, choices, &mut text);
@@ -98,7 +101,8 @@ fn write_value(value: &Value, choices: &mut impl Iterator<Item = u8>, text: &mut
             if choices.next() > Some(128) {
                 members.reverse();
             }
-            // A duplicate member: the last one wins. The first one has a type that is valid for the member.
+            // Write this object member twice. JSON parsers use the last value; the first value has a type
+            // that is valid for the member.
             if choices.next() > Some(230) && !members.is_empty() {
                 let stale = if members[0].1.is_string() { Value::from("stale") } else { Value::Null };
                 write_member(members[0].0, &stale, choices, text);

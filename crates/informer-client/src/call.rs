@@ -1,4 +1,4 @@
-//! Requests for one object or one collection: reads and writes.
+//! Requests of a client for one object or one collection: reads and writes.
 
 mod error;
 
@@ -16,13 +16,14 @@ use crate::list_watch::query::{self, Query};
 use crate::list_watch::response::refusal;
 use crate::{Client, ResourceKind};
 
-/// Timeout for the response headers. Servers end requests after 60 s.
+/// Timeout for the response headers of a call. An API server itself ends a request after 60 s.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Timeout between two frames of a response body.
+/// Timeout between two network frames of the response body of a call.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An object has a few MB at most. Large collections should be listed in pages, or watched.
+/// Maximum size of the response body of a call. An object has a few MB at most. Large collections should be
+/// listed in pages, or watched.
 const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
 /// A request for an object, a subresource or a collection. The namespace is ignored if the kind is known to
@@ -53,7 +54,8 @@ pub struct Call {
     body: Body,
 }
 
-/// A request body. Its `Debug` output shows only the size.
+/// The body of a call's request. The `Debug` output of this type shows only the size, because a body may
+/// contain secrets.
 #[derive(Clone, Default)]
 struct Body(Bytes);
 
@@ -63,14 +65,14 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// The format of a patch.
+/// The format of the body of a PATCH request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PatchFormat {
     /// JSON merge patch (RFC 7386).
     Merge,
     /// JSON patch (RFC 6902).
     Json,
-    /// Strategic merge patch: lists of built-in kinds are merged by their keys.
+    /// Strategic merge patch: lists in objects of built-in kinds are merged by the merge keys of the list.
     Strategic,
     /// Server-side apply.
     Apply,
@@ -118,18 +120,18 @@ impl Call {
         Self::object(Method::GET, "get", kind, key)
     }
 
-    /// Lists a collection, or the part of it that the query selects.
+    /// Creates a call that lists a collection, or the part of a collection that the query parameters select.
     pub fn list(kind: &ResourceKind, namespace: Option<&str>) -> Self {
         Self::collection(Method::GET, "list", kind, namespace)
     }
 
-    /// Creates an object. Its name is in the body.
+    /// Creates a call that creates an object. The name of the object is in the request body.
     pub fn create(kind: &ResourceKind, namespace: Option<&str>) -> Self {
         Self::collection(Method::POST, "create", kind, namespace)
     }
 
-    /// Creates a subresource of an object, such as an eviction. [`subresource`](Self::subresource) sets its
-    /// name.
+    /// Creates a call that creates a subresource of an object, such as an eviction.
+    /// [`subresource`](Self::subresource) sets the name of the subresource.
     pub fn create_under(kind: &ResourceKind, key: &ObjectKey) -> Self {
         Self::object(Method::POST, "create", kind, key)
     }
@@ -150,30 +152,30 @@ impl Call {
         Self::object(Method::DELETE, "delete", kind, key)
     }
 
-    /// Deletes the objects of a collection that the query selects.
+    /// Creates a call that deletes the objects of a collection that the query parameters select.
     pub fn delete_collection(kind: &ResourceKind, namespace: Option<&str>) -> Self {
         Self::collection(Method::DELETE, "delete collection", kind, namespace)
     }
 
-    /// Addresses a subresource of the object, such as `status`.
+    /// Addresses a subresource of the object of this call, such as `status`.
     pub fn subresource(mut self, name: impl Into<String>) -> Self {
         self.subresource = Some(name.into()).filter(|name| !name.is_empty());
         self
     }
 
-    /// Adds a query parameter.
+    /// Adds a query parameter to the URL of this call.
     pub fn query(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.query.push((name.into(), value.into()));
         self
     }
 
-    /// Sets the request body.
+    /// Sets the request body of this call.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Body(body.into());
         self
     }
 
-    /// Describes the operation for error messages.
+    /// Describes the operation of this call for error messages.
     fn attempt(&self) -> String {
         let mut text = format!("{} {}", self.verb, self.kind.resource());
         if let Some(subresource) = &self.subresource {

@@ -1,4 +1,4 @@
-//! The HTTP client: connection pools and TLS from kube's configuration, without retries.
+//! The HTTP client of this crate: connection pools and TLS from kube's configuration, without retries.
 
 mod authenticated;
 mod body;
@@ -39,7 +39,7 @@ pub use program::program_name;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxService = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, BoxError>;
-/// Builds a service that has its own connections.
+/// A function that builds an HTTP service with separate connections to the same server.
 type NewService = Arc<dyn Fn() -> BoxService + Send + Sync>;
 
 /// A client for one API server. Clones are cheap and share connections.
@@ -73,28 +73,30 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-/// State that is shared by clones and by clients with separate connections.
+/// State that is shared by the clones of a client and by clients with separate connections.
 struct Inner {
     address: String,
     default_namespace: String,
     user_agent: HeaderValue,
     gzip: bool,
-    /// Kinds for which the server rejected a streaming list.
+    /// The kinds for which the server rejected a streaming list (a watch with initial events).
     streaming_refusals: Mutex<HashSet<Gvr>>,
-    /// Kinds that the server does not serve as protobuf. The flag is true for metadata-only requests.
+    /// The kinds that the server does not serve as protobuf. The flag of an entry is true if metadata-only
+    /// requests are affected.
     json_only: Mutex<HashSet<(Gvr, bool)>>,
-    /// Kinds for which a split list failed; their lists are no longer split by namespace.
+    /// The kinds for which a split list failed. Lists of these kinds are no longer split by namespace.
     whole_lists: Mutex<HashSet<Gvr>>,
-    /// The schema of the built-in kinds, loaded on first use.
+    /// The schema of the built-in kinds, loaded when it is first used.
     schema: OnceLock<Arc<Schema>>,
-    /// The last response to `/version`.
+    /// The last response of the server to `/version`.
     server_version: server_version::Cached,
     /// Kinds for which the server sends fields that the built-in schema does not contain.
     unknown_fields: UnknownFieldsLog,
 }
 
 enum Transport {
-    /// A service, and the function that builds another one if the client was created from a configuration.
+    /// An HTTP service, and the function that builds another service with separate connections if the client
+    /// was created from a configuration.
     Own(BoxService, Option<NewService>),
     Kube(kube_client::Client),
 }
@@ -102,14 +104,15 @@ enum Transport {
 /// Options of a [`Client`].
 #[derive(Debug, Clone, Default)]
 pub struct ClientOptions {
-    /// Requests gzip-compressed responses. The default is true, except for servers on the loopback device,
-    /// where compression costs more than it saves.
+    /// Whether to request gzip-compressed responses. The default is true, except for servers on the loopback
+    /// device, where compression costs more than it saves.
     pub gzip: Option<bool>,
-    /// Uses HTTP/2 without TLS and without negotiation. The server must support it.
+    /// Whether to use HTTP/2 without TLS and without negotiation. The server must support HTTP/2 on plain
+    /// connections.
     pub http2_prior_knowledge: bool,
-    /// The `User-Agent` header. The default is `PROGRAM/unknown (OS/ARCHITECTURE) informer/VERSION`, with
-    /// [`program_name`] as PROGRAM. An API server uses the part before the slash as the field manager of
-    /// writes that set none.
+    /// The `User-Agent` header of the client's requests. The default is `PROGRAM/unknown (OS/ARCHITECTURE)
+    /// informer/VERSION`, with [`program_name`] as PROGRAM. An API server uses the part before the slash as
+    /// the field manager of writes that set none.
     pub user_agent: Option<HeaderValue>,
     /// The timeout of an exec plugin of the kubeconfig, after which it is killed. The default is 60 s. A
     /// plugin that waits for the user, for example for a login in the browser, needs more.
@@ -244,7 +247,8 @@ impl Client {
         let inner = &self.inner;
         let headers = request.headers_mut();
         headers.entry(USER_AGENT).or_insert_with(|| inner.user_agent.clone());
-        // kube's decompression reads only one gzip member; a watch response has one member for each event.
+        // The `Accept-Encoding` is set here because kube's decompression reads only one gzip member, and a
+        // watch response has one member for each event.
         let encoding = if inner.gzip { "gzip" } else { "identity" };
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static(encoding));
         let result = match &*self.transport {
@@ -262,18 +266,20 @@ impl Client {
         self.inner.streaming_refusals.lock().contains(gvr)
     }
 
-    /// Returns true if a split list of the collection failed before, so that its lists must not be split
-    /// again.
+    /// Returns true if a split list of the collection failed earlier, so that lists of this collection must
+    /// not be split again.
     pub(crate) fn wants_whole_lists(&self, gvr: &Gvr) -> bool {
         self.inner.whole_lists.lock().contains(gvr)
     }
 
-    /// The number of entries is bounded by the number of watched kinds.
+    /// Records that a split list of the collection failed. The set of recorded collections is bounded by the
+    /// number of watched kinds.
     pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
-    /// The number of entries is bounded by the number of watched kinds.
+    /// Records that the server rejected a streaming list of the kind. The set of recorded kinds is bounded by
+    /// the number of watched kinds.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
@@ -313,8 +319,8 @@ impl Client {
         self.inner.unknown_fields.of(kind)
     }
 
-    /// Returns the protobuf schema of a kind, or `None` if the server has no protobuf for it. All kinds share
-    /// one schema for metadata-only requests.
+    /// Returns the protobuf schema of a kind, or `None` if the server does not serve the kind as protobuf.
+    /// All kinds share one schema for metadata-only requests.
     pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKindSchema> {
         if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
             return None;
@@ -330,7 +336,8 @@ impl Client {
         is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
     }
 
-    /// The number of entries is bounded by the number of watched kinds.
+    /// Records that the server does not serve the kind as protobuf. The set of recorded kinds is bounded by
+    /// the number of watched kinds.
     pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
         self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }
@@ -355,8 +362,8 @@ impl From<kube_client::Client> for Client {
 }
 
 impl<K: kube_core::Resource> From<kube_client::Api<K>> for Client {
-    /// Returns the client of the `Api`; [`KubeListWatch::from_api`](crate::KubeListWatch::from_api) also
-    /// takes its namespace.
+    /// Returns the client of a kube `Api`. [`KubeListWatch::from_api`](crate::KubeListWatch::from_api) also
+    /// uses the namespace of the `Api`.
     fn from(api: kube_client::Api<K>) -> Self {
         Self::from(api.into_client())
     }

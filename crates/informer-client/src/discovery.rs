@@ -1,7 +1,7 @@
 //! Discovery: the kinds that a server serves, and their names.
 //!
-//! It takes two requests if the server supports aggregated discovery (Kubernetes 1.26 and later), and one
-//! request per group version otherwise.
+//! Discovery takes two requests if the server supports aggregated discovery (Kubernetes 1.26 and later), and
+//! one request per group version otherwise.
 
 mod documents;
 
@@ -27,23 +27,23 @@ const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(32);
 const ACCEPT_AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// A collection that a server serves.
+/// A kind that a server serves, as described by discovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredKind {
     /// The kind.
     pub kind: ResourceKind,
-    /// True for a namespaced kind.
+    /// True if the objects of the kind have a namespace.
     pub namespaced: bool,
-    /// The supported verbs, such as `list` and `watch`.
+    /// The verbs that the collection of the kind supports, such as `list` and `watch`.
     pub verbs: Vec<String>,
-    /// The singular name, such as `pod`.
+    /// The singular name of the kind, such as `pod`.
     pub singular: String,
-    /// The short names, such as `po`.
+    /// The short names of the kind, such as `po`.
     pub short_names: Vec<String>,
 }
 
 impl From<DiscoveredKind> for ResourceKind {
-    /// Returns the kind with the discovered scope.
+    /// Converts a discovered kind, including its scope.
     fn from(discovered: DiscoveredKind) -> Self {
         match discovered.namespaced {
             true => discovered.kind.namespaced(),
@@ -53,7 +53,7 @@ impl From<DiscoveredKind> for ResourceKind {
 }
 
 impl DiscoveredKind {
-    /// Returns true if the collection supports `list` and `watch`.
+    /// Returns true if the collection of the kind supports `list` and `watch`.
     pub fn is_watchable(&self) -> bool {
         ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|known| known == verb))
     }
@@ -79,7 +79,7 @@ fn version_and_group(gvk: &informer_core::Gvk) -> String {
     }
 }
 
-/// A name as the user wrote it, with an optional qualifier.
+/// A resource name as typed by a user, such as `deployments.v1.apps`, with an optional version and group.
 struct NameQuery<'a> {
     name: &'a str,
     /// `GROUP`, or `VERSION.GROUP`.
@@ -163,7 +163,8 @@ impl Client {
                 match self.in_version(&path, &group.name, version, query).await {
                     Ok(None) => {}
                     Ok(found) => return Ok(found),
-                    // An unavailable extension API server must not hide the kinds of other groups.
+                    // An unavailable extension API server must not hide the kinds of other groups, so the
+                    // error is returned only if no kind is found.
                     Err(error) => failure = Some(error),
                 }
             }

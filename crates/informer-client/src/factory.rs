@@ -18,8 +18,9 @@ use crate::{
 
 /// Creates informers for one API server, one per kind and representation, and starts and stops them together.
 ///
-/// A factory has one namespace and one pair of selectors. A clone can set others: it then creates separate
-/// informers, which are started and stopped together with those of the original.
+/// A factory has one namespace and one pair of selectors. A clone of a factory can set a different namespace
+/// or different selectors. The clone then creates separate informers, which are started and stopped together
+/// with the informers of the original factory.
 ///
 /// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory),
 /// and its dynamic and metadata variants.
@@ -45,7 +46,7 @@ pub struct SharedInformerFactory {
     options: Arc<Options>,
 }
 
-/// Options that all informers of a factory share.
+/// Options that all informers created by one handle of a factory share.
 #[derive(Clone, Default)]
 struct Options {
     namespace: Option<String>,
@@ -80,7 +81,7 @@ impl Options {
 }
 
 impl SharedInformerFactory {
-    /// Creates a factory for all namespaces.
+    /// Creates a factory whose informers watch all namespaces.
     pub fn new(client: impl Into<Client>) -> Self {
         Self { client: client.into(), set: InformerSet::new(), options: Arc::default() }
     }
@@ -121,12 +122,12 @@ impl SharedInformerFactory {
         self.with(|options| options.read = read)
     }
 
-    /// Sets whether lists are requested as streaming lists (watches with initial events).
+    /// Sets whether the informers request lists as streaming lists (watches with initial events).
     pub fn streaming_lists(self, streaming: StreamingLists) -> Self {
         self.with(|options| options.streaming = streaming)
     }
 
-    /// Sets the page size, timeouts and backoff of the reflectors.
+    /// Sets the page size, timeouts and backoff of the informers' reflectors.
     pub fn reflector(self, config: ReflectorConfig) -> Self {
         self.with(|options| options.reflector = config)
     }
@@ -136,7 +137,7 @@ impl SharedInformerFactory {
         self.with(|options| options.metrics = Some(metrics))
     }
 
-    /// Returns the informer for `K` in the [`Lazy`] representation: it keeps the bytes of each object, and
+    /// Returns the informer for `K` in the [`Lazy`] representation, which keeps the bytes of each object and
     /// decodes them on first access.
     pub fn informer<K>(&self) -> SharedInformer<Lazy<K>>
     where
@@ -155,8 +156,8 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// Returns the informer for `K` in the [`Typed`] representation: objects are decoded on arrival and take
-    /// several times the memory.
+    /// Returns the informer for `K` in the [`Typed`] representation, which decodes objects on arrival and
+    /// takes several times the memory of [`Lazy`].
     pub fn typed<K>(&self) -> SharedInformer<Typed<K>>
     where
         Typed<K>: Representation + StaticKind,
@@ -164,7 +165,7 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// Returns the informer for the metadata of `K`; the server sends nothing else.
+    /// Returns the informer for the metadata of `K`. The server sends no other fields of the objects.
     pub fn metadata<K>(&self) -> SharedInformer<Metadata<K>>
     where
         Metadata<K>: Representation + StaticKind,
@@ -220,12 +221,13 @@ impl SharedInformerFactory {
         informer
     }
 
-    /// Returns an existing informer by its resource (`pods.v1`, `deployments.v1.apps`), without its type.
+    /// Returns an existing informer by the name of its resource (`pods.v1`, `deployments.v1.apps`), without
+    /// its Rust type.
     pub fn for_resource(&self, gvr: &Gvr) -> Option<GenericInformer> {
         self.set.generic(&self.options.name_of(gvr))
     }
 
-    /// Starts all informers that have not been started.
+    /// Starts all informers of the factory that have not been started.
     ///
     /// # Panics
     ///
@@ -235,12 +237,12 @@ impl SharedInformerFactory {
         self.set.start();
     }
 
-    /// Waits until every started informer has synced.
+    /// Waits until every started informer of the factory has synced.
     ///
     /// # Errors
     ///
-    /// Returns an error after `timeout`. It lists the informers that have not synced, with their state and
-    /// last error.
+    /// Returns an error after `timeout`. The error lists the informers that have not synced, with their state
+    /// and last error.
     pub async fn wait_for_cache_sync(&self, timeout: Duration) -> Result<(), SyncError> {
         self.set.wait_for_cache_sync(timeout).await
     }
@@ -251,12 +253,13 @@ impl SharedInformerFactory {
         self.set.release::<O>(&self.options.name_of(gvr))
     }
 
-    /// Stops all informers, waits until their tasks have ended, and prevents further starts.
+    /// Stops all informers of the factory, waits until their tasks have ended, and prevents informers from
+    /// being started again.
     pub async fn shutdown(&self) {
         self.set.shutdown().await;
     }
 
-    /// Returns the states of all informers.
+    /// Returns the states of all informers of the factory.
     pub fn states(&self) -> Vec<InformerState> {
         self.set.states()
     }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::scan::{Cursor, ScanError};
 
-/// Returns the scalar at a path as a string. Returns `None` if the value is absent, null, an object, an array
-/// or invalid. If a key is duplicated, the last one wins.
+/// Returns the number, string or boolean at a path of a JSON object as a string. Returns `None` if the value
+/// is absent, null, an object, an array or invalid. If a key is duplicated, the last one wins.
 pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p str>) -> Option<Cow<'a, str>> {
     let mut cursor = Cursor::new(text);
     for name in path {
@@ -22,7 +22,7 @@ pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p s
     }
 }
 
-/// Returns the scalar at a path of a `Value` as a string.
+/// Returns the number, string or boolean at a path of a `Value` as a string.
 pub(crate) fn of_value<'a, 'p>(
     mut value: &'a Value,
     path: impl IntoIterator<Item = &'p str>,
@@ -43,7 +43,7 @@ pub(crate) fn annotations(value: &Value) -> Labels {
     pairs.filter_map(|(name, value)| Some((name, value.as_str()?))).collect()
 }
 
-/// Returns the range of the value of a member. If the name is duplicated, the last one wins.
+/// Returns the byte range of the value of an object member. If the name is duplicated, the last member wins.
 fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Option<std::ops::Range<usize>>, ScanError> {
     if cursor.peek() != Some(b'{') {
         return Ok(None);

@@ -1,9 +1,9 @@
-//! The header of an object (identity, version, and the ranges that can be cut), read from its JSON without
-//! serde.
+//! Reads the header of an object (identity, resourceVersion, labels, and the byte ranges that pruning can
+//! remove) from its JSON without serde.
 //!
-//! Walks once over the members of the object and of its `metadata` and records their offsets. All other
-//! values are skipped at the speed of [`Structure`](crate::scan::Structure). Of duplicate keys the last one
-//! wins, as with serde.
+//! The scan walks once over the members of the object and of its `metadata` and records their offsets. All
+//! other values are skipped at the speed of [`Structure`](crate::scan::Structure). Of duplicate keys the last
+//! one wins, as with serde.
 
 mod build;
 mod layout;
@@ -16,19 +16,20 @@ pub(crate) use layout::{Layout, Role};
 
 use crate::scan::{Cursor, ScanError, Text};
 
-/// The result of scanning one object. Strings without escapes are borrowed.
+/// The result of scanning the JSON of one object. Strings without escapes are borrowed from the JSON.
 #[derive(Debug, Default)]
 pub(crate) struct RawHeader<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
     pub(crate) kind: Option<Cow<'a, str>>,
     pub(crate) metadata: Metadata<'a>,
-    /// True once a `metadata` that is an object was scanned.
+    /// True once the scan has found a `metadata` member whose value is an object.
     pub(crate) has_metadata: bool,
-    /// The offsets of the members of `metadata`.
+    /// The byte offsets of the members of `metadata`.
     pub(crate) layout: Layout,
 }
 
-/// The scanned `metadata`. Arrays and objects are recorded as ranges and parsed when they are needed.
+/// The scanned `metadata` of an object. Values that are arrays or objects are recorded as byte ranges and
+/// parsed only when needed.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata<'a> {
     pub(crate) name: Option<Cow<'a, str>>,
@@ -46,7 +47,7 @@ pub(crate) struct Metadata<'a> {
 
 /// The header of an object is invalid.
 ///
-/// The error names the field and the problem, never a value.
+/// The error names the field and the problem. It never contains a value of the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", Field(.field))]
 pub struct HeaderError {
@@ -100,12 +101,13 @@ impl From<ScanError> for HeaderError {
 }
 
 impl<'a> RawHeader<'a> {
-    /// Returns true if the object has an `apiVersion` or a `kind`.
+    /// Returns true if the object contains an `apiVersion` or a `kind`.
     pub(crate) fn has_type(&self) -> bool {
         self.kind.is_some() || self.api_version.is_some()
     }
 
-    /// Scans the header of an object into `self`, which keeps the values read before an error.
+    /// Scans the header of an object into `self`. After an error, `self` contains the values read before the
+    /// error.
     ///
     /// The cursor must be at the beginning of the object.
     pub(crate) fn scan(&mut self, mut cursor: Cursor<'a>) -> Result<(), HeaderError> {
@@ -132,7 +134,7 @@ impl<'a> RawHeader<'a> {
     }
 
     fn scan_metadata(&mut self, cursor: &mut Cursor<'a>) -> Result<(), HeaderError> {
-        // A second `metadata` replaces the first.
+        // If an object has several `metadata` members, the last one replaces the earlier ones.
         (self.metadata, self.has_metadata) = (Metadata::default(), false);
         if cursor.peek() == Some(b'n') {
             cursor.skip()?;
@@ -190,7 +192,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Reads a string; `None` for null.
+/// Reads a JSON string; returns `None` for null.
 pub(crate) fn string<'a>(
     cursor: &mut Cursor<'a>,
     field: &'static str,

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use informer_core::{Gvk, Gvr};
 use kube_core::{ApiResource, ClusterResourceScope, Resource};
 
-/// A kind of objects, and the name of its collection in URLs.
+/// A Kubernetes kind, and the plural name of its collection in URLs.
 ///
 /// Two kinds are equal if their group, version, kind and plural are equal. The scope is not compared.
 ///
@@ -27,9 +27,9 @@ pub struct ResourceKind {
 /// The scope of a kind: namespaced or cluster-scoped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResourceScope {
-    /// Each object has a namespace.
+    /// Each object of the kind has a namespace.
     Namespaced,
-    /// Objects have no namespace, such as Nodes.
+    /// The objects of the kind have no namespace, such as Nodes.
     Cluster,
 }
 
@@ -80,27 +80,27 @@ impl ResourceKind {
         namespace.filter(|_| !self.is_cluster_scoped())
     }
 
-    /// Returns group, version and kind.
+    /// Returns the group, version and kind of this kind.
     pub fn gvk(&self) -> &Gvk {
         &self.gvk
     }
 
-    /// Returns group, version and resource.
+    /// Returns the group, version and resource of this kind.
     pub fn gvr(&self) -> Gvr {
         Gvr::new(&self.gvk.group, &self.gvk.version, &self.plural)
     }
 
-    /// Returns the kind, such as `Pod`.
+    /// Returns the name of this kind, such as `Pod`.
     pub fn kind(&self) -> &str {
         &self.gvk.kind
     }
 
-    /// Returns the plural name of the collection, such as `pods`.
+    /// Returns the plural name of this kind's collection, such as `pods`.
     pub fn plural(&self) -> &str {
         &self.plural
     }
 
-    /// Returns the collection with its group, such as `deployments.apps`. Error messages use it.
+    /// Returns the plural name of this kind with its group, such as `deployments.apps`, for error messages.
     pub fn resource(&self) -> String {
         match self.gvk.group.as_str() {
             "" => self.plural.clone(),
@@ -156,10 +156,10 @@ impl From<&ResourceKind> for ResourceKind {
 
 /// A type whose kind is known at compile time.
 ///
-/// It is implemented for every type of `k8s-openapi`, every `kube::CustomResource`, and for
+/// The trait is implemented for every type of `k8s-openapi`, every `kube::CustomResource`, and for
 /// [`Lazy`](crate::Lazy), [`Typed`](crate::Typed) and [`Metadata`](crate::Metadata) of such a type.
 pub trait StaticKind {
-    /// Returns the kind with its scope.
+    /// Returns the kind of this type, with its scope.
     fn resource_kind() -> ResourceKind;
 }
 

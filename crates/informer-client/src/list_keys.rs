@@ -28,7 +28,7 @@ enum Source {
     OpenApi(Arc<Value>),
 }
 
-/// A position in the schema of an object, reached with [`member`](Self::member) and
+/// A position in the schema of an object, reached from [`ListKeys::root`] with [`member`](Self::member) and
 /// [`element`](Self::element).
 #[derive(Clone, Copy)]
 pub struct ListKeysAt<'a>(At<'a>);
@@ -37,25 +37,25 @@ pub struct ListKeysAt<'a>(At<'a>);
 enum At<'a> {
     Unknown,
     Message(Message<'a>),
-    /// A list or a map.
+    /// The position is a list or a map with this field definition.
     Many(Field<'a>),
     OpenApi(&'a Value),
 }
 
-/// A field that identifies the elements of a list.
+/// A field that identifies the elements of a list, such as `name` in `spec.containers`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ListKey<'a> {
-    /// The name of the field.
+    /// The name of the field in the list elements.
     pub name: &'a str,
-    /// The value that the server defaults the field to.
+    /// The value that the server uses for this field if a list element lacks it.
     pub default: Option<Value>,
 }
 
 impl ListKeys {
-    /// Returns the keys of a built-in kind; empty for any other kind. It parses the schema of all built-in
-    /// kinds, which takes about a millisecond. [`Client::list_keys`](crate::Client::list_keys) parses it only
-    /// once.
+    /// Returns the list keys of a built-in kind; they are empty for any other kind. Each call parses the
+    /// schema of all built-in kinds, which takes about a millisecond.
+    /// [`Client::list_keys`](crate::Client::list_keys) parses the schema only once.
     pub fn of_builtin(kind: &Gvk) -> Self {
         Self::of_table(&Arc::new(Schema::builtin()), kind)
     }
@@ -64,13 +64,13 @@ impl ListKeys {
         Self(schema.shared_kind(kind).map_or(Source::Unknown, Source::Table))
     }
 
-    /// Returns the keys of a custom resource from its `openAPIV3Schema`.
+    /// Returns the list keys of a custom resource from its `openAPIV3Schema`.
     pub fn of_open_api(schema: Value) -> Self {
         Self(Source::OpenApi(Arc::new(schema)))
     }
 
-    /// Returns the keys of each version of a CustomResourceDefinition in JSON. Versions without a schema are
-    /// omitted.
+    /// Returns the list keys of each version of a CustomResourceDefinition in JSON. Versions without a schema
+    /// are omitted.
     pub fn of_crd(definition: &Value) -> Vec<(Gvk, Self)> {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -125,7 +125,7 @@ impl<'a> ListKeysAt<'a> {
         })
     }
 
-    /// Returns the fields that identify the elements of this list; empty if they are unknown.
+    /// Returns the fields that identify the elements of the list at this position; empty if they are unknown.
     pub fn keys(self) -> Vec<ListKey<'a>> {
         match self.0 {
             At::Many(field) if field.shape() == Shape::List => {

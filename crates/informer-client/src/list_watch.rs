@@ -1,4 +1,4 @@
-//! List and watch of one kind over HTTP.
+//! List and watch requests for one kind over HTTP.
 
 mod list;
 mod objects;
@@ -69,23 +69,26 @@ pub struct KubeListWatch<O> {
     options: ReadOptions,
     streaming_lists: StreamingLists,
     split_lists: Option<SplitLists>,
-    /// The cache of typed views for the objects of all responses; `None` if views are not kept.
+    /// The cache of decoded typed views of this source's objects; `None` if views are not cached.
     views: Option<Arc<Views>>,
-    /// Shares equal parts (labels, owners and others) between the objects of all responses.
+    /// Shares equal labels, annotations and owner references between the objects of all responses to this
+    /// source.
     interner: Arc<Interner>,
     unknown_fields: Arc<UnknownFields>,
-    /// Whether the last list was received as protobuf.
+    /// Whether the last list of this source was received as protobuf.
     listed_protobuf: Arc<AtomicBool>,
     #[cfg(feature = "packed")]
     packing: Arc<crate::object::Packing>,
     form: PhantomData<fn() -> O>,
 }
 
-/// The objects to list and watch: namespace, selectors and shares.
+/// The objects that a source lists and watches: the objects of a namespace that match its selectors and
+/// shares.
 #[derive(Debug, Clone, Default)]
 struct Selection {
     namespace: Option<String>,
-    /// Discovery has found that the kind is cluster-scoped: the namespace is ignored.
+    /// True once discovery has reported the kind as cluster-scoped. The namespace of the selection is then
+    /// ignored.
     cluster_scoped: Arc<AtomicBool>,
     labels: Option<String>,
     fields: Option<String>,
@@ -93,7 +96,7 @@ struct Selection {
 }
 
 impl Selection {
-    /// Returns the namespace for request URLs.
+    /// Returns the namespace for request URLs; `None` to read all namespaces or a cluster-scoped kind.
     fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref().filter(|_| !self.cluster_scoped.load(Ordering::Relaxed))
     }
@@ -108,15 +111,18 @@ pub struct ReadOptions {
     pub pruning: Pruning,
     /// The encodings in which objects are requested.
     pub encodings: Encodings,
-    /// The timeout for the response headers. 75 s by default: servers end requests after 60.
+    /// The timeout for the response headers of a list or watch. The default is 75 s, because API servers end
+    /// requests after 60 s.
     pub response_timeout: Duration,
-    /// The idle timeout of the body of a list. 60 s by default.
+    /// The timeout between two network frames of the body of a list. The default is 60 s.
     pub list_idle_timeout: Duration,
-    /// The idle timeout of a watch, added to the `timeoutSeconds` of the request. 30 s by default. The
-    /// transport detects a dead connection earlier.
+    /// The time without any data from the server after which a watch fails, in addition to the
+    /// `timeoutSeconds` of the watch request. The default is 30 s. A dead connection is detected earlier by
+    /// keep-alive probes.
     pub watch_idle_margin: Duration,
-    /// The number of bytes of typed views to keep after their last user has dropped them, so that an object
-    /// that is read repeatedly is decoded once. 0 by default: a view lives as long as a caller holds it.
+    /// The memory budget, in bytes, for typed views that are kept after their last `Arc` was dropped, so that
+    /// an object that is read repeatedly is decoded once. 0 by default: a view lives as long as a caller
+    /// holds it.
     ///
     /// The limit covers all objects of a source in the representations [`Lazy`](crate::Lazy) and `Packed`.
     /// The size of a view is estimated: the size of the type and several times the bytes from which it is
@@ -156,10 +162,11 @@ pub enum Encodings {
     Json,
 }
 
-/// Whether a list is requested as a watch with initial events.
+/// Whether lists are requested as streaming lists, which are watches with initial events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StreamingLists {
-    /// Until the server rejects such a request; the client remembers that for the kind.
+    /// Lists are requested as streaming lists until the server rejects one. The client then requests ordinary
+    /// lists of that kind.
     #[default]
     Auto,
     /// Always.
@@ -169,12 +176,12 @@ pub enum StreamingLists {
 }
 
 impl<O: Representation + StaticKind> KubeListWatch<O> {
-    /// Lists and watches all objects of the kind, in all namespaces.
+    /// Creates a source of all objects of the kind `O`, in all namespaces.
     pub fn all(client: impl Into<Client>) -> Self {
         Self::of(client, O::resource_kind())
     }
 
-    /// Lists and watches the objects of a kube `Api`, with its client and its namespace.
+    /// Creates a source with the client and the namespace of a kube `Api`.
     pub fn from_api<K: kube_core::Resource>(api: kube_client::Api<K>) -> Self {
         let namespace = api.namespace().unwrap_or_default().to_owned();
         Self::all(api).namespace(namespace)
@@ -182,7 +189,7 @@ impl<O: Representation + StaticKind> KubeListWatch<O> {
 }
 
 impl<O: Representation> KubeListWatch<O> {
-    /// Lists and watches all objects of a kind that is known only at run time, in all namespaces.
+    /// Creates a source of all objects of a kind that is known only at run time, in all namespaces.
     pub fn of(client: impl Into<Client>, kind: impl Into<ResourceKind>) -> Self {
         let (client, kind) = (client.into(), kind.into());
         Self {
@@ -202,7 +209,7 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Selects the objects of one namespace. A kind that is known to be
+    /// Restricts the source to the objects of one namespace. A kind that is known to be
     /// [cluster-scoped](ResourceKind::is_cluster_scoped) has no objects in namespaces: all of its objects are
     /// read, as in the caches of controller-runtime. If the scope of the kind is unknown and the server has
     /// no such collection in the namespace (404), the client looks up the scope in discovery.
@@ -212,39 +219,42 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
-    /// Selects the objects with these labels; the server filters.
+    /// Restricts the source to objects whose labels match the selector. The server evaluates the selector.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = (!selector.is_everything()).then(|| selector.to_string());
         self
     }
 
-    /// Selects the objects with these fields; the server filters, and supports few fields of each kind.
+    /// Restricts the source to objects whose fields match the selector. The server evaluates the selector,
+    /// and supports few fields of each kind.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.selection.fields = (!selector.is_everything()).then(|| selector.to_string());
         self
     }
 
-    /// Selects a share of the objects, by a hash. Servers that support it filter; from other servers the
-    /// client drops the remaining objects.
+    /// Restricts the source to a share of the objects, by a hash. Servers with the feature
+    /// `ShardedListAndWatch` send only the objects of the share; from other servers the client receives all
+    /// objects and drops the others.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.selection.shares = Some(shares);
         self
     }
 
-    /// Sets limits, pruning, encodings, timeouts and the size of the view cache.
+    /// Sets how this source reads responses: limits, pruning, encodings, timeouts and the size of the view
+    /// cache.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
         self.views = Views::within(options.view_bytes);
         self.options = options;
         self
     }
 
-    /// Sets the encodings in which objects are requested.
+    /// Sets the encodings in which this source requests objects.
     pub fn encodings(mut self, encodings: Encodings) -> Self {
         self.options.encodings = encodings;
         self
     }
 
-    /// Sets whether lists are requested as streaming lists.
+    /// Sets whether this source requests lists as streaming lists.
     pub fn streaming_lists(mut self, streaming_lists: StreamingLists) -> Self {
         self.streaming_lists = streaming_lists;
         self
@@ -263,7 +273,7 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
-    /// Returns how to split a list of this selection; `None` if it must not be split.
+    /// Returns how to split lists of this source by namespace; `None` if they must not be split.
     fn splits(&self) -> Option<SplitLists> {
         let Selection { namespace, labels, fields, shares, .. } = &self.selection;
         let whole = namespace.is_none() && labels.is_none() && fields.is_none() && shares.is_none();
@@ -289,12 +299,12 @@ impl<O: Representation> KubeListWatch<O> {
         &self.kind
     }
 
-    /// Describes the request, for error messages.
+    /// Describes a request of this source with the given verb, for error messages.
     fn attempt(&self, verb: &str) -> String {
         format!("{verb} {}", self.describe())
     }
 
-    /// Returns the protobuf schema of the kind; `None` if objects are requested as JSON.
+    /// Returns the protobuf schema of the source's kind; `None` if its objects are requested as JSON.
     fn wire(&self) -> Option<Wire> {
         let wanted = O::takes_protobuf()
             && self.options.encodings == Encodings::Auto
@@ -303,9 +313,9 @@ impl<O: Representation> KubeListWatch<O> {
         wanted.then(|| self.client.protobuf_of(&self.kind, O::METADATA_ONLY)).flatten()
     }
 
-    /// Sends the request with the encodings that the kind supports. If the server has no protobuf, the
-    /// request is repeated as JSON. If the collection is not found because the kind is cluster-scoped, the
-    /// request is repeated without the namespace.
+    /// Sends a list or watch request that accepts the encodings that the kind supports. If the server has no
+    /// protobuf, the request is repeated as JSON. If the collection is not found because the kind is
+    /// cluster-scoped, the request is repeated without the namespace.
     async fn open(
         &self,
         attempt: &str,
@@ -322,8 +332,8 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Looks up the scope of a kind that is read in a namespace, if the scope is not known. Returns true if
-    /// the kind is cluster-scoped.
+    /// Looks up the scope of the source's kind in discovery, unless the scope is known or the source reads
+    /// all namespaces. Returns true if the kind is cluster-scoped.
     async fn is_found_cluster_scoped(&self) -> bool {
         if self.selection.namespace().is_none() || self.kind.scope().is_some() {
             return false;
@@ -406,8 +416,8 @@ impl<O: Representation> KubeListWatch<O> {
 
 impl<O: Representation> ListSource<O> for KubeListWatch<O> {
     async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
-        // A request with a limit or a condition on the version must be sent as it is, for example the version
-        // check of one object.
+        // Split only requests for a complete list. A request with a limit or a condition on the
+        // resourceVersion, such as the version check of one object, must be sent unchanged.
         let is_complete = request.continue_token.is_none()
             && request.limit.is_none()
             && request.version_match == VersionMatch::Unset;
@@ -471,7 +481,7 @@ impl<O: Representation> ListWatch<O> for KubeListWatch<O> {
         self.client.server_version().await
     }
 
-    /// Only a list without a limit can be split.
+    /// Returns true if lists of this source may be split, because only a list without a limit can be split.
     fn prefers_complete_lists(&self) -> bool {
         self.splits().is_some()
     }

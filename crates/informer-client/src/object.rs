@@ -51,52 +51,55 @@ use crate::unknown_fields::UnknownFields;
 
 /// A representation of objects that the client can build from the bytes that a server sends.
 ///
-/// This trait is the interface between wire and cache: encodings and representations are implemented on
-/// either side of it, independently of each other.
+/// The trait separates encodings from representations: a new representation works with every encoding, and a
+/// new encoding with every representation.
 pub trait Representation: Object + Sized {
-    /// True if the server needs to send only the metadata of each object.
+    /// True if this representation contains only metadata, so that the server needs to send only the metadata
+    /// of each object.
     const METADATA_ONLY: bool = false;
 
-    /// Returns true if objects may be received as protobuf. The client then requests protobuf for built-in
-    /// kinds; an object is still JSON if the server sends JSON. False by default: the representation receives
-    /// only JSON. A representation that supports protobuf should implement [`Object::is_partial`].
+    /// Returns true if this representation can be built from protobuf. The client then requests protobuf for
+    /// built-in kinds; an object can still arrive as JSON. The default is false, with which the
+    /// representation receives only JSON. A representation that supports protobuf should implement
+    /// [`Object::is_partial`].
     fn takes_protobuf() -> bool {
         false
     }
 
-    /// Decodes the object.
+    /// Builds this representation of a received object.
     ///
     /// # Errors
     ///
-    /// When the object does not fit this representation. It is then reported as undecodable, and the list or
-    /// watch continues.
+    /// Returns an error if the object does not fit this representation. The object is then reported as
+    /// undecodable, and the list or watch continues.
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError>;
 
-    /// Marks an object that a transform built from a [partial](Object::is_partial) one as partial, too: it
-    /// lacks the same fields. Does nothing by default. A representation whose objects programs can build
-    /// should implement it; otherwise an update of such an object may remove these fields.
+    /// Marks this object as partial. The client calls it for an object that a transform built from a
+    /// [partial](Object::is_partial) object, because the new object lacks the same fields. The default
+    /// implementation returns the object unchanged. A representation whose objects programs can build should
+    /// implement it; otherwise an update of such an object may remove these fields.
     fn into_partial(self: Arc<Self>) -> Arc<Self> {
         self
     }
 }
 
-/// The encoding of the bytes of an object.
+/// The encoding in which an object was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// JSON, for any kind.
+    /// JSON, which servers support for every kind.
     Json,
-    /// Protobuf, for built-in kinds.
+    /// Protobuf, which servers support for built-in kinds.
     Protobuf,
 }
 
-/// One received object: its decoded header and its bytes.
+/// One received object: its decoded header and its undecoded bytes.
 pub struct RawObject<'a> {
     pub(crate) header: Header,
     pub(crate) bytes: RawBytes<'a>,
     pub(crate) origin: &'a Arc<Origin>,
 }
 
-/// The bytes of an object, with the results of scanning them.
+/// The received bytes of an object, with the offsets found by the header scan.
 #[derive(Clone, Copy)]
 pub(crate) enum RawBytes<'a> {
     Json { raw: &'a RawHeader<'a>, text: &'a str, cut_managed_fields: bool },
@@ -109,7 +112,7 @@ impl<'a> RawObject<'a> {
         &self.header
     }
 
-    /// Returns the header, consuming the object.
+    /// Returns the header of the object, and drops the rest.
     pub fn into_header(self) -> Header {
         self.header
     }
@@ -122,7 +125,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns the number of received bytes, including managed fields.
+    /// Returns the number of received bytes of the object, including managed fields.
     pub fn wire_bytes(&self) -> usize {
         match self.bytes {
             RawBytes::Json { text, .. } => text.len(),
@@ -152,7 +155,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns the origin of the object.
+    /// Returns the data that this object shares with the other objects of its response, such as the kind.
     pub fn origin(&self) -> &Arc<Origin> {
         self.origin
     }
@@ -196,13 +199,14 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns the bytes without the pruned fields, with the parts shared with other objects split off.
+    /// Returns the bytes to store for this object: without the pruned fields, and with the parts that are
+    /// shared with other objects (such as labels) separated.
     pub(crate) fn body(&self) -> Result<Body, DecodeError> {
         let common = self.common()?;
         Ok(Body::new(self.own(common.as_deref())?, common))
     }
 
-    /// Returns the bytes without the pruned fields and without the shared parts.
+    /// Returns the bytes of the object without the pruned fields and without the shared parts in `common`.
     fn own(&self, common: Option<&Template>) -> Result<OwnBytes, DecodeError> {
         let chosen = common.map(Template::chosen);
         Ok(match self.bytes {
@@ -226,7 +230,8 @@ impl<'a> RawObject<'a> {
         })
     }
 
-    /// Returns the parts shared with other objects. If nothing is pruned, the bytes are kept unchanged.
+    /// Returns the parts of the metadata that are shared with other objects. If managed fields are not
+    /// pruned, no part is shared, so that the bytes are stored unchanged.
     fn common(&self) -> Result<Option<Arc<Template>>, DecodeError> {
         let Some(interner) = self.origin.interner() else { return Ok(None) };
         let runs = match self.bytes {
@@ -265,14 +270,15 @@ pub struct Origin {
     views: Option<Arc<Views>>,
     interner: Option<Arc<Interner>>,
     unknown_fields: Option<Arc<UnknownFields>>,
-    /// True for objects built from partial ones.
+    /// True for objects that a transform built from partial objects.
     of_partial: bool,
     #[cfg(feature = "packed")]
     packing: Arc<Packing>,
 }
 
 impl Origin {
-    /// Returns an origin; objects that fail to decode later are reported to `undecodable`.
+    /// Returns an origin for objects of `kind`. Objects that fail to decode on a later access are reported to
+    /// `undecodable`.
     pub fn new(kind: ResourceKind, undecodable: UndecodableLog) -> Self {
         Self {
             kind,
@@ -301,14 +307,15 @@ impl Origin {
         Self { interner: Some(interner), ..self }
     }
 
-    /// Returns true for Secrets. Memory shared between objects must not keep their data after they are
-    /// deleted. Annotations contain that data, too: `kubectl apply` writes it into
-    /// `last-applied-configuration`.
+    /// Returns true if the objects are Secrets. Memory that is shared between objects must not contain data
+    /// of Secrets, because it can outlive them. Annotations contain such data, too: `kubectl apply` writes it
+    /// into `last-applied-configuration`.
     pub(crate) fn is_of_secrets(&self) -> bool {
         is_secret(&self.kind)
     }
 
-    /// Returns the interner; `None` if objects share no parts.
+    /// Returns the interner for labels, annotations and owner references; `None` if the objects share
+    /// nothing.
     pub(crate) fn interner(&self) -> Option<&Interner> {
         self.interner.as_deref()
     }
@@ -317,15 +324,16 @@ impl Origin {
         Self { views, ..self }
     }
 
-    /// Caches a typed view for the next read of the object, if views are cached. Views of Secrets are not
-    /// cached: a view may outlive its object.
+    /// Caches a typed view for the next read of the object, if this source caches views. Views of Secrets are
+    /// not cached, because a cached view may outlive its object.
     pub(crate) fn keep<K: Send + Sync + 'static>(&self, view: &Arc<K>, body: BodyRef<'_>) {
         if let Some(views) = self.views.as_ref().filter(|_| !self.is_of_secrets()) {
             views.keep(Arc::<K>::clone(view), body);
         }
     }
 
-    /// Reports an object that failed to decode on access. The first failure of each version is also logged.
+    /// Reports an object that failed to decode on access. The first failure of each resourceVersion of an
+    /// object is also logged.
     pub(crate) fn report(&self, header: &Header, error: &DecodeError) {
         let undecodable = Undecodable::new(Some(header.key().clone()), error.clone())
             .with_version(header.uid(), header.resource_version().clone());
@@ -348,7 +356,8 @@ impl Origin {
         Self { unknown_fields: Some(unknown_fields), ..self }
     }
 
-    /// Returns the record of unknown fields; `None` for objects without a client.
+    /// Returns the record of fields that the built-in schema does not contain; `None` for objects that were
+    /// not received by a client.
     pub(crate) fn unknown_fields(&self) -> Option<&UnknownFields> {
         self.unknown_fields.as_deref()
     }
@@ -357,17 +366,18 @@ impl Origin {
         self.unknown_fields().into_iter().for_each(UnknownFields::note);
     }
 
-    /// Records that a read needs fields that the table does not know.
+    /// Records that a read needs fields that the built-in schema does not contain, so that the kind is read
+    /// as JSON from now on.
     pub(crate) fn require_json(&self) {
         self.unknown_fields().into_iter().for_each(UnknownFields::require_json);
     }
 
-    /// Returns the protobuf schema of the kind; `None` if objects are received as JSON.
+    /// Returns the protobuf schema of the kind; `None` if its objects are received as JSON.
     pub(crate) fn wire(&self) -> Option<&SharedKindSchema> {
         self.wire.as_ref()
     }
 
-    /// Returns a copy of the origin, for an object built from a partial one.
+    /// Returns a copy of the origin for an object that a transform built from a partial object.
     fn of_partial(&self) -> Self {
         Self {
             kind: self.kind.clone(),
@@ -382,17 +392,17 @@ impl Origin {
         }
     }
 
-    /// Returns true for objects built from partial ones.
+    /// Returns true if a transform built the objects of this origin from partial objects.
     pub(crate) fn is_of_partial(&self) -> bool {
         self.of_partial
     }
 
-    /// Returns the kind of the objects.
+    /// Returns the kind of the objects of this origin.
     pub fn kind(&self) -> &ResourceKind {
         &self.kind
     }
 
-    /// Returns the log to which objects that fail to decode later are reported.
+    /// Returns the log to which objects are reported that fail to decode on access.
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }
@@ -402,7 +412,7 @@ fn is_secret(kind: &ResourceKind) -> bool {
     kind.gvk().group.is_empty() && kind.kind() == "Secret"
 }
 
-/// Formats an object for `Debug`, without its values.
+/// Formats an object for `Debug`: its key and resourceVersion, but no other values.
 fn fmt_header(f: &mut std::fmt::Formatter<'_>, form: &str, header: &Header) -> std::fmt::Result {
     write!(f, "{form}({} @{})", header.key(), header.resource_version())
 }

@@ -49,7 +49,8 @@ impl Pruning {
         self.managed_fields
     }
 
-    /// Returns true if the header scan finds everything to remove.
+    /// Returns true if only `metadata.managedFields` is removed or nothing, so that the header scan finds
+    /// everything to remove.
     pub(crate) fn is_simple(&self) -> bool {
         self.paths.is_empty()
     }
@@ -66,8 +67,8 @@ impl Pruning {
     }
 }
 
-/// Scans one object and the members that `paths` lead through. The recursion depth is at most the length of
-/// the longest path.
+/// Scans one object and those of its members that `paths` lead through, and records the members to remove.
+/// The recursion depth is at most the length of the longest path.
 fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> Result<(), ScanError> {
     if cursor.peek() != Some(b'{') {
         cursor.skip()?;
@@ -97,8 +98,9 @@ fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> R
     Ok(())
 }
 
-/// Ranges to remove from a text, ordered and disjoint. Usually there is only one range, for `managedFields`
-/// and the members next to it in Go's field order. It is stored without an allocation.
+/// The byte ranges to remove from a JSON text, ordered and disjoint. Usually there is only one range, for
+/// `managedFields` and the members next to it in Go's field order; a single range is stored without an
+/// allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     first: Option<Range<usize>>,
@@ -124,7 +126,7 @@ impl Cuts {
         }
     }
 
-    /// Returns the text without the ranges, in an allocation of exactly its size.
+    /// Returns `text` without the ranges, in an allocation of exactly the needed size.
     pub(crate) fn apply(&self, text: &str) -> Box<str> {
         let cut: usize = self.ranges().map(Range::len).sum();
         let mut kept = String::with_capacity(text.len() - cut);
@@ -138,24 +140,24 @@ impl Cuts {
     }
 }
 
-/// Collects the ranges to remove from one object, including commas.
+/// Collects the byte ranges of the members to remove from one JSON object, including commas.
 ///
 /// A member is removed with the comma before it. If no member before it is kept, it is removed with the comma
 /// after it.
 #[derive(Debug)]
 pub(crate) struct Members {
     kept: bool,
-    /// The end of the last member, or of the opening brace.
+    /// The offset of the end of the last member, or of the end of the opening brace.
     end: usize,
 }
 
 impl Members {
-    /// Starts an object whose first member can begin at `at`.
+    /// Starts an object whose first member can begin at the offset `at`.
     pub(crate) fn begin(at: usize) -> Self {
         Self { kept: false, end: at }
     }
 
-    /// Keeps the member whose key is at `start`. The caller must call [`ended`](Self::ended) next.
+    /// Keeps the member whose key is at the offset `start`. The caller must call [`ended`](Self::ended) next.
     pub(crate) fn keep(&mut self, cuts: &mut Cuts, start: usize) {
         if !self.kept
             && let Some(last) = cuts.last_mut()

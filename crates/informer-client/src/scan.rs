@@ -1,13 +1,14 @@
 //! Scanning JSON without building values: the offsets of values and where they end.
 //!
-//! Two scanners, which neither allocate nor recurse:
+//! There are two scanners, which neither allocate nor recurse:
 //!
 //! - [`Structure`] finds the end of an object or array at memory speed and can be resumed at any byte. It
 //!   recognizes only strings, escapes and brackets.
 //! - [`Cursor`] walks the members of a complete value, and skips other values with `Structure`.
 //!
-//! Skipped values are checked for balanced brackets and closed strings, not for the complete grammar:
-//! checking it would cost as much as reading them. A typed read of the object finds the remaining errors.
+//! Skipped values are checked for balanced brackets and closed strings, but not against the complete JSON
+//! grammar, because that would cost as much as parsing them. Decoding the object to its type finds the
+//! remaining errors.
 
 pub(crate) mod block;
 mod cursor;

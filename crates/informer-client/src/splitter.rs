@@ -1,8 +1,10 @@
-//! Splits a body into objects while it arrives, at arbitrary frame boundaries.
+//! Splits the body of a list or watch response into objects while it arrives in network frames, whose
+//! boundaries can be anywhere.
 //!
-//! Formats of a body: [`list`] (one object with `items`), [`frames`] (concatenated values, a watch) and
-//! [`lengths`] (a watch in protobuf). All receive network frames and return slices: of the frame if it
-//! contains the complete value, of a buffer otherwise. `informer-schema` splits a list in protobuf.
+//! There are splitters for three formats: [`list`] (one object with `items`), [`frames`] (concatenated
+//! values, a watch) and [`lengths`] (a watch in protobuf). Each splitter receives network frames and returns
+//! slices. A slice refers to the frame if the frame contains the complete value, and to a buffer otherwise.
+//! `informer-schema` splits a list in protobuf.
 //!
 //! # Invariants
 //!
@@ -29,14 +31,15 @@ use crate::scan::Span;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The maximum size of an object, in bytes. 64 MiB by default: etcd stores at most 1.5 MiB for one,
-    /// aggregated servers may send more, and an endless line must not fill the memory.
+    /// The maximum size of an object, in bytes. The default is 64 MiB: etcd stores at most 1.5 MiB for one
+    /// object, and aggregated servers may send more. The limit prevents an endless line from filling the
+    /// memory.
     pub object_bytes: usize,
-    /// The maximum size of the response to one list request, in bytes, uncompressed. 64 GiB by default, a
-    /// million objects of the largest usual size: it ends endless lists.
+    /// The maximum size of the uncompressed response to one list request, in bytes. The default is 64 GiB,
+    /// enough for a million objects of the largest usual size. The limit ends an endless list.
     pub page_bytes: u64,
-    /// The maximum number of open brackets. 1000 by default; servers allow 10,000 and `serde_json` allows
-    /// 128.
+    /// The maximum nesting depth of an object: the number of open brackets. The default is 1000; API servers
+    /// allow 10,000 and `serde_json` allows 128.
     pub depth: usize,
 }
 
@@ -46,7 +49,7 @@ impl Default for Limits {
     }
 }
 
-/// The bytes of one value, and the spans of its outer containers.
+/// The bytes of one value of a response body, and the offsets of the objects and arrays in its outer levels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slice<'a> {
     pub(crate) bytes: &'a [u8],
@@ -55,7 +58,7 @@ pub(crate) struct Slice<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SplitError {
-    /// The body is not JSON, or has another value than the expected one.
+    /// The body is not JSON, or contains another JSON value than the expected one.
     #[error("not JSON: expected {expected} at byte {at}{}", Seen(.seen))]
     Syntax { at: u64, expected: &'static str, seen: Option<u8> },
     /// A member of the list other than its items is invalid.
@@ -69,7 +72,8 @@ pub(crate) enum SplitError {
     Mismatch { at: u64 },
 }
 
-/// At most one byte of the invalid input is shown, because it may be part of a secret.
+/// The first byte of invalid input, for error messages. At most one byte is shown, because the input may be
+/// part of a secret.
 struct Seen<'a>(&'a Option<u8>);
 
 impl fmt::Display for Seen<'_> {

@@ -1,8 +1,8 @@
 //! Detects kinds for which a newer server sends fields that the built-in schema does not contain.
 //!
 //! Protobuf identifies fields by number. If a number is unknown, the name of the field is unknown and the
-//! object is partial. Such an object is sufficient for most reads. A read that needs unknown fields needs
-//! JSON; all objects of the kind are then listed again as JSON.
+//! object is partial. Such an object is sufficient for most reads. Once a read needs the unknown fields, all
+//! objects of the kind are listed again as JSON.
 //!
 //! # Lock order
 //!
@@ -22,7 +22,8 @@ use crate::ResourceKind;
 
 type Observer = Arc<dyn Fn(&Gvk) + Send + Sync>;
 
-/// Maximum number of observers of one client. Each runtime client registers one.
+/// Maximum number of registered observers of one client. Each client of `informer-runtime` registers one
+/// observer.
 const MAX_OBSERVERS: usize = 1024;
 
 #[derive(Default)]
@@ -32,8 +33,9 @@ pub(crate) struct UnknownFieldsLog {
     shared: Arc<Mutex<Observed>>,
 }
 
-/// The kinds with unknown fields, and the observers. One lock protects both, so that an observer that is
-/// added while a kind is found receives that kind exactly once.
+/// The kinds with unknown fields, and the observers that are notified of such kinds. Both are protected by
+/// the same lock, so that an observer that registers while a kind is found is notified of that kind exactly
+/// once.
 #[derive(Default)]
 struct Observed {
     found: Vec<Gvk>,
@@ -56,7 +58,7 @@ impl UnknownFieldsLog {
         Arc::clone(kinds.entry(kind.gvr()).or_insert_with(|| Arc::new(new())))
     }
 
-    /// Returns the kinds with unknown fields, in the order of their discovery.
+    /// Returns the kinds for which unknown fields were found, in the order of their discovery.
     pub(crate) fn found(&self) -> Vec<Gvk> {
         self.shared.lock().found.clone()
     }
@@ -100,8 +102,8 @@ impl UnknownFields {
         observers.iter().for_each(|observer| observer(&self.kind));
     }
 
-    /// Records that a read needs unknown fields. From then on the kind is read as JSON, and open protobuf
-    /// watches end.
+    /// Records that a read needs unknown fields of this kind. From then on the client reads the kind as JSON,
+    /// and open protobuf watches of the kind end.
     pub(crate) fn require_json(&self) {
         self.note();
         let is_new = self.json.send_if_modified(|json| !std::mem::replace(json, true));
@@ -117,7 +119,7 @@ impl UnknownFields {
     pub(crate) fn json_required(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut json = self.json.subscribe();
         async move {
-            // The sender was dropped, so JSON can no longer be required.
+            // The sender was dropped, so no later read can require JSON; wait forever.
             if json.wait_for(|json| *json).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -141,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// Uses two threads to provoke the race between `note` and `observe`.
+    /// Two threads provoke the race between `note` and `observe`.
     #[test]
     fn observer_added_while_a_kind_is_found_receives_it_once() {
         for round in 0..500 {

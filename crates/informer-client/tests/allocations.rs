@@ -1,5 +1,6 @@
-//! Bounds the number of allocations on hot paths, independent of the clock. Each test runs on its own thread,
-//! and all counted code runs on that thread.
+//! Tests that limit the number of memory allocations on hot paths. Unlike time, the number does not depend on
+//! the machine. Each test runs on a separate thread, and all code whose allocations are counted runs on that
+//! thread.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -23,7 +24,7 @@ use canned::{JSON, PROTOBUF, list};
 
 const PODS: usize = 2_000;
 
-/// Parsed once, because parsing takes longer than reading an object.
+/// The built-in schema is parsed once, because parsing it takes longer than reading an object.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
 
 fn pod(number: usize) -> Value {
@@ -51,7 +52,7 @@ fn written(content_type: &str, object: &Value) -> Vec<u8> {
     }
 }
 
-/// Returns a source that receives this body for every request.
+/// Returns a source that receives this response body for every request.
 fn source<O: Representation>(content_type: &'static str, body: &[u8]) -> KubeListWatch<O> {
     KubeListWatch::of(canned::client(content_type, body), ResourceKind::of::<Pod>())
 }
@@ -72,8 +73,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-/// Returns allocations and bytes per object of a first list, and allocations per object of a second list
-/// without changes.
+/// Returns the allocations and the allocated bytes per object of a first list, and the allocations per object
+/// of a second list in which no object has changed.
 fn costs<O: Representation>(content_type: &'static str) -> (f64, f64, f64) {
     let source = source::<O>(content_type, &list_of(content_type, PODS));
     block_on(list(&source, SourceContext::default()));
@@ -101,7 +102,8 @@ fn relist_of_cached_objects_does_not_allocate_per_object() {
         println!(
             "{name}: {fresh} allocations and {bytes} bytes per new object, {again} allocations per cached object"
         );
-        // The remaining allocations are frames, batches and requests: one for some dozen objects.
+        // If all objects are cached, only frames, batches and requests are allocated: one allocation for some
+        // dozen objects.
         assert!(again < 0.2, "{name}: {again} allocations per cached object");
         assert!(fresh < 16.0, "{name}: {fresh} allocations per new object");
     }
@@ -112,8 +114,8 @@ fn cached_object_takes_little_more_than_its_wire_size() {
     for (content_type, object) in [(JSON, pod(7).to_string().into_bytes()), (PROTOBUF, Vec::new())] {
         let (_, bytes, _) = costs::<Lazy<Pod>>(content_type);
         let wire = if object.is_empty() { list_of(PROTOBUF, 200).len() / 200 } else { object.len() };
-        // Header, reference counts and the slot for the view take some hundred bytes; managed fields are
-        // removed.
+        // In addition to its JSON or protobuf bytes, an object takes some hundred bytes for its header,
+        // reference counts and the slot for the typed view. Managed fields are removed.
         assert!(bytes < wire as f64 + 500.0, "{content_type}: {bytes} bytes in memory, {wire} on the wire");
     }
 }

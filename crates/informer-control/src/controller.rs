@@ -1,4 +1,4 @@
-//! Controller lifecycle, and whether a request is requeued after its reconcile.
+//! The lifecycle of a controller, and the decision whether a request is requeued after its reconcile.
 
 mod state;
 #[cfg(test)]
@@ -21,26 +21,27 @@ pub use state::{CANCEL_GRACE, ControllerLifecycle, ControllerPhase, DrainStep, S
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The object has its desired state.
+    /// The object has its desired state. Its next event enqueues the next request.
     #[default]
     Done,
-    /// Requeue with the rate limiter's delay: for a dependency that does not exist yet and is not worth an
-    /// error.
+    /// The request is requeued with the rate limiter's delay. Use this outcome if a dependency does not exist
+    /// yet and an error would be inappropriate.
     Requeue {
-        /// The priority of the requeued request.
+        /// The priority of the requeued request; `None` keeps its priority.
         priority: Option<i32>,
     },
     /// The object has its desired state and is reconciled again after a delay.
     RequeueAfter {
-        /// The delay; zero is [`Done`](Self::Done).
+        /// The delay until the request is requeued; a delay of zero has the same effect as
+        /// [`Done`](Self::Done).
         delay: Duration,
-        /// The priority of the requeued request.
+        /// The priority of the requeued request; `None` keeps its priority.
         priority: Option<i32>,
     },
 }
 
 impl Outcome {
-    /// Requeues with the rate limiter's delay.
+    /// Returns an outcome that requeues the request with the rate limiter's delay.
     pub fn requeue() -> Self {
         Self::Requeue { priority: None }
     }
@@ -50,7 +51,7 @@ impl Outcome {
         Self::RequeueAfter { delay, priority: None }
     }
 
-    /// Sets the priority of the requeued request. No effect on [`Done`](Self::Done).
+    /// Sets the priority with which the request is requeued. It has no effect on [`Done`](Self::Done).
     pub fn with_priority(mut self, new: i32) -> Self {
         match &mut self {
             Self::Done => {}
@@ -73,9 +74,9 @@ pub enum ReconcileEnd {
     Succeeded(Outcome),
     /// The reconcile returned an error.
     Failed {
-        /// A retry cannot succeed.
+        /// True for a terminal error: a retry cannot succeed, so the request is not requeued.
         terminal: bool,
-        /// The priority of the retry.
+        /// The priority with which the failed request is retried; `None` keeps its priority.
         priority: Option<i32>,
     },
     /// The reconcile panicked.
@@ -100,16 +101,16 @@ pub enum ReconcileEnd {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequeueDecision {
-    /// Resets the failure count.
+    /// True if the failure count of the request is reset.
     pub forget: bool,
     /// Whether, and when, the request is requeued.
     pub requeue: Requeue,
-    /// The priority of the requeued request; `None` keeps the one with which it was handed out.
+    /// The priority of the requeued request; `None` keeps the priority with which the request was handed out.
     pub priority: Option<i32>,
 }
 
-/// Whether a request is requeued. A request that was added during its reconcile is handed out again in any
-/// case.
+/// Whether and when a request is requeued. Independent of that, a request that was added again during its
+/// reconcile is handed out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
     /// The request is not requeued.
@@ -122,8 +123,8 @@ pub enum Requeue {
 }
 
 impl RequeueDecision {
-    /// Returns whether and when a request is requeued whose reconcile ended like this. The caller decides
-    /// whether a panic stops the controller.
+    /// Returns whether and when a request is requeued after its reconcile has ended with `end`. The caller
+    /// decides whether a panic stops the controller.
     pub fn of(end: ReconcileEnd) -> Self {
         let (forget, requeue, priority) = match end {
             ReconcileEnd::Succeeded(Outcome::RequeueAfter { delay, priority }) if !delay.is_zero() => {

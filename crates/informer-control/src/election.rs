@@ -1,6 +1,7 @@
-//! Leader election on one Lease: the state machine without I/O.
+//! Leader election on one Lease: a state machine without I/O.
 //!
-//! Programs use `informer_runtime::LeaderElection`. A driver of [`ElectorState`] does the following:
+//! Programs use `informer_runtime::LeaderElection`. The code that drives an [`ElectorState`] (the driver)
+//! does the following:
 //!
 //! - it sends each [`ElectionAction`] and passes the [`ElectionResponse`] to the state; after a timeout, it
 //!   passes [`ElectionResponse::Failed`];
@@ -32,33 +33,37 @@ use informer_core::ResourceVersion;
 
 pub use state::{ElectionAction, ElectionNotice, ElectionResponse, ElectorState, LeaseRecord, LeaseWrite};
 
-/// A fencing token: identifies one term of a leader.
+/// A fencing token, which identifies one term of a leader.
 ///
-/// A leader writes it along with its data to a store that rejects older tokens. It is a hint, not a lock: the
-/// API server does not check it. Terms are ordered by `version`, which grows with each write of the Lease;
+/// A leader writes the token along with its data to a store that rejects older tokens. The API server does
+/// not check the token. Terms are ordered by `version`, which grows with each write of the Lease;
 /// `transitions` restarts at 0 if the Lease is deleted.
 ///
 /// If the Lease is deleted during a term, candidates that have not seen the last renewal may acquire it at
-/// once. If its holder is removed by hand, every candidate may. Two processes may then lead until the first
-/// one renews.
+/// once. If an administrator removes the holder from the Lease, every candidate may acquire it. Two processes
+/// may then lead until the first leader tries to renew its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
-    /// `spec.leaseTransitions` when the term began.
+    /// The value of `spec.leaseTransitions` in the Lease when the term began.
     pub transitions: i32,
-    /// The resourceVersion of the Lease after the write that began the term.
+    /// The `metadata.resourceVersion` of the Lease after the write that began the term. A later term has a
+    /// larger value.
     pub version: ResourceVersion,
 }
 
-/// The periods of an election.
+/// The durations that control an election.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ElectionTimes {
-    /// How long other candidates wait after the last renewal they observed; whole seconds, at least one.
+    /// The lease duration: how long other candidates wait after the last renewal that they observed. Whole
+    /// seconds, at least one.
     pub lease: Duration,
-    /// How long a leader tries to renew before it gives up; shorter than the lease.
+    /// How long a leader tries to renew its lease before it gives up leadership. Must be shorter than
+    /// `lease`.
     pub renew: Duration,
-    /// The delay between two attempts to acquire or renew the lease.
+    /// The delay between two attempts of a candidate to acquire or renew the lease.
     pub retry: Duration,
-    /// The maximum random delay that a standby adds to `retry`, as a multiple of `retry`.
+    /// The maximum random delay that a standby adds to `retry` before its next attempt, as a multiple of
+    /// `retry`.
     pub jitter: f64,
 }
 
@@ -69,7 +74,7 @@ impl Default for ElectionTimes {
     }
 }
 
-/// This process was the leader and could not keep its lease.
+/// The error that ends the term of a leader that could not keep its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderLost {
     reason: String,
@@ -77,8 +82,8 @@ pub struct LeaderLost {
 }
 
 impl LeaderLost {
-    /// Returns how long the lease still excludes other candidates after it was lost: the time to end the
-    /// leader's work.
+    /// Returns how long the lost lease still prevents other candidates from becoming the leader. The former
+    /// leader must end its work within this time.
     pub fn time_left(&self) -> Duration {
         self.left
     }

@@ -1,4 +1,5 @@
-//! Pure state machines of the runtime: leader election, controller lifecycle, requeueing, and predicates.
+//! State machines of `informer-runtime` as pure code: leader election, controller lifecycle, requeueing, and
+//! predicates.
 //!
 //! This crate does no I/O, takes no locks and reads no clock: `now`, responses and random numbers are
 //! arguments, and actions are return values. `informer-runtime` drives the state machines and re-exports what

@@ -1,7 +1,8 @@
-//! Predicates: filter the triggers that enqueue requests for a controller.
+//! Predicates, which filter the triggers (events) that enqueue requests for a controller.
 //!
-//! A predicate saves queue work, not memory: the cache holds rejected objects, too. All predicates of a watch
-//! must hold; they are evaluated in order, up to the first that does not.
+//! A predicate saves reconciles but no memory, because the cache also contains rejected objects. All
+//! predicates of a watch must hold for a trigger to pass; they are evaluated in order, up to the first
+//! predicate that rejects the trigger.
 //!
 //! | predicate | an update passes if | other triggers pass |
 //! |---|---|---|
@@ -45,8 +46,8 @@ use crate::Trigger;
 
 /// Decides whether a trigger concerns a controller.
 ///
-/// It runs in the task that delivers events and must not block. If it panics, the panic is counted and logged
-/// with the key, and the trigger is rejected.
+/// A predicate runs in the task that delivers events and must not block. If it panics, the panic is counted
+/// and logged with the key, and the trigger is rejected.
 pub trait Predicate<O>: Send + Sync + 'static {
     /// Returns true if the trigger concerns the controller.
     fn holds(&self, trigger: &Trigger<O>) -> bool;

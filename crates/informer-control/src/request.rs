@@ -3,8 +3,8 @@ use std::fmt;
 use informer_core::ObjectKey;
 use informer_workqueue::QueueKey;
 
-/// The key of one object to reconcile. It does not carry the event: a reconciler acts on the current state,
-/// not on changes.
+/// The key of one object to reconcile. A request does not contain the event that enqueued it, because a
+/// reconciler acts on the current state of the object and not on changes.
 ///
 /// ```
 /// use informer_control::Request;
@@ -15,24 +15,24 @@ use informer_workqueue::QueueKey;
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// The namespace and name of the object.
+    /// The namespace and the name of the object to reconcile.
     pub key: ObjectKey,
 }
 
-/// A request type of a controller: [`Request`], or a custom type if one key of one kind is not enough.
-/// Implemented for all types that can be queued, sent between threads and displayed; logs show the `Display`
-/// form.
+/// A request type of a controller: [`Request`], or a custom type if one key of one kind is not enough. The
+/// trait is implemented for all types that can be queued, sent between threads and displayed; logs show the
+/// `Display` form.
 pub trait ReconcileRequest: QueueKey + Sync + fmt::Display {}
 
 impl<R: QueueKey + Sync + fmt::Display> ReconcileRequest for R {}
 
 impl Request {
-    /// Creates a request for an object.
+    /// Creates a request to reconcile an object.
     pub fn new(key: ObjectKey) -> Self {
         Self { key }
     }
 
-    /// Returns the namespace; `None` for cluster-scoped objects.
+    /// Returns the namespace of the object to reconcile; `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         self.key.namespace()
     }

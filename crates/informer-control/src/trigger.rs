@@ -8,17 +8,18 @@ use informer_cache::Event;
 use informer_core::{Object, ObjectKey};
 use informer_workqueue::LOW_PRIORITY;
 
-/// The event that enqueues a request: a cache event, or a generic event from outside the cache.
+/// The event that enqueues a request of a controller: a cache event, or a generic event from outside the
+/// cache.
 pub enum Trigger<O> {
     /// An event of an informer.
     Event(Event<O>),
-    /// A generic event, for example a timer or a webhook of another system. Sent by a channel or stream
-    /// source of the runtime.
+    /// A generic event, for example from a timer or a webhook of another system. A channel source or stream
+    /// source of `informer-runtime` sends it.
     Generic(Arc<O>),
 }
 
 impl<O> Trigger<O> {
-    /// Returns the newest state of the object; for a deletion, the last known one.
+    /// Returns the newest state of the object; for a deleted object, its last known state.
     pub fn object(&self) -> &Arc<O> {
         match self {
             Self::Event(event) => event.object(),
@@ -26,7 +27,7 @@ impl<O> Trigger<O> {
         }
     }
 
-    /// Returns the old state of an update.
+    /// Returns the old state of the object if this trigger is an update.
     pub fn old(&self) -> Option<&Arc<O>> {
         match self {
             Self::Event(Event::Updated { old, .. }) => Some(old),
@@ -34,13 +35,13 @@ impl<O> Trigger<O> {
         }
     }
 
-    /// Returns the old state, if this is an update, and the newest state.
+    /// Returns the old state of the object, if this trigger is an update, and the newest state.
     pub fn states(&self) -> impl Iterator<Item = &Arc<O>> {
         self.old().into_iter().chain([self.object()])
     }
 
-    /// Returns the priority of the requests it enqueues: [`LOW_PRIORITY`] for initial lists and resyncs,
-    /// otherwise 0.
+    /// Returns the priority of the requests that this trigger enqueues: [`LOW_PRIORITY`] for events of
+    /// initial lists and resyncs, otherwise 0.
     pub fn priority(&self) -> i32 {
         match self {
             Self::Event(Event::Added { initial: true, .. } | Event::Updated { resync: true, .. }) => {
@@ -52,7 +53,7 @@ impl<O> Trigger<O> {
 }
 
 impl<O: Object> Trigger<O> {
-    /// Returns the key of the object.
+    /// Returns the key of the object that triggers the request.
     pub fn key(&self) -> &ObjectKey {
         self.object().key()
     }

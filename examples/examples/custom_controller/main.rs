@@ -9,7 +9,7 @@ use informer_examples::{Error, PATIENCE, Result, connect};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 
-/// The maximum number of retries of a key.
+/// The maximum number of retries of a key whose reconcile fails.
 const RETRIES_MAX: u32 = 3;
 
 #[derive(Clone)]
@@ -19,8 +19,8 @@ struct Controller {
 }
 
 impl Controller {
-    /// Compares one Deployment with its pods. Idempotent, and reads only the cache: the result does not
-    /// depend on the events that caused it.
+    /// Compares one Deployment with its pods. The function is idempotent and reads only the cache, so its
+    /// result does not depend on the events that caused the call.
     async fn reconcile(self, key: ObjectKey) -> Result<WorkOutcome> {
         let Some(deployment) = self.deployments.indexer().get(&key) else {
             println!("  {key} is deleted");
@@ -30,7 +30,8 @@ impl Controller {
         let pods = self.pods.by_index("app", key.name())?;
         let have = pods.iter().filter(|pod| pod.key().namespace() == key.namespace()).count();
         if key.name() == "db" {
-            // A permanent error: four attempts, then the key is given up until the next change.
+            // This error is permanent. After four attempts the workers give up the key until the next change
+            // of the object.
             return Err(Error::from("the database operator cannot be reached"));
         }
         println!("  {key} wants {want} pods and has {have}");
@@ -47,7 +48,8 @@ pub async fn main() -> Result {
     let pods = factory.informer::<Pod>().index("app", label("app"));
     let controller = Controller { deployments: deployments.clone(), pods: pods.clone() };
 
-    // Handlers only add keys: the key of the Deployment, or of the Deployment that a pod belongs to.
+    // The handlers only add keys to the queue: the key of a changed Deployment, or of the Deployment that a
+    // changed pod belongs to.
     let queue = WorkQueue::<ObjectKey>::new();
     let keys = queue.clone();
     deployments.add_handler(on_event(move |event| {
@@ -62,7 +64,7 @@ pub async fn main() -> Result {
         }
     }))?;
 
-    // Workers start after the caches are synced; before, every object would seem deleted.
+    // The workers start after the caches are synced. With an empty cache, every object would seem deleted.
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
     owners.wait_for_sync(PATIENCE).await?;

@@ -21,7 +21,7 @@ pub async fn main() -> Result {
     let replicas =
         |object: &Dynamic| object.value()["spec"]["replicas"].as_u64().map(|number| number.to_string());
     let objects = factory.dynamic(kind.clone()).index("replicas", replicas);
-    // The other part of the program, in `by_resource`, does not know the types of these informers.
+    // The function `by_resource` uses these informers later without knowing their types.
     factory.informer::<Pod>();
     factory.metadata::<Deployment>();
     factory.start();
@@ -34,12 +34,12 @@ pub async fn main() -> Result {
     Ok(())
 }
 
-/// Returns a custom kind with two objects, or on a real cluster a kind that every cluster serves.
+/// Returns a custom kind with two objects on the embedded server, or a kind that every cluster serves.
 fn kind(cluster: &Cluster) -> Result<ResourceKind> {
     let Some(server) = cluster.server() else {
         return Ok(ResourceKind::new("apps", "v1", "Deployment", "deployments"));
     };
-    // Equivalent to a CustomResourceDefinition.
+    // On the embedded server, this has the effect of a CustomResourceDefinition.
     let site = Kind::custom("example.com", "v1", "Website");
     server.register(site.clone());
     for (name, replicas) in [("blog", 2), ("shop", 5)] {
@@ -56,7 +56,8 @@ fn kind(cluster: &Cluster) -> Result<ResourceKind> {
     Ok(ResourceKind::new("example.com", "v1", "Website", "websites"))
 }
 
-/// Reads dynamic objects: as JSON values, by single fields, by an index, and converted to kube's type.
+/// Reads dynamic objects in four ways: as JSON values, by single fields, by an index, and converted to kube's
+/// `DynamicObject`.
 fn show(objects: &SharedInformer<Dynamic>) -> Result {
     let mut list = objects.lister().list(&"".parse()?);
     list.sort_by(|a, b| a.key().cmp(b.key()));
@@ -70,15 +71,15 @@ fn show(objects: &SharedInformer<Dynamic>) -> Result {
         println!("  with {value} replicas: {:?}", objects.indexer().index_keys("replicas", &value)?);
     }
     if let Some(object) = list.first() {
-        // Any type with matching fields is possible, too.
+        // A dynamic object can also be converted to any other type with matching fields.
         let kube = object.to_dynamic_object()?;
         println!("  as kube's DynamicObject: {:?}", kube.metadata.name);
     }
     Ok(())
 }
 
-/// Finds informers by resource and reads their objects without knowing the types, like a garbage collector
-/// or a debug page.
+/// Finds informers by resource and reads their objects without knowing the types, as a garbage collector or a
+/// debug page does.
 async fn by_resource(factory: &SharedInformerFactory, dynamic: &Gvr) -> Result {
     let events = Arc::new(AtomicUsize::new(0));
     for gvr in [dynamic, &Gvr::new("", "v1", "pods"), &Gvr::new("apps", "v1", "deployments")] {

@@ -23,19 +23,20 @@ pub async fn main() -> Result {
     let (server, pods_gvr) = (ApiServer::builder().build(), Gvr::new("", "v1", "pods"));
     server.create(&pods_gvr, "default", pod("web-0", "Pending"))?;
 
-    // Faults in code: the first list is rejected, the first watch is cut after one event, the second one
-    // expires.
+    // Inject faults with code: the first list is rejected, the first watch is closed after one event, and the
+    // second watch expires.
     let refused = server.faults().on(FaultMatch::list("pods")).nth(1).status(503);
     let cut = server.faults().on(FaultMatch::watch("pods")).nth(1).cut_after(1);
     let expired = server.faults().on(FaultMatch::watch("pods")).nth(2).expire();
-    // The same as data, which `informer serve --faults` reads from a file.
+    // Faults can also be written as YAML or JSON, which `informer serve --faults` reads from a file.
     let slow =
         "faults: [{match: {verb: watch, resource: pods}, when: {nth: 3}, action: {delay: {millis: 30}}}]";
     server.faults().add_all(FaultFile::parse(slow)?);
 
-    // In process and without a socket; `server.listen("127.0.0.1:0")` serves HTTP.
+    // This client calls the server in the same process, without a socket; `server.listen("127.0.0.1:0")`
+    // would serve HTTP.
     let client = Client::from_service(server.service(), "default");
-    // By default the backoff after a failure is at least 0.8 s; this test sets a shorter one.
+    // By default, the reflector waits at least 0.8 s after a failure; this example sets a shorter backoff.
     let mut quick = ReflectorConfig::default();
     quick.backoff.initial = Duration::from_millis(10);
     let factory = SharedInformerFactory::new(client).reflector(quick).streaming_lists(StreamingLists::Off);
@@ -43,7 +44,7 @@ pub async fn main() -> Result {
     factory.start();
     pods.wait_for_sync(PATIENCE).await?;
 
-    // A write on the server reaches the cache in spite of the faults.
+    // A write on the server reaches the cache in spite of the injected faults.
     server.update(&pods_gvr, "default", pod("web-0", "Running"))?;
     server.create(&pods_gvr, "default", pod("web-1", "Running"))?;
     pods.wait_until(|cache| cache.len() == 2).await?;

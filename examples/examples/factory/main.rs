@@ -14,13 +14,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
 
-    // All objects in all namespaces. Each request for a kind returns the same informer.
+    // This factory's informers cache all objects in all namespaces. Every call for the same kind returns the
+    // same informer.
     let all = SharedInformerFactory::new(client.clone()).resync(Duration::from_secs(600));
     let (pods, deployments, config_maps) =
         (all.informer::<Pod>(), all.informer::<Deployment>(), all.informer::<ConfigMap>());
     let again = all.informer::<Pod>();
 
-    // One namespace and a label selector: the server sends matching objects only.
+    // This factory's informers cache the objects of one namespace with a label. The server sends only
+    // matching objects.
     let web = SharedInformerFactory::new(client)
         .namespace("default")
         .labels("app in (web)".parse()?)
@@ -40,7 +42,7 @@ pub async fn main() -> Result {
     println!("{} pods of web in default", web_pods.indexer().len());
     println!("requested twice, created once: {} pods again", again.indexer().len());
 
-    // The status of each informer, without a request to the server.
+    // Print the status of each informer, which needs no request to the server.
     println!("{:24} {:>7} {:>8} {:>7}  reflector", "informer", "objects", "version", "watches");
     for state in all.states() {
         let (version, reflector) = (state.version.to_string(), state.reflector);
@@ -50,7 +52,7 @@ pub async fn main() -> Result {
         );
     }
 
-    // Waits until every task has ended. The caches remain readable.
+    // Wait until every task of the informers has ended. The caches remain readable.
     all.shutdown().await;
     web.shutdown().await;
     println!("shut down: {}", pods.is_stopped() && web_pods.is_stopped());

@@ -15,7 +15,7 @@ pub async fn main() -> Result {
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
 
-    // The values of an index, and the objects or keys of each value.
+    // Print the values of an index, and the objects or keys of each value.
     let mut nodes = pods.indexer().index_values("node");
     nodes.sort_unstable();
     for node in nodes {
@@ -23,8 +23,8 @@ pub async fn main() -> Result {
         println!("{node} runs {}", on_node.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
     }
 
-    // Added while the informer runs: cached objects are indexed immediately. An object can have several
-    // values.
+    // Add an index while the informer runs; the cached objects are indexed immediately. An object can have
+    // several values in an index, such as its container images.
     let images = |pod: &Lazy<Pod>| -> Vec<String> {
         let Ok(pod) = pod.get() else { return Vec::new() };
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -37,12 +37,12 @@ pub async fn main() -> Result {
         println!("{image} is used by {} pods", pods.by_index("image", &image)?.len());
     }
 
-    // The objects that share an index value with a given object.
+    // Find the objects that have an index value in common with a given object.
     if let Some(pod) = pods.indexer().list().first() {
         println!("{} has {} pods on its node", pod.key(), pods.indexer().index("node", pod)?.len());
     }
 
-    // The error for an unknown index names the existing indexes; the result is not empty.
+    // Reading an unknown index is an error, and not an empty result. The error names the existing indexes.
     let Err(error) = pods.by_index("zone", "a") else { return Err("an unknown index was accepted".into()) };
     println!("refused: {error}");
     Ok(())

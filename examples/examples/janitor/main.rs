@@ -14,13 +14,13 @@ use informer::{Gvr, Object};
 use informer_examples::{PATIENCE, Result, connect, operator, user};
 use serde_json::json;
 
-/// Objects with this label are deleted.
+/// The label that marks an object as expired. The janitor deletes objects with this label.
 const EXPIRED: &str = "janitor.example.com/expired";
 
-/// The label of the objects that this example created.
+/// The label of all objects that this example creates.
 const MADE: &str = "janitor.example.com/made";
 
-/// One of this many objects is marked as expired.
+/// One of this many created objects is marked as expired.
 const EVERY: usize = 10;
 
 /// Runs the janitor until it has deleted all expired objects.
@@ -66,7 +66,8 @@ pub async fn main() -> Result {
             async move {
                 let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>());
                 let Some(map) = maps.get(&request.key)? else { return Ok(Outcome::Done) };
-                // Deletes only the cached object, not a new one with the same name.
+                // The uid is a precondition of the deletion, so that a new object with the same name is not
+                // deleted.
                 let this = DeleteOptions::default().uid(map.uid()).propagation(Propagation::Background);
                 ctx.client.delete_with::<ConfigMap>(&request.key, &this).await?;
                 counter.fetch_add(1, Ordering::Relaxed);

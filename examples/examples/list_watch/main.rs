@@ -36,17 +36,18 @@ struct Directory {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// The files found by the last scan. The version counts changes, like a resourceVersion.
+/// The files found by the last scan of the directory. `version` counts the changes, like a resourceVersion.
 #[derive(Default)]
 struct Seen {
     version: u64,
     files: BTreeMap<PathBuf, (Stamp, Read)>,
 }
 
-/// Modification time and size, which identify the state of a file.
+/// The modification time and the size of a file. If either differs from the last scan, the file has changed.
 type Stamp = (SystemTime, u64);
 
-/// The result of reading a file: an undecodable one is quarantined, and the others are delivered.
+/// The result of reading a manifest file. A file that cannot be parsed is quarantined (`Undecodable`); the
+/// others are delivered.
 type Read = Result<Arc<Manifest>, Undecodable>;
 
 fn read(path: &Path, version: u64) -> Read {
@@ -70,7 +71,8 @@ fn stamp(metadata: &fs::Metadata) -> Option<Stamp> {
 }
 
 impl Directory {
-    /// Returns the changes since the last scan. (A large tree would be read in `spawn_blocking`.)
+    /// Scans the directory and returns the changes since the last scan. (For a large directory, call it with
+    /// `spawn_blocking`.)
     fn look(&self) -> Result<Vec<WatchEvent<Manifest>>, SourceError> {
         let failed = |error| {
             SourceError::new(SourceErrorKind::Unavailable, format!("read {}", self.path.display()))
@@ -81,7 +83,7 @@ impl Directory {
         let mut entries: Vec<_> = fs::read_dir(&self.path).and_then(Iterator::collect).map_err(failed)?;
         entries.sort_by_key(fs::DirEntry::path);
         for entry in entries {
-            // A file that is deleted during the scan is reported as deleted by the next one.
+            // A file that is deleted during this scan is skipped here, and reported as deleted.
             let (path, Ok(Some(stamp))) = (entry.path(), entry.metadata().map(|it| stamp(&it))) else {
                 continue;
             };
@@ -167,7 +169,8 @@ pub async fn main() -> Result {
     let directory = tempfile::tempdir()?;
     let (outside, inside) = (directory.path().join("new"), directory.path().join("manifests"));
     fs::create_dir(&inside)?;
-    // A file must be written atomically, as with any source.
+    // A manifest must be written outside of the directory and then renamed, so that the source never reads a
+    // partially written file.
     let write = |name: &str, text: &str| {
         fs::write(&outside, text).and_then(|()| fs::rename(&outside, inside.join(name)))
     };

@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::Pod;
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
     let factory = SharedInformerFactory::new(client);
-    // A selector on an indexed label visits only the objects with that value.
+    // A selector on the indexed label `app` reads only the objects with the selected value, and not the whole
+    // cache.
     let pods = factory.informer::<Pod>().index("app", label("app"));
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
@@ -27,7 +28,8 @@ pub async fn main() -> Result {
     names.sort_unstable();
     println!("web in default: {}", names.join(", "));
 
-    // A single object: by name within a namespace, or by key. A missing object is a not-found error.
+    // Get a single object, by its name within a namespace or by its key. A missing object is a not-found
+    // error.
     match namespaced.get("web-0") {
         Ok(pod) => println!("{} is at version {}", pod.key(), pod.resource_version()),
         Err(error) => println!("{error}"),

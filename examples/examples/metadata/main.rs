@@ -24,14 +24,14 @@ pub async fn main() -> Result {
         println!("  finalizers: {}, owners: {}", pod.finalizers().len(), pod.owners().len());
         println!("  being deleted: {}", pod.deletion_timestamp().is_some());
         println!("  annotations: {}", pod.annotations().iter().count());
-        // Fields outside of the metadata are absent.
+        // A cached object has no fields outside of its metadata, so `spec.nodeName` is absent.
         println!("  spec.nodeName: {:?}", pod.field(&"spec.nodeName".parse()?));
     }
     let objects = pods.indexer().list();
     let bytes: usize = objects.iter().map(|pod| pod.held_bytes()).sum();
     println!("{} pods in {bytes} bytes", objects.len());
 
-    // The events are those of any informer.
+    // A metadata informer delivers the same events as any other informer.
     let mut events = pods.events();
     let _changes = cluster.changes();
     for _ in 0..objects.len().min(3) {

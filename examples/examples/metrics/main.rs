@@ -35,7 +35,8 @@ pub async fn main() -> Result {
         Workers::new(queue.clone()).count(2).run_until(cluster.change_for_a_while(), async |_key| {}).await;
     println!("{} keys were processed", report.done);
 
-    // The response to a scrape. It is long, so buckets of histograms and zeros are not printed.
+    // Render the response to a Prometheus scrape. The example does not print histogram buckets and zeros,
+    // because the response is long.
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket")) {

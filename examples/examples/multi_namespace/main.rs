@@ -17,14 +17,14 @@ use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 
 const NAMESPACES: [&str; 2] = ["example-blue", "example-green"];
 const INVENTORY: &str = "inventory";
-/// Each namespace of a cluster with a running kube-controller-manager has this ConfigMap.
+/// The name of a ConfigMap that exists in each namespace of a cluster with a running kube-controller-manager.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 fn is_counted(name: &str) -> bool {
     ![INVENTORY, ROOT_CA].contains(&name)
 }
 
-/// Counts the config maps of the namespace of a request.
+/// Counts the config maps in the namespace of the request's object.
 async fn count(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let namespace = request.namespace().unwrap_or_default();
     let options = ListOptions::default().namespace(namespace);
@@ -58,7 +58,8 @@ pub async fn main() -> Result {
     let cache = Cache::builder(operator(&client).await?).namespaces(NAMESPACES).build();
     let manager = Manager::of(CachedClient::new(&cache));
 
-    // Every change in a namespace enqueues its inventory: one request for each namespace.
+    // Every change of a config map enqueues the inventory of its namespace, so that there is one request for
+    // each namespace.
     let inventory = map(|map: &Metadata<ConfigMap>| {
         ObjectKey::new(map.key().namespace().unwrap_or_default(), INVENTORY).ok().map(Request::new)
     });
@@ -85,7 +86,7 @@ async fn counted(user: &CachedClient) -> Result {
     Ok(())
 }
 
-/// Waits until the inventories have the expected counts.
+/// Waits until the inventories contain the expected counts.
 async fn has(user: &CachedClient, counts: impl IntoIterator<Item = (&str, &str)>) -> Result {
     for (namespace, wanted) in counts {
         loop {

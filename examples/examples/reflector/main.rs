@@ -16,7 +16,7 @@ use informer_examples::{Cluster, PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
 
-/// Consumes changes in two ways.
+/// Consumes the changes of a reflector in two ways.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
@@ -24,10 +24,11 @@ pub async fn main() -> Result {
     process_items(client, &cluster).await
 }
 
-/// Pops every change from the queue of a reflector, in order.
+/// Pops every change from the queue of a reflector, in the order of the changes.
 async fn pop_changes(client: Client, cluster: &Cluster) -> Result {
     if let Some(server) = cluster.server() {
-        // The first watch is interrupted after the initial list. The reflector opens another one.
+        // The embedded server interrupts the first watch after the initial list. The reflector then opens
+        // another watch.
         server.faults().on(FaultMatch::watch("pods")).nth(1).cut_after(15);
     }
     let queue = InOrderQueue::new();
@@ -38,7 +39,7 @@ async fn pop_changes(client: Client, cluster: &Cluster) -> Result {
         let stop = stop.clone();
         async move { reflector.run(stop).await }
     });
-    // Counts the changes by type until the queue is closed.
+    // This task counts the changes by type until the queue is closed.
     let consumer = tokio::spawn({
         let queue = queue.clone();
         async move {
@@ -70,7 +71,8 @@ async fn pop_changes(client: Client, cluster: &Cluster) -> Result {
     Ok(())
 }
 
-/// Processes the deltas of one object at a time. (A closure suffices for a synchronous function.)
+/// Processes all pending deltas of one object in each call. (For a synchronous function, a closure can be
+/// used instead of this type.)
 struct KeepStore {
     pods: Store<Lazy<Pod>>,
     failed: HashSet<ObjectKey>,
@@ -78,7 +80,7 @@ struct KeepStore {
 
 impl Process<Popped<Deltas<Lazy<Pod>>>> for KeepStore {
     async fn process(&mut self, deltas: &Popped<Deltas<Lazy<Pod>>>) -> Result {
-        // Fails once for each pod of `web`, as with a full disk.
+        // Simulate an error, such as a full disk, at the first attempt for each pod of `web`.
         let key = deltas.key();
         if key.name().starts_with("web") && self.failed.insert(key.clone()) {
             return Err(format!("the first attempt at {key} fails").into());
@@ -93,7 +95,8 @@ impl Process<Popped<Deltas<Lazy<Pod>>>> for KeepStore {
     }
 }
 
-/// Runs a reflector, a `DeltaFifo` and a process function, which maintains the known objects of the queue.
+/// Runs a reflector, a `DeltaFifo` and a process function. The process function updates the store of known
+/// objects that the queue uses.
 async fn process_items(client: Client, cluster: &Cluster) -> Result {
     let store = StoreBuilder::<Lazy<Pod>>::new().resource("pods").build();
     let known = Arc::new(store.indexer().clone());
@@ -107,8 +110,8 @@ async fn process_items(client: Client, cluster: &Cluster) -> Result {
         async move { controller.run(stop).await }
     });
 
-    // Synced: every object of the first list was processed. With this queue failed items count as processed,
-    // and are requeued.
+    // The controller is synced once every object of the first list was processed. Items whose processing
+    // failed also count as processed; this queue requeues them.
     tokio::time::timeout(PATIENCE, controller.synced()).await??;
     println!("synced after {} failed attempts", controller.counts().failed);
     cluster.change_for_a_while().await?;

@@ -19,17 +19,19 @@ pub async fn main() -> Result {
     factory.wait_for_cache_sync(PATIENCE).await?;
 
     println!("{:10} {:>5} {:>9}  the node of one pod", "form", "pods", "bytes");
-    // The JSON itself; decoded on first access, and dropped with the last reference to the view.
+    // A lazy object consists of the received bytes. It is decoded on first access, and the decoded object is
+    // dropped with the last reference to it.
     show("lazy", &lazy, |pod: &Lazy<Pod>| {
         Ok(pod.get()?.spec.as_ref().and_then(|spec| spec.node_name.clone()))
     });
-    // Decoded on arrival: no cost per access, several times the memory.
+    // A typed object is decoded on arrival. An access costs nothing, but the object takes several times the
+    // memory.
     show("typed", &typed, |pod: &Typed<Pod>| Ok(pod.spec.as_ref().and_then(|spec| spec.node_name.clone())));
-    // A tree of values, for kinds without a type.
+    // A dynamic object is a tree of JSON values, for kinds without a Rust type.
     show("dynamic", &dynamic, |pod: &Dynamic| {
         Ok(pod.value()["spec"]["nodeName"].as_str().map(str::to_owned))
     });
-    // Only metadata, on the wire, too.
+    // A metadata object contains only metadata, and the server sends nothing else.
     show("metadata", &metadata, |_: &Metadata<Pod>| Ok(None));
 
     // A single field of a lazy object is read from its bytes, without decoding the object.

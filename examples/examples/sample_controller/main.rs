@@ -34,7 +34,8 @@ pub struct WebsiteStatus {
 /// such resources and only prints a message.
 const FINALIZER: &str = "example.com/website";
 
-/// Reconciles one website. The request names the object but not the event; the function is idempotent.
+/// Reconciles one website. The request contains the name of the object but not the event, and the function is
+/// idempotent.
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
     if site.metadata.deletion_timestamp.is_some() {
@@ -44,7 +45,7 @@ async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileE
         let mut edited = site.edit();
         edited.finalizers_mut().push(FINALIZER.to_owned());
         ctx.client.update(&edited).await?;
-        return Ok(Outcome::Done); // This change enqueues the next request.
+        return Ok(Outcome::Done); // The update of the finalizers enqueues the next request.
     }
     let have = match ctx.get::<Deployment>(&request.key).await? {
         None => {
@@ -116,7 +117,8 @@ pub async fn main() -> Result {
     let controller = Controller::new::<Website>("website").owns::<Deployment>().reconcile(reconcile);
     let stop = manager.handle();
     let running = tokio::spawn(manager.controller(controller).run_until(ctrl_c()));
-    // The garbage collector of a cluster discovers new kinds every 30 s.
+    // This timeout is long because the garbage collector of a real cluster discovers new kinds only every 30
+    // s.
     let used = tokio::time::timeout(PATIENCE * 12, use_it(&user)).await;
     stop.stop();
     running.await??;
@@ -158,7 +160,8 @@ fn replicas(deployment: &Option<Fetched<Deployment>>) -> Option<i32> {
     deployment.as_ref()?.spec.replicas
 }
 
-/// Sets the number of replicas. Returns false on a conflict with a status update of the controller.
+/// Sets the number of replicas of the website. Returns false if the update conflicts with a status update of
+/// the controller.
 async fn took(user: &CachedClient, replicas: i32) -> Result<bool> {
     let site = user.live().get::<Website>("default/sample").await?.ok_or("the website does not exist")?;
     let mut edited = site.edit();
@@ -177,7 +180,7 @@ async fn until(condition: impl AsyncFn() -> Result<bool>) -> Result {
     Ok(())
 }
 
-/// Installs the kind and waits until the server serves it.
+/// Installs the CustomResourceDefinition of the website and waits until the server serves the kind.
 async fn install(user: &CachedClient) -> Result {
     let crd: CustomResourceDefinition = serde_norway::from_str(include_str!("crd.yaml"))?;
     match user.create(&crd).await {

@@ -19,14 +19,14 @@ use parking_lot::Mutex;
 
 const NAMESPACE: &str = "example-sharded";
 const MAPS: usize = 60;
-/// The pause between two requested rounds.
+/// The pause between two writes of the client that gives the controllers work.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The name of the replica that a child process runs.
+/// The environment variable with which the parent tells a child process the name of its replica.
 const REPLICA: &str = "SHARDED_REPLICA";
 const LEASE: &str = "SHARDED_LEASE";
 
-/// Starts the replicas and checks them, or runs one of them.
+/// Starts replicas as child processes and checks them; in a child process, runs one replica.
 #[tokio::main]
 pub async fn main() -> Result {
     if let Ok(name) = std::env::var(REPLICA) {
@@ -41,7 +41,7 @@ pub async fn main() -> Result {
     show().await
 }
 
-/// Runs one replica: an ordinary controller with one additional line.
+/// Runs one replica: an ordinary controller to which sharding is added with one line.
 async fn replica(name: &str, stop: impl Future<Output = ()>) -> Result {
     let (client, _cluster) = connect().await?;
     let lease = std::env::var(LEASE).ok().and_then(|text| text.parse().ok()).unwrap_or(15);
@@ -66,19 +66,20 @@ async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, R
     };
     let answer = [("answered", round.clone()), ("by", by), ("fence", owned.check()?.version.to_string())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
-    // Conditional on the uid and the version that were read, and rejected locally if the lease may have
-    // expired.
+    // The update is conditional on the uid and the resourceVersion that were read. The client rejects it
+    // without sending it if this replica's lease may have expired.
     ctx.client.update(&edited).await?;
     Ok(Outcome::Done)
 }
 
-/// The answers that were observed so far.
+/// The answers of the replicas that were observed so far.
 #[derive(Default)]
 struct Answers {
     count: usize,
-    /// The last replica and fence of each config map.
+    /// For each config map, the replica that answered last and the fence of that answer.
     last: BTreeMap<String, (String, u64)>,
-    /// The number of answers with an older fence than a previous answer.
+    /// The number of answers with an older fence than the previous answer of another replica for the same
+    /// config map.
     late: usize,
 }
 
@@ -138,7 +139,7 @@ async fn watch(mut replicas: Vec<Replica>, answers: &Mutex<Answers>) -> Result {
         shares().iter().all(|share| *share > 0) && shares().iter().sum::<usize>() == MAPS
     })
     .await?;
-    // Waits until the assignment of shards is stable.
+    // Wait a second, until the assignment of shards to replicas is stable.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let [a, b, c] = shares();
     println!("3 replicas share {MAPS} config maps: {a}, {b} and {c}");

@@ -21,7 +21,7 @@ pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
     let pods = SharedInformer::new(KubeListWatch::<Lazy<Pod>>::all(client));
 
-    // A handler of three callbacks. They run on a runtime thread and must not block it.
+    // This handler consists of three callbacks. They run on a thread of the runtime and must not block it.
     let counts = Arc::new([const { AtomicUsize::new(0) }; 3]);
     let [adds, updates, deletes] = [0, 1, 2].map(|kind| {
         let counts = Arc::clone(&counts);
@@ -35,11 +35,11 @@ pub async fn main() -> Result {
         .on_delete(move |_last| deletes());
     let counting = pods.add_handler_with(HandlerOptions::new().name("counting"), callbacks)?;
     add_other_handlers(&pods)?;
-    // The same events as a `Stream`. Dropping the stream removes its handler.
+    // The same events can be read as a `Stream`. Dropping the stream removes its handler.
     let stream = pods.events_with(HandlerOptions::new().name("stream"))?;
 
-    // The informer runs until `run` is dropped. The cache is synced first, and each handler after its initial
-    // adds.
+    // The informer runs until `run` is dropped. First the cache is synced, and then each handler, after its
+    // initial adds.
     let run = pods.start();
     pods.wait_for_sync(PATIENCE).await?;
     counting.wait_for_sync(PATIENCE).await?;
@@ -61,33 +61,35 @@ pub async fn main() -> Result {
 }
 
 fn add_other_handlers(pods: &Pods) -> Result<(), AddHandlerError> {
-    // Awaits an asynchronous operation before the next event.
+    // This handler awaits an asynchronous operation before it receives the next event.
     let asynchronous = on_event_async(async |_event| tokio::time::sleep(Duration::from_millis(1)).await);
     pods.add_handler_with(HandlerOptions::new().name("async"), asynchronous)?;
 
-    // Runs on a blocking thread, for database drivers or file access.
+    // This handler runs on a blocking thread, for example to use a database driver or files.
     let blocked = blocking(|_event| {
         #[expect(clippy::disallowed_methods, reason = "the example demonstrates a blocking handler")]
         std::thread::sleep(Duration::from_millis(1));
     });
     pods.add_handler_with(HandlerOptions::new().name("blocking"), blocked)?;
 
-    // Receives only the events of matching objects. An object that ceases to match is reported as deleted.
+    // This handler receives only the events of matching objects. An object that no longer matches is reported
+    // as deleted.
     let db = filtered(
         |pod: &Lazy<Pod>| pod.labels().get("app") == Some("db"),
         on_event(|event| println!("  filtered: {event}")),
     );
     pods.add_handler_with(HandlerOptions::new().name("filtered"), db)?;
 
-    // Slow, but bounded: pending updates of one object are merged, with the oldest old and the newest new
-    // state. No delete is lost.
+    // This handler is slow, but its buffer is bounded: pending updates of one object are merged into one with
+    // the oldest old state and the newest new state. No deletion is lost.
     let slow = on_event_async(async |_event| tokio::time::sleep(Duration::from_millis(50)).await);
     let coalescing = HandlerOptions::new().name("coalescing").buffer(BufferPolicy::Coalesce);
     pods.add_handler_with(coalescing, slow)?;
     Ok(())
 }
 
-/// Reads a stream until it has no event for a moment, and removes its handler.
+/// Reads a stream of events until it has no event for a moment, and then removes its handler by dropping the
+/// stream.
 async fn drain(mut stream: EventStream<Lazy<Pod>>) {
     let (mut events, mut deletes) = (0, 0);
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(100), stream.next()).await {
@@ -97,7 +99,8 @@ async fn drain(mut stream: EventStream<Lazy<Pod>>) {
     println!("the stream received {events} events, of which {deletes} are deletes");
 }
 
-/// Adds a handler with a resync period, which receives the cached objects again, without a request.
+/// Adds a handler with a resync period. In each period it receives all cached objects again, without a
+/// request to the server.
 async fn resync(pods: &Pods) -> Result {
     let resynced = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&resynced);
@@ -116,8 +119,8 @@ async fn resync(pods: &Pods) -> Result {
     Ok(())
 }
 
-/// Adds a handler to the running informer, which first receives the cached objects as initial adds, and
-/// removes it again.
+/// Adds a handler to the running informer, and removes it again. The handler first receives the cached
+/// objects as initial adds.
 async fn add_and_remove_late(pods: &Pods) -> Result {
     let initial = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&initial);

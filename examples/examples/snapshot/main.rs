@@ -20,7 +20,7 @@ pub async fn main() -> Result {
     println!("before: {} pods at version {}", before.len(), before.resource_version());
     println!("after:  {} pods at version {}", after.len(), after.resource_version());
 
-    // Unchanged objects are shared: a snapshot copies references only.
+    // A snapshot copies only references, so objects that did not change between two snapshots are shared.
     let (mut same, mut changed) = (0, 0);
     for (key, old) in before.iter() {
         match after.get(key) {
@@ -34,7 +34,8 @@ pub async fn main() -> Result {
     }
     println!("{same} pods are shared by both snapshots, {changed} changed");
 
-    // The indexes of a snapshot have its version, too: the counts per value add up to the total.
+    // The indexes of a snapshot are of the same version as its objects, so the counts of all index values add
+    // up to the total.
     let mut nodes = before.index_values("node");
     nodes.sort_unstable();
     for node in nodes {

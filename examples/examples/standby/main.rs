@@ -23,14 +23,15 @@ use tokio::time::sleep;
 const NAMESPACE: &str = "example-standby";
 const LEDGER: &str = "ledger";
 const MAPS: usize = 20;
-/// Simulated work between a read and the write. A paused replica is paused here.
+/// The simulated duration of the work between reading an object and writing it. A replica that the example
+/// pauses is mostly paused during this work.
 const WORK: Duration = Duration::from_millis(20);
 
-/// The name of the replica that a child process runs.
+/// The environment variable with which the parent tells a child process the name of its replica.
 const REPLICA: &str = "STANDBY_REPLICA";
 const LEASE: &str = "STANDBY_LEASE";
 
-/// Starts the replicas and checks them, or runs one of them.
+/// Starts replicas as child processes and checks them; in a child process, runs one replica.
 #[tokio::main]
 pub async fn main() -> Result {
     match std::env::var(REPLICA) {
@@ -39,7 +40,7 @@ pub async fn main() -> Result {
     }
 }
 
-/// Runs one replica: an ordinary controller with one additional line.
+/// Runs one replica: an ordinary controller to which leader election is added with one line.
 async fn replica(name: String) -> Result {
     let (client, _cluster) = connect().await?;
     let lease = lease();
@@ -75,23 +76,25 @@ async fn answer(
     let answer = [("answered", round.clone()), ("by", by.clone()), ("fence", fence.clone())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
     sleep(WORK).await;
-    // The patch of the ledger has no precondition: it succeeds even if another replica leads by now.
+    // The patch of the ledger has no precondition, so it succeeds even if another replica has become the
+    // leader.
     let ledger = Patch::merge(json!({"data": {"fence": fence, "by": by}}));
     ctx.client.patch::<ConfigMap>(&format!("{NAMESPACE}/{LEDGER}"), &ledger).await?;
-    // The update has the uid and the resourceVersion that were read as preconditions. After another write,
-    // the server rejects it with a conflict.
+    // The update has the uid and the resourceVersion that were read as preconditions. If the object was
+    // written in the meantime, the server rejects the update with a conflict.
     ctx.client.update(&edited).await?;
     Ok(Outcome::Done)
 }
 
-/// The writes that were observed so far.
+/// The writes of the replicas that were observed so far.
 #[derive(Default)]
 struct Seen {
     leader: String,
     answers: usize,
-    /// The highest fence in the answers, and the highest one in the ledger.
+    /// The highest fencing token in the answers, and the highest one in the ledger.
     fences: [u64; 2],
-    /// The number of answers with an older fence than a previous answer, and the same number for the ledger.
+    /// The number of answers with an older fencing token than an earlier answer, and the number of such
+    /// writes to the ledger.
     late: [usize; 2],
 }
 
@@ -179,12 +182,12 @@ async fn watch(
     sleep(PATIENCE / 10).await;
     let late = seen.lock().late;
     println!("{} was paused past its lease: {} late, and {} in the ledger", held.name(), late[0], late[1]);
-    // A former leader may complete one write: the one that its single worker was about to send, and only to
-    // the ledger, because that write has no precondition.
+    // A former leader may complete one write: the write that its single worker was about to send when it was
+    // paused. Only the write to the ledger can succeed, because it has no precondition.
     if late[0] > 0 || late[1] > 1 { Err("a former leader continued to write".into()) } else { Ok(()) }
 }
 
-/// Added to the expected time of a takeover, because a busy machine may need longer.
+/// The time that is added to the expected time of a takeover, because a busy machine may need longer.
 const SLACK: Duration = Duration::from_secs(20);
 
 fn within(took: Duration, limit: Duration) -> Result {

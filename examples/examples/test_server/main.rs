@@ -11,14 +11,15 @@ pub async fn main() -> Result {
     let server = TestServer::start().await;
     let pods = server.informer::<Pod>().await;
 
-    // The start version of the first watch is no longer in the server's history; a list follows.
+    // Inject a fault: the resourceVersion from which the first watch starts has expired (410). The informer
+    // then lists again.
     server.faults().on(watch::<Pod>()).nth(1).expire();
     server.create(&pod("default/web-0")).await?;
     pods.wait_until(|cache| cache.contains("default/web-0")).await?;
     let lists = server.requests(list::<Pod>()).count();
     println!("{}", if lists == 2 { "two lists: one for the 410" } else { "not as many lists as expected" });
 
-    // Changes through methods of the server, as by an administrator.
+    // Change an object with the methods of the server, as another client of the cluster would do.
     let mut changed: Pod = server.get("default/web-0").await?;
     changed.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
     server.update(&changed).await?;
@@ -28,7 +29,8 @@ pub async fn main() -> Result {
     pods.wait_until(|cache| cache.is_empty()).await?;
     println!("the informer observed the deletion of web-0: {}", pods.indexer().is_empty());
 
-    // A wait that fails ends after simulated seconds, with an error that describes the state of the informer.
+    // A wait whose condition is never fulfilled ends after simulated seconds, with an error that describes
+    // the state of the informer.
     if let Err(error) = pods.wait_until(|cache| cache.contains("default/nobody")).await {
         println!("{error}");
     }

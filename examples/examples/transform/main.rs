@@ -9,7 +9,7 @@ use informer_examples::{Error, PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-/// Keeps only the fields that this program reads: metadata without annotations, and the node.
+/// Keeps only the fields of a pod that this program reads: metadata without annotations, and the node.
 fn slim(pod: Arc<Lazy<Pod>>) -> Result<Arc<Lazy<Pod>>, Error> {
     if pod.key().name() == "db-3" {
         return Err("this pod is not supported".into());
@@ -30,7 +30,8 @@ pub async fn main() -> Result {
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
     let whole = SharedInformer::builder(source.clone()).name("whole").build();
     let slim = SharedInformer::builder(source.clone()).name("slim").transform(slim).build();
-    // Paths that are cut while the bytes are read: no decode, no copy. managedFields are cut by default.
+    // Remove fields while the received bytes are read, without decoding or copying them. `managedFields` are
+    // removed by default.
     let pruning = Pruning::default().cut("metadata.annotations".parse()?).cut("status".parse()?);
     let options = ReadOptions { pruning, ..ReadOptions::default() };
     let pruned = SharedInformer::builder(source.read_options(options)).name("pruned").build();
@@ -49,7 +50,7 @@ pub async fn main() -> Result {
         run.stop().await;
     }
 
-    // The remaining fields can be read and indexed as usual.
+    // The fields that the transform has kept can be read and indexed as usual.
     if let Some(pod) = slim.indexer().list().first() {
         let (node, note) = (pod.field(&"spec.nodeName".parse()?), pod.annotation("example.com/note"));
         println!("{}: node {node:?}, note {note:?}", pod.key());

@@ -18,11 +18,12 @@ pub async fn main() -> Result {
     let handler = pods.add_handler(on_event(|_event| {}))?;
     factory.start();
 
-    // Waits for informers, and for handlers that have processed the first list.
+    // Wait for an informer, and for a handler that has processed the first list.
     wait_for_cache_sync([&pods as &dyn CacheSynced, &handler], PATIENCE).await?;
     println!("pods are synced, and so is their handler");
 
-    // This informer never syncs. A program logs the error and exits; the informer would continue to retry.
+    // The informer of unicorns never syncs. A program logs the error and exits; otherwise the informer would
+    // continue to retry.
     let Err(error) = factory.wait_for_cache_sync(Duration::from_millis(400)).await else {
         return Err("the server serves unicorns".into());
     };
@@ -32,7 +33,7 @@ pub async fn main() -> Result {
         println!("last error: {}", unsynced.last_error.as_deref().unwrap_or("none"));
     }
 
-    // The same information at any time, without waiting.
+    // The state of an informer can be read at any time, without waiting.
     let state = unicorns.state();
     println!("synced: {}, attempts failed: {}", state.synced, state.reflector.failures);
     if let Some(error) = &state.reflector.last_error {

@@ -18,7 +18,8 @@ const NAMESPACE: &str = "example-webhook";
 const NAME: &str = "example-webhook";
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// Adds the requesting user, and converts the team to lower case.
+/// Defaults a config map: adds the requesting user as an annotation, and converts the label `team` to lower
+/// case.
 async fn fill_in(request: AdmissionRequest<ConfigMap>, mut map: ConfigMap) -> Result<ConfigMap, Denied> {
     let labels = map.metadata.labels.get_or_insert_default();
     labels.entry("team".to_owned()).or_insert_with(|| "nobody".to_owned()).make_ascii_lowercase();
@@ -28,7 +29,7 @@ async fn fill_in(request: AdmissionRequest<ConfigMap>, mut map: ConfigMap) -> Re
 }
 
 async fn judge(request: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> {
-    // A delete request has only an old object.
+    // The request to delete an object contains only the old object.
     let Some(map) = request.object else { return Ok(Allowed::new()) };
     let data = map.data.unwrap_or_default();
     match data.keys().find(|name| name.contains("password")) {
@@ -38,7 +39,7 @@ async fn judge(request: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> 
     }
 }
 
-/// Serves and registers the webhooks, and creates config maps that they change or deny.
+/// Serves and registers the webhooks, and creates config maps that the webhooks change or deny.
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
@@ -69,7 +70,8 @@ pub async fn main() -> Result {
     used.map_err(|_| "the webhooks were not called in time")?
 }
 
-/// Registers the webhooks and their CA. Usually manifests do this, when the address is known in advance.
+/// Registers the webhooks and their CA in the API server. Usually manifests do this, if the address is known
+/// in advance.
 async fn register(own: &CachedClient, address: &str, authority: &str) -> Result {
     let bundle = ByteString(authority.as_bytes().to_vec());
     let hook = |path: &str| {
@@ -97,7 +99,8 @@ async fn use_it(user: &CachedClient) -> Result {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(NAMESPACE.to_owned());
     user.create(&namespace).await?;
-    // The server loads a new configuration with a short delay.
+    // The API server loads a new webhook configuration with a short delay, so config maps are created until
+    // one is defaulted.
     let mut asked = 0;
     let filled = loop {
         asked += 1;
@@ -109,7 +112,8 @@ async fn use_it(user: &CachedClient) -> Result {
     };
     let team = filled.metadata.labels.as_ref().and_then(|labels| labels.get("team").cloned());
     println!("filled in: team {}", team.unwrap_or_default());
-    // The other configuration may be loaded later.
+    // The API server may load the validating configuration later, so the dry run is repeated until it is
+    // denied.
     let denied = loop {
         match user.dry_run().create(&config_map("denied", "blue", "password")).await {
             Err(error) => break error,
@@ -127,7 +131,7 @@ async fn use_it(user: &CachedClient) -> Result {
     Ok(())
 }
 
-/// Returns the server's message, without the attempted operation.
+/// Returns the server's message of a failed write, without the description of the operation.
 fn reason(error: &WriteError) -> String {
     let whole = error.to_string();
     whole.split("denied the request: ").last().unwrap_or(&whole).to_owned()

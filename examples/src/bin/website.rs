@@ -1,5 +1,5 @@
-//! The controller of `docs/side-by-side.md`. It runs until it is interrupted, on the cluster of the
-//! kubeconfig.
+//! The controller of `docs/side-by-side.md`. It uses the cluster of the kubeconfig, and runs until it is
+//! interrupted.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! The operator of the book's tutorial: keeps a Deployment for each `Website`.
+//! The operator of the book's tutorial. It keeps a Deployment for each `Website`.
 
 // ANCHOR: kind
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub fn controller() -> Controller {
 
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else {
-        return Ok(Outcome::Done); // It was deleted; its Deployment is deleted with it.
+        return Ok(Outcome::Done); // The Website was deleted, and the garbage collector deletes its Deployment.
     };
     let deployment = ctx.client.apply(&deployment_for(&site)?).await?;
 

@@ -1,4 +1,4 @@
-//! The operator on the embedded API server.
+//! Tests of the operator with the embedded API server.
 
 use informer::cache::Indexer;
 use informer::k8s_openapi::api::apps::v1::Deployment;

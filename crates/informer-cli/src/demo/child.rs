@@ -1,4 +1,4 @@
-//! The parent's side of the demo server.
+//! Starts the demo server as a child process and communicates with it.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::server::{Said, ServerArguments};
 use crate::failure::Failure;
 
-/// The child process. Dropping this closes its stdin and kills it.
+/// The child process of the demo server. Dropping this value closes the child's stdin and kills the child.
 #[derive(Debug)]
 pub(crate) struct DemoServer {
     child: Child,
@@ -59,10 +59,10 @@ impl DemoServer {
         }
     }
 
-    /// Asks the child to end, and waits for it.
+    /// Asks the child process to end by closing its stdin, and waits for its exit.
     pub(crate) async fn end(mut self) {
         self.input = None;
-        // A child that does not end in time is killed on drop.
+        // If the child does not exit in time, it is killed when this value is dropped.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), self.child.wait()).await;
     }
 }

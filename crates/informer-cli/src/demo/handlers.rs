@@ -1,5 +1,5 @@
-//! The demo's handlers. Each keeps its own view of the objects, checks that the history is legal, and
-//! measures.
+//! The handlers of the demo. Each handler records the objects that it was notified of, counts illegal
+//! sequences of events, and measures latency.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use super::server::now_nanos;
 
 pub(crate) type PodEvent = Event<Lazy<Pod>>;
 
-/// Latencies above a minute count as a minute.
+/// The maximum recorded latency: a longer latency is recorded as a minute.
 const MAX_LATENCY_US: u64 = 60_000_000;
 
-/// The objects and measurements of one handler.
+/// The objects that one handler was notified of, and its measurements.
 #[derive(Debug, Clone)]
 pub(crate) struct View(Arc<Mutex<Seen>>);
 
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// The objects according to the events of this handler.
+    /// The key and resourceVersion of each existing object, according to the events of this handler.
     pub(crate) objects: HashMap<ObjectKey, ResourceVersion>,
     pub(crate) events: u64,
     pub(crate) illegal: u64,
-    /// The latency from the server's write to the handler, in microseconds.
+    /// The time from the server's write to the call of the handler, in microseconds.
     pub(crate) latency_us: Histogram<u64>,
 }
 
@@ -39,13 +39,13 @@ impl View {
         Self(Arc::new(Mutex::new(Seen { objects: HashMap::new(), events: 0, illegal: 0, latency_us })))
     }
 
-    /// A handler that returns at once.
+    /// Returns a handler that records each event and returns immediately.
     pub(crate) fn fast(&self) -> impl EventHandler<Lazy<Pod>> {
         let view = self.clone();
         on_event(move |event: PodEvent| view.take(&event))
     }
 
-    /// A handler that waits a millisecond for every fourth event.
+    /// Returns a handler that waits a millisecond after every fourth event, except for initial adds.
     pub(crate) fn slow(&self) -> impl EventHandler<Lazy<Pod>> {
         let view = self.clone();
         on_event_async(move |event: PodEvent| {

@@ -6,9 +6,10 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-/// Pods of one workload share a template, as they do on a cluster: a workload for 25 pods.
+/// The number of pods of each workload. The pods of one workload are created from one template, as on a real
+/// cluster.
 const PODS_PER_WORKLOAD: usize = 25;
-/// A typical number of pods on a node of a full cluster.
+/// The number of pods on each node, as on a full cluster.
 const PODS_PER_NODE: usize = 60;
 const NAMESPACES: usize = 40;
 
@@ -17,7 +18,7 @@ const WORDS: [&str; 16] = [
     "audit", "batch", "proxy", "cache",
 ];
 
-/// Generates objects. The same seed generates the same objects.
+/// A generator of pods and ConfigMaps. The same seed generates the same objects.
 #[derive(Debug)]
 pub(crate) struct Objects {
     random: StdRng,
@@ -151,7 +152,8 @@ impl Objects {
         })
     }
 
-    /// Changes a pod as a kubelet does: a time stamp in nanoseconds, and sometimes a restart.
+    /// Updates a pod as a kubelet does: writes the time stamp `stamp`, in nanoseconds, to an annotation, and
+    /// sets a random restart count.
     pub(crate) fn touch(&mut self, pod: &mut Value, stamp: u64) {
         pod["metadata"]["annotations"][super::STAMP] = stamp.to_string().into();
         let restarts = self.random.next_u64() % 3;
@@ -167,7 +169,7 @@ fn namespace(workload: usize) -> String {
     format!("team-{:02}", hash(workload as u64, 9) as usize % NAMESPACES)
 }
 
-/// One pod in four has a second container.
+/// Returns the number of containers of the workload's pods: one pod in four has a second container.
 fn containers(workload: usize) -> usize {
     if workload % 4 == 3 { 2 } else { 1 }
 }
@@ -199,7 +201,7 @@ fn container(workload: usize, app: &str, index: usize) -> Value {
     })
 }
 
-/// The managed fields of two field managers: about a third of the pod.
+/// Returns the managed fields of two field managers, which make up about a third of a pod.
 fn managed_fields() -> Value {
     let manager = |name: &str, subresource: Option<&str>, fields: Value| {
         let mut entry = json!({"manager": name, "operation": "Update", "apiVersion": "v1",
@@ -246,7 +248,7 @@ fn managed_fields() -> Value {
     ])
 }
 
-/// A deterministic pseudorandom number.
+/// Returns a pseudorandom number that depends only on the arguments.
 fn hash(value: u64, salt: u64) -> u64 {
     let mut mixed =
         value.wrapping_add(salt.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -267,7 +269,7 @@ fn uid(value: u64, salt: u64) -> String {
     )
 }
 
-/// Returns five letters that look like a generated name suffix, unique for each number.
+/// Returns five letters that look like the suffix of a generated name. Each number has a different suffix.
 fn suffix(number: usize) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut rest = number;

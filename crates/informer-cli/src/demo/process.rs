@@ -1,4 +1,4 @@
-//! Resource usage of this process, read from `/proc` on Linux; absent on other systems.
+//! Memory and CPU time of this process, read from `/proc` on Linux; `None` on other systems.
 
 pub(crate) fn peak_rss_mb() -> Option<f64> {
     status_kb("VmHWM:").map(|kb| kb as f64 / 1024.0)
@@ -16,10 +16,12 @@ fn status_kb(field: &str) -> Option<u64> {
 
 /// Returns the CPU time of this process so far, in seconds: the sum of user and system time.
 pub(crate) fn cpu_seconds() -> Option<f64> {
-    /// The unit of `/proc/self/stat`, which Linux fixes for user space.
+    /// The number of clock ticks a second in `/proc/self/stat`, which is the same for user space on every
+    /// Linux.
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The command name may contain spaces; the text after its closing bracket does not.
+    // The command name in `/proc/self/stat` may contain spaces and is in brackets, so only the text after the
+    // closing bracket is split.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)

@@ -1,4 +1,4 @@
-//! The demo's controller: counts the running pods of each ReplicaSet and the nodes that they use.
+//! The controller of the demo. It counts the running pods of each ReplicaSet and the nodes that they use.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use informer::{FieldPath, Object};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 
-/// The name of the index of pods by the uid of their owner.
+/// The name of the index that finds pods by the uid of their owner.
 pub(crate) const OWNER: &str = "owner";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Usage {
     pub(crate) nodes: usize,
 }
 
-/// The state that the reconciler writes: the usage for each owner.
+/// The reconciler of the demo, and its result: the usage of each owner.
 #[derive(Debug, Clone)]
 pub(crate) struct Reconciler {
     pods: SharedInformer<Lazy<Pod>>,
@@ -50,7 +50,7 @@ impl Reconciler {
         })
     }
 
-    /// Counts the pods of one owner in the cache. It never fails.
+    /// Counts the pods of one owner in the cache. The reconcile never fails.
     pub(crate) async fn reconcile(self, owner: Box<str>) -> WorkOutcome {
         self.reconciles.fetch_add(1, Ordering::Relaxed);
         let pods = self.pods.by_index(OWNER, &owner).unwrap_or_default();

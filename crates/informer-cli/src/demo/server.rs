@@ -1,8 +1,9 @@
 //! The demo's API server: a child process of the same executable, so that its memory and CPU time are
 //! separate.
 //!
-//! It exchanges lines of JSON with its parent. It reports its address when it is filled, starts to change
-//! objects when it reads a line, reports its changes, and ends when its stdin is closed.
+//! The server and its parent exchange lines over stdin and stdout. The server reports its address as JSON
+//! after it has created its objects, starts to change objects when it reads a line, reports the number of
+//! changes, and ends when its stdin is closed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,9 +19,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::objects::Objects;
 use crate::failure::Failure;
 
-/// The number of bursts of changes a second: a timer cannot tick for each change.
+/// The number of times a second at which a burst of changes is made, because a timer cannot tick for each
+/// change.
 const TICKS_PER_SECOND: u64 = 100;
-/// One in this number of pods changes frequently: these pods receive four of five changes, as in a rollout.
+/// One in this number of pods changes frequently. These pods receive four of five changes, as in a rollout.
 const HOT_SHARE: usize = 20;
 
 #[derive(Debug, Clone, Args)]
@@ -37,20 +39,20 @@ pub(crate) struct ServerArguments {
     pub(crate) seed: u64,
 }
 
-/// A message of the child.
+/// A message that the demo server sends to its parent process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Said {
-    /// The number of objects created so far.
+    /// The server has created this number of objects so far.
     Filled(usize),
-    /// The server is filled and listens at this URL.
+    /// The server has created all objects and listens at this URL.
     Listening(String),
-    /// All changes were made.
+    /// The server has made all changes.
     Changed { changes: u64, seconds: f64 },
 }
 
 fn say(said: &Said) {
-    // The parent reads these lines. If the parent exits, the closed stdin ends this process.
+    // The parent process reads these lines. If the parent exits, the closed stdin ends this process.
     println!("{}", serde_json::to_string(said).expect("plain data is JSON"));
 }
 
@@ -87,7 +89,8 @@ fn fill(server: &ApiServer, objects: &mut Objects, arguments: &ServerArguments) 
     Ok(())
 }
 
-/// Closes the open watch of pods in the middle of the changes, and expires the next one with 410.
+/// Adds two faults: the first watch of pods is closed in the middle of the changes, and the second one
+/// expires with 410.
 fn add_faults(server: &ApiServer, arguments: &ServerArguments) {
     let third = arguments.rate * arguments.seconds / 3;
     let cut = FaultAction::Cut { after_events: Some(third), after_bytes: None, abrupt: true };
@@ -95,7 +98,8 @@ fn add_faults(server: &ApiServer, arguments: &ServerArguments) {
     server.faults().on(FaultMatch::watch("pods")).nth(2).then(FaultAction::Expire { after_events: third });
 }
 
-/// Changes pods at the given rate: most are updated, sometimes one is deleted and another created.
+/// Changes pods at the rate in `arguments` and returns the number of changes. Most changes are updates;
+/// sometimes a pod is deleted and another one is created.
 async fn change(
     server: &ApiServer,
     objects: &mut Objects,
@@ -145,7 +149,7 @@ fn pick(random: &mut StdRng, keys: usize) -> usize {
     }
 }
 
-/// Returns the wall clock time, which both processes share.
+/// Returns the time of the wall clock in nanoseconds. The demo server and its parent share this clock.
 pub(crate) fn now_nanos() -> u64 {
     #[expect(
         clippy::disallowed_methods,

@@ -1,5 +1,5 @@
-//! The final comparison. It reads the server with a plain HTTP client, and compares each object with the
-//! caches, handlers and reconcilers.
+//! The final comparison of the demo. It reads the objects of the server with a plain HTTP client, and
+//! compares each object with the caches, handlers and reconcilers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,8 @@ use super::handlers::View;
 use super::reconcile::{Usage, usage};
 use crate::failure::Failure;
 
-/// The resourceVersions on the server by key, for a quick check before the whole comparison.
+/// The resourceVersions of all pods on the server, by key. Comparing them is quick compared to the complete
+/// comparison.
 #[derive(Debug)]
 pub(crate) struct Versions(BTreeMap<String, String>);
 
@@ -42,21 +43,22 @@ impl Versions {
     }
 }
 
-/// The objects on the server, read without our client code.
+/// The objects on the server, read without the client code of this project.
 #[derive(Debug)]
 pub(crate) struct Truth {
     objects: BTreeMap<String, Value>,
 }
 
-/// Messages about differences; empty if there is none. At most [`MAX_DIFFERENCES`] are reported.
+/// Messages about differences between the server and the client; empty if there are none. At most
+/// [`MAX_DIFFERENCES`] messages are reported.
 pub(crate) type Differences = Vec<String>;
 
 const MAX_DIFFERENCES: usize = 10;
-/// The page size, which limits the memory of the comparison.
+/// The number of objects in one page of a list, which limits the memory of the comparison.
 const PAGE: usize = 500;
 
 impl Truth {
-    /// Reads one resource of the core group.
+    /// Reads all objects of one resource of the core group.
     pub(crate) async fn read(url: &str, resource: &str) -> Result<Self, Failure> {
         let mut objects = BTreeMap::new();
         each_object(url, resource, |mut object| {
@@ -67,7 +69,7 @@ impl Truth {
         Ok(Self { objects })
     }
 
-    /// Compares the cache with the server: keys, uids, versions and whole contents.
+    /// Compares a cache with the server: keys, uids, resourceVersions and complete objects.
     pub(crate) fn compare_cache<K: Send + Sync + 'static>(
         &self,
         informer: &SharedInformer<Lazy<K>>,
@@ -158,7 +160,7 @@ struct PageMetadata {
     token: String,
 }
 
-/// Reads all objects of a resource, a page at a time.
+/// Calls `take` for each object of a resource on the server, which is listed in pages.
 async fn each_object(url: &str, resource: &str, mut take: impl FnMut(Value)) -> Result<(), Failure> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let mut token = String::new();
@@ -201,8 +203,8 @@ fn key(pod: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// Removes the fields that a cached object does not have: those removed by the transform, and the kind, which
-/// items of a list lack.
+/// Removes the fields of an object that a cached object does not have: the fields removed by the transform,
+/// and `apiVersion` and `kind`, which items of a list lack.
 fn strip(object: &mut Value) {
     if let Some(object) = object.as_object_mut() {
         object.remove("kind");

@@ -1,4 +1,4 @@
-//! `kube-apiserver`, with the flags that envtest and its users pass.
+//! The replacement of `kube-apiserver`, which accepts the flags that envtest and its users pass.
 //!
 //! # Shutdown
 //!
@@ -92,14 +92,15 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .await
         .map_err(|error| Failure::caused(format!("cannot listen on {address}"), error))?;
     let mut signals = Signals::listen()?;
-    // A closed stdout does not stop the server.
+    // An error because stdout is closed is ignored: the server must continue to run.
     let _ = writeln!(io::stdout(), "serving on {}", listening.url());
     signals.told_to_end().await?;
     listening.shutdown().await;
     store.keep(&server).await
 }
 
-/// Writes the `kubernetes` Service, which clients of tests expect, as kube-apiserver does.
+/// Creates or updates the Service `kubernetes` and its endpoints, as kube-apiserver does, because clients in
+/// tests expect this Service.
 fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(), Failure> {
     let range = given.last("service-cluster-ip-range").unwrap_or("10.0.0.0/24");
     let first = first_address(range)
@@ -131,8 +132,8 @@ fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(),
         (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), slice),
     ];
     for (gvr, object) in all {
-        // Skips validation: the state in etcd may have another service range, and an endpoint may be a
-        // loopback address.
+        // Write the object without validation: the Service in the saved state may have an address of another
+        // service range, and an endpoint may have a loopback address.
         let written = match server.get(&gvr, "default", "kubernetes") {
             Ok(_) => server.raw().update(&gvr, "default", object),
             Err(_) => server.raw().create(&gvr, "default", object),
@@ -142,7 +143,8 @@ fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(),
     Ok(())
 }
 
-/// Returns the first host address of a range; kube-apiserver takes it for its own Service.
+/// Returns the first host address of an IP range. kube-apiserver uses this address for the Service
+/// `kubernetes`.
 fn first_address(range: &str) -> Option<String> {
     let network = range.split(',').next()?.split_once('/')?.0;
     Some(match network.parse().ok()? {
@@ -151,7 +153,8 @@ fn first_address(range: &str) -> Option<String> {
     })
 }
 
-/// Returns the listen address. An address that remote clients can reach requires authentication.
+/// Returns the listen address. An error if remote clients can reach the address but would not be
+/// authenticated.
 fn address(given: &Given) -> Result<SocketAddr, Failure> {
     let ip: IpAddr = match given.last("bind-address") {
         None => Ipv4Addr::LOCALHOST.into(),
@@ -205,10 +208,11 @@ fn server(given: &Given) -> Result<ApiServer, Failure> {
     Ok(server)
 }
 
-/// Feature gates that are on by default in kube-apiserver of this version and that this server implements.
+/// The feature gates that this server implements and that are enabled by default in the supported version of
+/// kube-apiserver.
 const DEFAULT_GATES: [&str; 3] = ["AggregatedDiscoveryEndpoint", "WatchList", "CustomResourceFieldSelectors"];
 
-/// Returns true if RBAC is enabled. There are no nodes, so the Node authorizer has no effect.
+/// Returns true if the flags enable RBAC. The mode `Node` has no effect, because there are no nodes.
 fn rbac(given: &Given) -> Result<bool, Failure> {
     let mut rbac = false;
     for mode in given.list("authorization-mode") {

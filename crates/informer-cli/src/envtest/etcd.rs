@@ -1,7 +1,8 @@
-//! `etcd`, as far as envtest and our own `kube-apiserver` need it: it is healthy, and stores one value.
+//! The replacement of `etcd`, as far as envtest and our replacement of `kube-apiserver` need it: it responds
+//! to health checks, and stores one value.
 //!
-//! The value is the state of the API server, which writes it on shutdown and reads it on start. It is stored
-//! in the data directory, so that it also survives a restart of this program.
+//! The value is the state of the API server, which writes it on shutdown and reads it on start. The value is
+//! stored in the data directory, so that it also survives a restart of this program.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,10 +22,10 @@ use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// The URL path of the state of the API server.
+/// The URL path at which the state of the API server is read and written.
 pub(super) const STATE_PATH: &str = "/informer/state";
 const STATE_FILE: &str = "informer-state.json";
-/// The delay after a connection could not be accepted.
+/// The delay before the next connection is accepted, after accepting one has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 
 const FLAGS: &[Flag] = &[
@@ -54,7 +55,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .map_err(|error| Failure::io(&format!("listen on {address}"), error))?;
     let state = Arc::new(directory.join(STATE_FILE));
     let mut signals = Signals::listen()?;
-    // A closed stdout does not stop the server.
+    // An error because stdout is closed is ignored: the server must continue to run.
     let _ = writeln!(io::stdout(), "serving on http://{address}");
     tokio::select! {
         () = serve(listener, state) => Ok(()),
@@ -62,7 +63,8 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     }
 }
 
-/// Returns the address of a URL. It must be a loopback address, because clients are not authenticated.
+/// Returns the listen address of a URL. The address must be a loopback address, because clients are not
+/// authenticated.
 fn address(url: &str) -> Result<SocketAddr, Failure> {
     let bad = |why: &str| Failure::new(format!("invalid value {url:?} for flag --listen-client-urls: {why}"));
     let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is served"))?;
@@ -77,8 +79,8 @@ fn address(url: &str) -> Result<SocketAddr, Failure> {
 async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // The process is out of file descriptors, or the peer closed at once. The delay prevents a busy
-            // loop.
+            // Accepting a connection failed because the process has no free file descriptor or the peer has
+            // closed the connection. The delay prevents a busy loop.
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
@@ -122,10 +124,11 @@ async fn respond(
     })
 }
 
-/// Replaces a file atomically. Only its owner can read it, because it contains Secrets.
+/// Replaces the contents of a file atomically. Only the owner of the file can read it, because it contains
+/// Secrets.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // A temporary file has a random name, and only its owner can read it.
+    // A temporary file of `tempfile` has a random name, and only its owner can read it.
     let mut partial = tempfile::NamedTempFile::new_in(folder)?;
     partial.write_all(bytes)?;
     partial.as_file().sync_all()?;
@@ -133,8 +136,8 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if a web page may have sent the request: it has an `Origin`, or a `Host` that a page can bind
-/// to this address (DNS rebinding).
+/// Returns true if a web page in a browser may have sent the request: the request has an `Origin` header, or
+/// a `Host` name that a page can bind to this address (DNS rebinding).
 fn is_of_web_page(request: &Request<Incoming>) -> bool {
     let own = |host: &http::HeaderValue| {
         let host = host.to_str().ok().and_then(|host| host.parse::<http::uri::Authority>().ok());

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::failure::Failure;
 
-/// Whether a flag takes a value, and whether it has an effect.
+/// Whether a flag takes a value, and whether the flag has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// The flag takes a value that has an effect.
@@ -18,7 +18,7 @@ pub(super) enum Use {
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) does: Use,
-    /// The help text: the effect of the flag, or the reason why it has none.
+    /// The help text of the flag: its effect, or the reason why it has no effect.
     pub(super) about: &'static str,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Parses arguments. An unknown flag is an error that names it.
+    /// Parses command-line arguments. Returns an error that names the flag if a flag is unknown.
     pub(super) fn parse(
         arguments: impl IntoIterator<Item = String>,
         known: &[Flag],
@@ -100,7 +100,7 @@ pub(super) fn help(known: &[Flag]) -> String {
     for Flag { name, does, about } in known {
         let value = if *does == (Use::Nothing { switch: true }) { "" } else { " value" };
         let none = if *does == Use::Value { "" } else { "accepted, and does nothing: " };
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "      --{name}{value}\n            {none}{about}");
     }
     text

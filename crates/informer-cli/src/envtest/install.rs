@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The programs that this executable replaces.
+/// The programs of envtest that this executable replaces.
 const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
-/// Marks a directory whose programs were written by this command, so that it may replace them.
+/// The name of a file that marks a directory whose programs were installed by this command. Only in such a
+/// directory are existing programs replaced.
 const MARK: &str = ".informer-envtest";
 
 pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failure> {
@@ -34,7 +35,7 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
     let kubectl = kubectl.map(Path::to_owned).or_else(|| find("kubectl"));
     let linked = kubectl.as_deref().map(|target| link(target, &directory.join("kubectl"))).transpose()?;
     let mut out = io::stdout().lock();
-    // A closed stdout is not an error.
+    // An error because stdout is closed is ignored.
     let _ = writeln!(
         out,
         "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"
@@ -45,7 +46,7 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
     Ok(())
 }
 
-/// Installs a program under another name: a hard link on the same file system, otherwise a copy.
+/// Installs this executable under another name: as a hard link on the same file system, otherwise as a copy.
 fn place(program: &Path, path: &Path) -> io::Result<()> {
     remove(path)?;
     fs::hard_link(program, path).or_else(|_| fs::copy(program, path).map(drop))

@@ -1,4 +1,4 @@
-//! Saves the state of the API server in the `etcd` that envtest starts with it.
+//! Saves the state of the replaced `kube-apiserver` in the `etcd` that envtest starts with it.
 
 use std::error::Error;
 
@@ -14,7 +14,7 @@ use super::etcd::STATE_PATH;
 use super::flags::Given;
 use crate::failure::Failure;
 
-/// The `etcd` of `--etcd-servers`. Without one the state is lost when the program ends.
+/// The `etcd` named by the flag `--etcd-servers`. Without this flag, the state is lost when the program ends.
 pub(super) struct Store {
     url: Option<String>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -32,7 +32,7 @@ impl Store {
         Ok(Self { url, client: Client::builder(TokioExecutor::new()).build_http() })
     }
 
-    /// Restores the saved state, if there is one.
+    /// Restores the saved state of the API server from etcd, if there is one.
     pub(super) async fn restore(&self, server: &ApiServer) -> Result<(), Failure> {
         let Some(url) = &self.url else { return Ok(()) };
         let (status, body) = self.ask(Method::GET, url, Bytes::new()).await?;
@@ -44,13 +44,14 @@ impl Store {
                 let snapshot = serde_json::from_slice(&body).map_err(|error| broken(error.into()))?;
                 server.restore(snapshot).map_err(|error| broken(error.into()))
             }
-            // A new etcd, or a real one, which does not store our state.
+            // There is no saved state: this etcd is new, or it is a real etcd, which does not store our
+            // state.
             StatusCode::NOT_FOUND => Ok(()),
             status => Err(Failure::new(format!("cannot read the state at {url}: {status}"))),
         }
     }
 
-    /// Saves the state for the next start.
+    /// Saves the state of the API server in etcd, for the next start.
     pub(super) async fn keep(&self, server: &ApiServer) -> Result<(), Failure> {
         let Some(url) = &self.url else { return Ok(()) };
         let state = serde_json::to_vec(&server.snapshot())

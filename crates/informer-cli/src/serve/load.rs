@@ -1,4 +1,4 @@
-//! Builds a server from manifests and registers the kinds that they need.
+//! Builds a server that contains the objects of manifests, and registers the custom kinds that they use.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The maximum number of custom kinds in manifests. Each costs one more pass over the files.
+/// The maximum number of custom kinds in manifests. Each custom kind can cost one more pass over the files.
 const MAX_KINDS: usize = 256;
 
-/// The authentication and authorization settings.
+/// The authentication and authorization settings of the server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
     pub(super) tokens: Tokens,
@@ -22,11 +22,11 @@ pub(super) struct Access {
 pub(super) struct Loaded {
     pub(super) server: ApiServer,
     pub(super) objects: usize,
-    /// The kinds that are not built in.
+    /// The names of the custom kinds that were registered.
     pub(super) kinds: Vec<String>,
 }
 
-/// Builds a server that holds the manifests of a file or directory.
+/// Builds a server that contains the objects of a manifest file, or of all manifests in a directory.
 pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Failure> {
     let mut kinds = Kinds { access: access.clone(), ..Kinds::default() };
     let Some(path) = path else {
@@ -79,8 +79,8 @@ impl Kinds {
         self.iter().map(|kind| kind.gvr().to_string()).collect()
     }
 
-    /// Adds the kinds that CRDs define, which replace guessed ones. Returns true if one of them is new, so
-    /// that the manifests must be loaded again.
+    /// Adds the kinds that CRDs define; they replace guessed kinds. Returns true if a kind is new, so that
+    /// the manifests must be loaded again.
     fn define(&mut self, declared: Vec<Kind>) -> bool {
         let before = self.defined.len();
         for kind in declared {
@@ -99,7 +99,7 @@ fn is_same(one: &Kind, other: &Kind) -> bool {
     one.kind() == other.kind() && one.gvr().api_version() == other.gvr().api_version()
 }
 
-/// Returns a guess for a custom kind that no CRD defines: namespaced, with a regular plural.
+/// Returns a guess for a custom kind that no CRD defines: it is namespaced, and its plural is regular.
 fn guessed(error: &LoadError) -> Option<Kind> {
     let LoadError::UnknownKind { kind, api_version, .. } = error else { return None };
     let (group, version) = api_version.split_once('/')?;
@@ -143,7 +143,8 @@ fn texts(value: &Value) -> Vec<String> {
     items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the JSON paths in this member of each array element, without their leading dot.
+/// Returns the strings that `member` has in each element of the array `value`: JSON paths, from which the
+/// leading dot is removed.
 fn texts_at(value: &Value, member: &str) -> Vec<String> {
     let items = value.as_array().into_iter().flatten();
     items.filter_map(|item| Some(item[member].as_str()?.trim_start_matches('.').to_owned())).collect()

@@ -1,4 +1,4 @@
-//! The client of the server, and discovery of kinds.
+//! Creates the client of the API server, and finds the kinds to watch with discovery.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use super::target::Target;
 use super::{SyncTimeout, WatchArguments, near};
 use crate::failure::Failure;
 
-/// The initial backoff of discovery; each delay is twice the previous one.
+/// The initial delay between two attempts of discovery. Each further delay is twice the previous one.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// A kind that the server has, or one object of it.
+/// A kind that the server serves, or one object of that kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) kind: ResourceKind,
@@ -29,7 +29,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Returns the given field selector, extended by the name of the object.
+    /// Returns the user's field selector; if only one object is watched, the selector also selects the
+    /// object's name.
     pub(super) fn fields(&self, given: Option<&FieldSelector>) -> Result<FieldSelector, Failure> {
         let Some(name) = &self.name else { return Ok(given.cloned().unwrap_or_default()) };
         let given = given.map(|given| format!("{given},")).unwrap_or_default();
@@ -48,7 +49,8 @@ pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
     }
 }
 
-/// Returns a client of the given server, of the given context of a kubeconfig, or of the environment.
+/// Returns a client for the server of `--server`, for the selected context of a kubeconfig, or for the server
+/// of the environment.
 pub(super) async fn client(arguments: &WatchArguments) -> Result<Client, Failure> {
     let WatchArguments { server, kubeconfig, context, as_user, as_groups, .. } = arguments;
     let mut config = match server {
@@ -83,7 +85,8 @@ pub(super) async fn client(arguments: &WatchArguments) -> Result<Client, Failure
     Client::new(config).map_err(|error| Failure::new(chain(&error)))
 }
 
-/// Finds a kind. Retries while the server is unreachable or temporarily unavailable.
+/// Finds a kind on the server by its name. Retries while the server is unreachable or temporarily
+/// unavailable.
 pub(super) async fn find(
     client: &Client,
     target: &Target,
@@ -133,7 +136,7 @@ pub(super) async fn find(
 
 const DISCOVERY: &str = "discovery";
 
-/// Returns true if the error is transient.
+/// Returns true if the error is transient, so that the request can be retried.
 fn passes(kind: SourceErrorKind) -> bool {
     matches!(
         kind,
@@ -145,7 +148,8 @@ fn passes(kind: SourceErrorKind) -> bool {
     )
 }
 
-/// Returns the delay: the server's Retry-After within limits, or the jittered backoff.
+/// Returns the delay before the next attempt: the server's `Retry-After` within limits, or the jittered
+/// backoff `wait`.
 fn pause(asked: Option<Duration>, wait: Duration) -> Duration {
     asked
         .map_or_else(|| wait.mul_f64(rand::rng().random_range(0.5..=1.0)), |asked| asked.min(MAX_RETRY_AFTER))

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 pub(super) use render::{Rendering, path};
 
-/// Fields that identify an item of an array, in order of preference.
+/// The names of the fields that identify an item of an array, in order of preference.
 const IDENTITIES: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// One step of a path.
@@ -22,14 +22,14 @@ const IDENTITIES: [&str; 4] = ["name", "type", "uid", "key"];
 pub(super) enum Segment<'a> {
     /// A field.
     Key(&'a str),
-    /// An item, by position.
+    /// An array item, identified by its position.
     Index(usize),
-    /// An item, by the field that identifies it.
+    /// An array item, identified by the value of the field `by`.
     Item { by: &'static str, value: &'a str },
 }
 
 impl<'a> Segment<'a> {
-    /// The name of the field; empty for items.
+    /// Returns the name of the field; an empty string for array items.
     pub(super) fn key(&self) -> &'a str {
         match self {
             Self::Key(key) => key,
@@ -38,7 +38,8 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// One difference. `old` is absent for an added value, `new` for a removed one.
+/// One difference between two states of an object. `old` is `None` for an added value, and `new` is `None`
+/// for a removed value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Difference<'a> {
     pub(super) path: Vec<Segment<'a>>,
@@ -46,8 +47,8 @@ pub(super) struct Difference<'a> {
     pub(super) new: Option<&'a Value>,
 }
 
-/// Returns the differences of two states, in the order of their paths. Ignores the resourceVersion and
-/// managed fields.
+/// Returns the differences between two states of an object, ordered by path. Changes of the resourceVersion
+/// and of managed fields are ignored.
 pub(super) fn differences<'a>(old: &'a Value, new: &'a Value) -> Vec<Difference<'a>> {
     let mut walk = Walk { path: Vec::new(), found: Vec::new() };
     walk.values(old, new);
@@ -60,7 +61,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Compares two values. The parser limits the nesting to 128, which bounds the recursion.
+    /// Compares two JSON values recursively. The JSON parser limits the nesting to 128, which bounds the
+    /// recursion.
     fn values(&mut self, old: &'a Value, new: &'a Value) {
         match (old, new) {
             (Value::Object(old), Value::Object(new)) => self.objects(old, new),
@@ -69,7 +71,7 @@ impl<'a> Walk<'a> {
                 let found = self.found.len();
                 self.arrays(olds, news);
                 if self.found.len() == found {
-                    // The same items in another order.
+                    // Both arrays contain the same items, but in a different order.
                     self.report(Some(old), Some(new));
                 }
             }
@@ -86,7 +88,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns true for fields that change with every write.
+    /// Returns true for the fields that change with every write: the resourceVersion and managed fields.
     fn is_noise(&self, key: &str) -> bool {
         self.path == [Segment::Key("metadata")] && matches!(key, "resourceVersion" | "managedFields")
     }
@@ -137,7 +139,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the field that identifies every item of both arrays.
+/// Returns the name of a field that identifies every item of both arrays, if there is one.
 fn identity(old: &[Value], new: &[Value]) -> Option<&'static str> {
     IDENTITIES.into_iter().find(|by| identifies(by, old) && identifies(by, new))
 }

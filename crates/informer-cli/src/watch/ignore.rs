@@ -1,7 +1,8 @@
 //! Paths of fields whose changes are not shown.
 
-/// A path as it is printed, for example `status.conditions[type=Ready].lastHeartbeatTime`. It also covers the
-/// fields below it. `[*]` stands for any item.
+/// The path of an ignored field, in the format in which paths are printed, for example
+/// `status.conditions[type=Ready].lastHeartbeatTime`. The path also covers the fields below it. `[*]` stands
+/// for any array item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IgnoredPath(Vec<String>);
 
@@ -15,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<IgnoredPath, String> {
 }
 
 impl IgnoredPath {
-    /// Returns true if the printed path of a change is this one or below it.
+    /// Returns true if the printed path of a change is this path or a path below it.
     pub(super) fn covers(&self, path: &str) -> bool {
         let Some(path) = segments(path) else { return false };
         let matches = |(pattern, segment): (&String, &String)| {
@@ -25,8 +26,8 @@ impl IgnoredPath {
     }
 }
 
-/// Splits a path into names and items in brackets. Returns `None` if a bracket is not closed or a name is
-/// empty.
+/// Splits a path into field names and items in brackets. Returns `None` if a bracket is not closed or a name
+/// is empty.
 fn segments(path: &str) -> Option<Vec<String>> {
     let (mut segments, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::diff::Segment;
 
-/// The replacement of a hidden value; it does not reveal the length.
+/// The text that replaces a hidden value. It does not reveal the length of the value.
 pub(super) const HIDDEN: &str = "***";
 
-/// The annotation in which `kubectl apply` stores the whole object, including data.
+/// The annotation in which `kubectl apply` stores the whole object, including the data of a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 pub(super) fn hide(path: &[Segment<'_>], value: &Value) -> Value {
@@ -27,7 +27,8 @@ fn hidden(path: &[&str], value: &Value) -> Value {
             });
             Value::Object(members.collect())
         }
-        // `data` is an object of strings; a value of any other type (except null) is hidden as a whole.
+        // In a valid Secret, `data` is an object of strings. A value of any other type, except null, is
+        // hidden as a whole.
         Value::Null => Value::Null,
         _ if matches!(path, ["data" | "stringData"]) => Value::String(HIDDEN.to_owned()),
         other => other.clone(),

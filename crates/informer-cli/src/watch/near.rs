@@ -9,18 +9,19 @@ use http_body_util::{BodyExt, Limited};
 use informer::client::Client;
 use serde::Deserialize;
 
-/// The timeout of the suggestion, which is optional.
+/// The timeout for finding similar names. If it expires, the error message contains no suggestion.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The limit of a discovery document. Servers with thousands of custom resources send some MB.
+/// The maximum size of a discovery document. Servers with thousands of custom resources send some MB.
 const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 const MAX_SUGGESTIONS: usize = 3;
-/// The minimum similarity of two names, from 0 to 1, for a suggestion: `pdos` matches `pods`, `web` does not.
+/// The minimum similarity, from 0 to 1, between a suggested name and the given name: `pods` is suggested for
+/// `pdos`, `web` is not.
 const MIN_SIMILARITY: f64 = 0.6;
 
 const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Returns "; did you mean …?", or an empty string. A server without any kinds is probably not a Kubernetes
-/// API server.
+/// Returns the text to append to the error about the unknown kind `name`: "; did you mean …?", or an empty
+/// string. If the server has no kinds at all, the text asks whether it is a Kubernetes API server.
 pub(super) async fn advice(client: &Client, name: &str) -> String {
     let resources = tokio::time::timeout(PATIENCE, resources(client)).await.unwrap_or_default();
     if resources.is_empty() {
@@ -32,13 +33,13 @@ pub(super) async fn advice(client: &Client, name: &str) -> String {
 
 #[derive(Debug)]
 struct Resource {
-    /// The suggested name, as `deployments.apps`.
+    /// The name to suggest, such as `deployments.apps`.
     full: String,
     names: Vec<String>,
 }
 
 fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
-    // The group may be misspelt, so only the name is compared.
+    // The group in the given name may be misspelled, so only the name before the first dot is compared.
     let wanted = wanted.split('.').next().unwrap_or_default().to_lowercase();
     let similarity = |resource: &Resource| {
         let names = resource.names.iter();
@@ -51,7 +52,7 @@ fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, full)| full.clone()).collect()
 }
 
-/// Returns all resources; empty if the server does not support aggregated discovery.
+/// Returns all resources that the server serves; empty if the server does not support aggregated discovery.
 async fn resources(client: &Client) -> Vec<Resource> {
     let mut resources = Vec::new();
     for path in ["/api", "/apis"] {
@@ -82,7 +83,7 @@ struct Group {
 
 #[derive(Debug, Deserialize)]
 struct GroupName {
-    /// The core group has none.
+    /// The name of the API group. The core group has no name.
     #[serde(default)]
     name: String,
 }

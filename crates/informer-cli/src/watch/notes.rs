@@ -1,4 +1,5 @@
-//! Messages on stderr: progress, failures and recoveries. Each is reported once.
+//! Messages on stderr: progress, failures and recoveries. Repeated failures with the same message are
+//! reported once.
 //!
 //! # Lock order
 //!
@@ -17,11 +18,11 @@ use informer::cache::reflector::ReflectorPhase;
 use informer::source::{SourceError, SourceErrorKind};
 use parking_lot::Mutex;
 
-/// The maximum number of distinct failures reported in one outage. It limits the output if each response of
-/// the server has a different message.
+/// The maximum number of distinct failures reported in one outage. This limits the number of messages if each
+/// response of the server has a different message.
 const MAX_FAILURES: usize = 8;
 
-/// Writes messages to stderr. Clones share the state.
+/// Writes messages to stderr. Clones share the same state.
 #[derive(Clone)]
 pub(super) struct Notes {
     said: Arc<Mutex<Said>>,
@@ -30,7 +31,7 @@ pub(super) struct Notes {
 
 #[derive(Default)]
 struct Said {
-    /// The failures reported since the last success, by operation.
+    /// The failures reported since the last success, by the name of the operation.
     outages: BTreeMap<String, Outage>,
     progress: BTreeMap<String, String>,
 }
@@ -38,13 +39,14 @@ struct Said {
 #[derive(Default)]
 struct Outage {
     told: BTreeSet<String>,
-    /// True for an error; false for a normal part of watching.
+    /// True if the outage was reported as an error; false if it is a normal part of watching, such as an
+    /// expired watch.
     wrong: bool,
 }
 
 impl Notes {
     pub(super) fn new() -> Self {
-        // Draws on stderr, and only on a terminal.
+        // The progress bar is drawn on stderr, and only if stderr is a terminal.
         let bar = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -53,7 +55,7 @@ impl Notes {
         Self { said: Arc::default(), bar }
     }
 
-    /// The progress bar, which other writers must suspend while they write to the terminal.
+    /// Returns the progress bar. Code that writes to the same terminal must suspend the bar while it writes.
     pub(super) fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
@@ -73,7 +75,7 @@ impl Notes {
         }
     }
 
-    /// Reports that an operation succeeded again.
+    /// Reports that an operation that failed before has succeeded again.
     pub(super) fn recovered(&self, what: &str) {
         let mut said = self.said.lock();
         if said.outages.remove(what).is_some_and(|outage| outage.wrong) {
@@ -81,7 +83,7 @@ impl Notes {
         }
     }
 
-    /// Reports that the initial list is in the cache.
+    /// Reports that all objects of the initial list are in the cache.
     pub(super) fn synced(&self, resource: &str, objects: usize) {
         let mut said = self.said.lock();
         said.progress.insert(resource.to_owned(), "synced".to_owned());
@@ -110,12 +112,12 @@ impl Notes {
     }
 
     fn say(&self, text: &str) {
-        // Ignore errors of a closed stderr.
+        // Errors are ignored, because stderr may be closed.
         self.bar.suspend(|| drop(writeln!(io::stderr().lock(), "{}", plain(text))));
     }
 }
 
-/// Formats an error with those causes that add information.
+/// Formats an error and its causes. Causes that add no information to the message are omitted.
 pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -129,7 +131,8 @@ pub(super) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Escapes text for a terminal: strings of the server must not move the cursor or change colors.
+/// Escapes a text for output on a terminal, so that strings from the server cannot move the cursor or change
+/// colors.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informer::cache::MIN_RESYNC_PERIOD;
 
-/// Reads `500ms`, `30s`, `10m`, `1h30m`, `1.5s`.
+/// Parses a duration such as `500ms`, `30s`, `10m`, `1h30m` or `1.5s`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let unclear = || format!("{text:?} is not a duration; write it as 500ms, 30s, 10m or 1h30m");
     let (mut rest, mut sum) = (text, 0.0);
@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         rest = next;
     }
     let period = Duration::try_from_secs_f64(sum).map_err(|_| unclear())?;
-    // An empty string is zero, too.
+    // An empty string is also parsed as zero, and therefore rejected here.
     if period.is_zero() {
         Err(format!("{text:?} is not a duration above zero; write for example 30s"))
     } else {
@@ -32,7 +32,8 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a resync period. Rejects one below the minimum, which the informer would silently raise.
+/// Parses a resync period. Rejects a period below the minimum, because the informer would silently use the
+/// minimum instead.
 pub(crate) fn parse_resync(text: &str) -> Result<Duration, String> {
     let period = parse(text)?;
     match period < MIN_RESYNC_PERIOD {

@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! One lock guards the output. It is held while a line is written, which may block until the reader of the
-//! output continues. Only the threads of blocking handlers take it.
+//! One lock guards stdout. The lock is held while a line is written, which may block until the reader of the
+//! output continues. Only the threads of blocking handlers take the lock.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -25,31 +25,32 @@ use super::{Output, Text, WatchArguments};
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Prints events, from any thread, line by line.
+/// Prints events line by line on stdout. Any thread can use it.
 pub(super) struct Printer {
     out: Mutex<Out>,
-    /// The progress bar, if stdout is the same terminal. If stdout is not a terminal, its reader may pause,
-    /// and must not block messages on stderr.
+    /// The progress bar to suspend while a line is written, if stdout is the same terminal. `None` if stdout
+    /// is not a terminal: its reader may then pause, and a suspended bar would block messages on stderr.
     bar: Option<ProgressBar>,
     output: Output,
     show_secrets: bool,
     timestamps: bool,
     ignore: Vec<IgnoredPath>,
-    /// Whether lines include the kind.
+    /// Whether the printed lines contain the kind, because several kinds are watched.
     several_kinds: bool,
     styles: Styles,
 }
 
 struct Out {
     stdout: io::Stdout,
-    /// Receives the error of the first failed write. `None` after that; nothing more is written.
+    /// Sends the error of the first failed write to [`Closed`]. `None` after a failed write; from then on
+    /// nothing is written.
     failed: Option<oneshot::Sender<io::Error>>,
 }
 
-/// Completes when stdout can no longer be written.
+/// A future that completes when writing to stdout has failed.
 pub(super) struct Closed(oneshot::Receiver<io::Error>);
 
-/// The colors of the line prefixes; empty if colors are disabled.
+/// The colors of the prefixes of printed lines; no colors if colors are disabled.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Styles {
     pub(super) added: Style,
@@ -71,19 +72,19 @@ impl Styles {
 }
 
 impl Closed {
-    /// Waits until nothing more can be written. A closed pipe, as `head` leaves it, is not an error.
+    /// Waits until writing to stdout has failed. A closed pipe, such as one to `head`, is not an error.
     pub(super) async fn wait(self) -> Result<(), Failure> {
         match self.0.await {
             Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Ok(error) => Err(Failure::io("write to the standard output", error)),
-            // The printer and its informers were dropped.
+            // The sender was dropped together with the printer and its informers.
             Err(_) => Ok(()),
         }
     }
 }
 
 impl Printer {
-    /// Returns a printer, and a future that completes when nothing more can be written.
+    /// Returns a printer, and a value to wait until writing to stdout has failed.
     pub(super) fn new(arguments: &WatchArguments, several_kinds: bool, bar: ProgressBar) -> (Self, Closed) {
         let (failed, closed) = oneshot::channel();
         let printer = Self {
@@ -128,12 +129,13 @@ impl Printer {
         if let Err(error) = written
             && let Some(failed) = out.failed.take()
         {
-            // If the receiver was dropped, nothing waits for the error.
+            // Sending fails if the receiver was dropped; the error is then not needed.
             let _ = failed.send(error);
         }
     }
 
-    /// Returns true if the output depends on the content of the objects, which is decoded only then.
+    /// Returns true if the content of the event's objects is printed or compared. Only then are the objects
+    /// decoded.
     fn reads_states(&self, event: &Event<Text>) -> bool {
         let is_change = matches!(event, Event::Updated { resync: false, .. });
         match self.output {
@@ -148,7 +150,7 @@ impl Printer {
         self.ignore.iter().any(|ignored| ignored.covers(&path))
     }
 
-    /// Adds the time, if it is wanted.
+    /// Returns the line with the time before it, if `--timestamps` is set.
     fn stamped(&self, line: &str) -> String {
         match self.timestamps {
             true => format!("{} {line}", now()),
@@ -226,21 +228,21 @@ impl Printer {
     }
 }
 
-/// A call of the handler, with what is shown of it.
+/// One call of the handler: the event, and the decoded states and changes to print.
 struct Call<'c> {
     kind: &'c ResourceKind,
     event: &'c Event<Text>,
     states: &'c States,
-    /// The changes of an update, except for ignored ones.
+    /// The changes of an update, without those that `--ignore` excludes.
     changes: &'c [&'c Difference<'c>],
 }
 
 #[derive(Default)]
 struct States {
     old: Option<Value>,
-    /// The state after the event; the last known one of a deletion.
+    /// The state of the object after the event, or the last known state of a deleted object.
     new: Option<Value>,
-    /// The problem of a state that cannot be decoded.
+    /// The error message for a state that could not be decoded.
     error: Option<String>,
 }
 
@@ -268,12 +270,12 @@ impl States {
     }
 }
 
-/// Returns the time in UTC, to the millisecond.
+/// Returns the current time in UTC, to the millisecond.
 fn now() -> String {
     format!("{:.3}", Timestamp::now())
 }
 
-/// An event as JSON.
+/// The JSON line that is printed for an event.
 #[derive(Default, Serialize)]
 struct Line<'a> {
     r#type: &'static str,
@@ -293,7 +295,8 @@ struct Line<'a> {
     changes: Option<Vec<Change>>,
 }
 
-/// One changed field of an update, as JSON. A value that did not exist is absent.
+/// One changed field of an update in the JSON line of an event. The old value of an added field, and the new
+/// value of a removed field, are omitted.
 #[derive(Serialize)]
 struct Change {
     path: String,

@@ -1,19 +1,19 @@
 //! The kinds and objects that a command line names.
 
-/// A kind, or one object of it.
+/// A kind to watch, or one object of a kind to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    /// The kind, plural or short name, with or without group.
+    /// The name of the kind as typed by the user: kind, plural or short name, with or without the group.
     pub(super) kind: String,
-    /// The name of the object; all objects of the kind if it is unset.
+    /// The name of the object to watch; `None` to watch all objects of the kind.
     pub(super) name: Option<String>,
 }
 
-/// One argument: targets separated by commas.
+/// One command-line argument: kinds or objects to watch, separated by commas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Targets(pub(super) Vec<Target>);
 
-/// Reads `pods`, `pods,secrets` or `pods/web-0`.
+/// Parses an argument such as `pods`, `pods,secrets` or `pods/web-0`.
 pub(super) fn parse(text: &str) -> Result<Targets, String> {
     text.split(',').map(target).collect::<Result<_, _>>().map(Targets)
 }

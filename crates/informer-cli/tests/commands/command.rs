@@ -1,4 +1,4 @@
-//! A command under test: its output, line by line, and its exit code.
+//! Runs the built command and reads its output line by line, and its exit code.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,14 +11,14 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// The timeout of one line, or of the exit, on a busy machine.
+/// The timeout of a test for one line of output, or for the exit of the command, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
 pub(crate) struct Running {
     child: Child,
     pub(crate) out: Option<Said<ChildStdout>>,
     pub(crate) err: Said<ChildStderr>,
-    /// The home directory of the command, which contains no kubeconfig.
+    /// The home directory of the command, in which there is no kubeconfig.
     _home: TempDir,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn start<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Runni
     start_with(args, None)
 }
 
-/// Starts the command in an environment in which it finds only this kubeconfig, if any.
+/// Starts the command in an environment in which it finds no kubeconfig except `kubeconfig`.
 pub(crate) fn start_with<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
     kubeconfig: Option<&Path>,
@@ -42,7 +42,7 @@ pub(crate) fn start_with<S: AsRef<OsStr>>(
     start_program(Path::new(env!("CARGO_BIN_EXE_informer")), args, kubeconfig)
 }
 
-/// Starts a program as [`start_with`] starts the command.
+/// Starts a program in the same environment as [`start_with`] starts the command.
 pub(crate) fn start_program<S: AsRef<OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = S>,
@@ -91,7 +91,7 @@ impl Running {
         Ended { code, out, err: self.err.rest().await }
     }
 
-    /// Sends SIGINT, as Ctrl-C does.
+    /// Sends SIGINT to the command, as Ctrl-C does.
     #[cfg(unix)]
     pub(crate) async fn interrupt(&self) {
         let id = self.child.id().expect("it still runs").to_string();
@@ -118,7 +118,7 @@ impl<R: AsyncRead + Unpin> Said<R> {
         self.next().await.expect("another line")
     }
 
-    /// Returns the lines up to and including the first that contains `part`.
+    /// Returns the lines of this output up to and including the first line that contains `part`.
     pub(crate) async fn up_to(&mut self, part: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! The programs that replace those of envtest.
+//! Tests of the programs that replace `kube-apiserver` and `etcd` in envtest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ impl Installed {
         self.client(&format!("client-certificate: '{path}', client-key: '{path}'")).await
     }
 
-    /// Returns key and version of the objects of a kind, as `informer watch` prints them.
+    /// Returns the key and the resourceVersion of each object of a kind, as printed by `informer watch`.
     async fn seen(&self, kind: &str, count: usize) -> Vec<(String, String)> {
         let config = self.path("kubeconfig");
         let authority = self.path("certs/apiserver.crt");
@@ -119,7 +119,6 @@ fn kubeconfig(port: u16, authority: &Path, user: &str) -> String {
     )
 }
 
-/// Two ports; both listeners stay open until both are found, so that they differ.
 #[tokio::test]
 async fn restarted_apiserver_restores_its_state_from_etcd() {
     let installed = Installed::new().await;
@@ -148,7 +147,7 @@ async fn the_data_directory_of_etcd_outlives_both_programs() {
     assert_eq!(before[0], before[1]);
 }
 
-/// envtest checks these endpoints without credentials before its `Start` returns.
+/// envtest checks the health endpoints without credentials before its `Start` returns.
 #[tokio::test]
 async fn health_endpoints_allow_anonymous_requests() {
     let installed = Installed::new().await;

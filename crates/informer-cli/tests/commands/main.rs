@@ -1,4 +1,4 @@
-//! Tests of the built command over real sockets, in real time, with a deadline for each line.
+//! Tests of the built command over real sockets, in real time, with a timeout for each line of output.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,4 +1,4 @@
-//! Errors: the exit code, and a message that names the operation and the remedy.
+//! Tests of errors: the exit code, and a message that names the operation and the remedy.
 
 use std::fs;
 
@@ -82,7 +82,7 @@ async fn serve_listens_on_loopback_only() {
     for open in ["0.0.0.0:0", "[::]:0"] {
         check(&run(["serve", "--listen", open]).await, 1, &["refusing", "no authentication"]);
     }
-    // A token that is sent without TLS can be intercepted.
+    // A token needs TLS, because a token that is sent without TLS can be intercepted.
     let directory = tempfile::tempdir().unwrap();
     let tokens = directory.path().join("tokens.csv");
     fs::write(&tokens, "secret,admin,admin\n").unwrap();

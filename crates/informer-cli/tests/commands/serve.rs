@@ -1,4 +1,4 @@
-//! `informer serve`, used by other programs.
+//! Tests of `informer serve` with other programs as its clients.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -80,18 +80,18 @@ async fn serve(directory: &Path) -> (Running, Value) {
     (serve, said)
 }
 
-/// Returns the events of a watch until the server ends it, read as raw HTTP.
+/// Returns the events of a watch of pods until the server ends the watch. The response is read as raw HTTP.
 async fn raw_watch(said: &Value) -> Vec<Value> {
     let address: SocketAddr = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // Without a resourceVersion the watch starts with the existing objects.
+    // A watch without a resourceVersion starts with an event for each existing object.
     let request = "GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     let reading = stream.read_to_string(&mut text);
     tokio::time::timeout(DEADLINE, reading).await.expect("the server ends the watch").unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-    // The chunk-size lines contain no brace.
+    // Skip the lines with the sizes of HTTP chunks, which contain no brace.
     text.lines()
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).unwrap())
@@ -155,7 +155,7 @@ async fn an_interrupt_ends_it_and_its_watches_properly() {
     serve.interrupt().await;
     let ended = serve.ended().await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
-    // The informer retries and reports the failure.
+    // The informer of `informer watch` retries, and the command reports the failure.
     let told = watch.err.up_to("trying again").await;
     assert!(told.last().is_some_and(|line| line.starts_with("configmaps: ")), "{told:?}");
 }

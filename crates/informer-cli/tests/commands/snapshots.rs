@@ -1,4 +1,4 @@
-//! `informer serve --snapshot`: restores the state of a previous server.
+//! Tests of `informer serve --snapshot`, which restores the state of a previous server.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,8 @@ fn arguments(path: &Path) -> [&str; 6] {
     ["serve", "--json", "--listen", "127.0.0.1:0", "--snapshot", path.to_str().unwrap()]
 }
 
-/// A server, and the address that it listens on.
+/// Starts `informer serve` with a snapshot file. Returns the running command, and the address that it listens
+/// on.
 async fn serve(path: &Path) -> (Running, String) {
     let mut serve = start(arguments(path));
     let said = serve.json().await;
@@ -25,7 +26,8 @@ async fn serve(path: &Path) -> (Running, String) {
     (serve, address)
 }
 
-/// Returns status and body of one raw HTTP/1.0 request, whose response is not chunked.
+/// Sends one raw HTTP/1.0 request and returns the status and the body of the response. With HTTP/1.0 the
+/// response is not chunked.
 async fn ask(address: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
@@ -124,7 +126,7 @@ async fn a_broken_snapshot_is_named_and_left_as_it_is() {
         assert!(ended.err.contains(told) && !ended.err.contains("hunter2"), "{}", ended.err);
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "it may be mended by hand");
     }
-    // Only the file was invalid: with a valid file the server starts.
+    // Only the snapshot file was invalid: with a valid file, the server starts with the same arguments.
     fs::write(&path, &whole).unwrap();
     let (_second, address) = serve(&path).await;
     assert_eq!(ask(&address, "GET", &format!("{MAPS}/settings"), "").await.0, 200);

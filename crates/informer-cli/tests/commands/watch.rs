@@ -1,4 +1,4 @@
-//! `informer watch` with servers inside the test.
+//! Tests of `informer watch` with servers that run in the test process.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ async fn each_call_of_the_handler_is_a_line_of_json() {
         (line["old_rv"], line["new_rv"]) = (old.clone(), new.clone());
         line
     };
-    // The time, the object and the changes are checked separately.
+    // Compare the remaining fields of the event; its time, object and changes are checked separately.
     let without = |mut event: Value| {
         for name in ["time", "object", "changes"] {
             event.as_object_mut().unwrap().remove(name);
@@ -113,7 +113,7 @@ async fn kinds_are_found_by_every_name_and_printed_with_their_kind() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template});
     let deployment = json!({"metadata": {"name": "web"}, "spec": spec});
     server.create(&Gvr::new("apps", "v1", "deployments"), "default", deployment).unwrap();
-    // Two of the names denote the same kind, which is watched once.
+    // Two of the given names denote the same kind, which is watched only once.
     let mut names = watch(&listening, &["ConfigMap", "cm", "deploy.apps", "-o", "name"]);
     let mut lines = [names.line().await, names.line().await];
     lines.sort();
@@ -185,7 +185,7 @@ async fn a_server_that_comes_up_later_is_waited_for() {
     server.create(&maps(), "default", map("a", "1")).unwrap();
     let _listening = server.listen(port.address()).await.unwrap();
     assert_eq!(watch.line().await, "configmap/default/a");
-    // The same error was not reported again.
+    // The command does not report the same error again before it reports that the informer is synced.
     let told = watch.err.up_to("synced").await;
     assert_eq!(told, ["discovery: the server responds again", "configmaps: synced, 1 object"]);
 }
@@ -200,7 +200,7 @@ async fn persistent_failure_is_reported_once() {
     assert_eq!(fault.fired(), 3);
     let failures: Vec<&String> = told.iter().filter(|line| line.ends_with("trying again")).collect();
     assert!(!failures.is_empty() && failures.iter().all(|line| line.contains("500")), "{told:?}");
-    // A watch may fail before the response to the list; its error is then reported again.
+    // A watch may fail before the response to the list arrives; its error is then reported again.
     for until_response in told.split(|line| line.ends_with("the server responds again")) {
         let failures: Vec<_> = until_response.iter().filter(|line| line.ends_with("trying again")).collect();
         assert_eq!(failures.len(), failures.iter().collect::<BTreeSet<_>>().len(), "{told:?}");
@@ -214,7 +214,7 @@ async fn a_reader_that_goes_away_ends_it_well() {
     let mut watch = watch(&listening, &["cm", "-o", "name"]);
     watch.line().await;
     watch.err.up_to("synced").await;
-    // Closes stdout after one line, as `| head -n 1` does.
+    // Close stdout after one line, as `| head -n 1` does.
     watch.out = None;
     server.create(&maps(), "default", map("b", "1")).unwrap();
     let ended = watch.ended().await;
@@ -236,7 +236,7 @@ async fn an_interrupt_ends_it_well() {
 #[tokio::test]
 async fn an_interrupt_ends_it_while_its_reader_pauses() {
     let (server, listening) = server().await;
-    // The output has more lines than the buffer of a pipe holds, so the command blocks in a write.
+    // The output has more lines than fit into the buffer of a pipe, so the command blocks in a write.
     let objects = (0..10_000).map(|number| {
         json!({"metadata": {"name": format!("a-rather-long-name-{number}"), "namespace": "default"}})
     });

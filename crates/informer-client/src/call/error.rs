@@ -24,7 +24,7 @@ enum Failure {
 }
 
 impl CallError {
-    /// Returns the error of a call that the server rejected.
+    /// Returns the error of a call that the server rejected with `status`.
     pub fn refused(attempt: impl Into<String>, status: ServerStatus) -> Self {
         Self { attempt: attempt.into(), failure: Failure::Rejected(status) }
     }
@@ -55,8 +55,9 @@ impl CallError {
         Self { attempt, failure }
     }
 
-    /// Returns the server's `Status`, or `None` if there is no complete response. Unless the request was
-    /// invalid and therefore not sent, the server may have performed a write in that case.
+    /// Returns the `Status` with which the server rejected the call, or `None` if the client received no
+    /// complete response. Without a complete response the server may have performed a write, unless the
+    /// request was invalid and therefore not sent.
     pub fn status(&self) -> Option<&ServerStatus> {
         match &self.failure {
             Failure::Rejected(status) => Some(status),
@@ -64,7 +65,7 @@ impl CallError {
         }
     }
 
-    /// Returns the kind of the error.
+    /// Returns the kind of this error.
     pub fn kind(&self) -> SourceErrorKind {
         match &self.failure {
             Failure::Rejected(status) => status.kind(),
@@ -76,7 +77,7 @@ impl CallError {
         self.status().is_some_and(|status| status.code == code || (code == 0 && status.reason == reason))
     }
 
-    /// Returns true if the object or the kind does not exist (404).
+    /// Returns true if the server has no such object or kind (404).
     pub fn is_not_found(&self) -> bool {
         self.has(404, "")
     }
@@ -86,23 +87,23 @@ impl CallError {
         self.has(0, "AlreadyExists")
     }
 
-    /// Returns true for any other conflict (409): the resourceVersion is stale, the UID differs, or another
-    /// field manager owns a field. Read the object again and retry.
+    /// Returns true for any conflict (409) other than an existing name: the resourceVersion is stale, the UID
+    /// differs, or another field manager owns a field. Read the object again and retry.
     pub fn is_conflict(&self) -> bool {
         self.has(409, "") && !self.is_already_exists()
     }
 
-    /// Returns true if the object fails validation (422).
+    /// Returns true if the server rejected the object as invalid (422).
     pub fn is_invalid(&self) -> bool {
         self.has(422, "")
     }
 
-    /// Returns true if the request is not authorized (403).
+    /// Returns true if the server denied the request because the user is not authorized (403).
     pub fn is_forbidden(&self) -> bool {
         self.has(403, "")
     }
 
-    /// Returns the server's `Retry-After`.
+    /// Returns the delay that the server requested with `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status()?.retry_after
     }

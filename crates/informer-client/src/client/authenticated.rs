@@ -1,4 +1,4 @@
-//! Requests with renewable credentials.
+//! Sends requests with credentials that can be refreshed, such as tokens in files and exec plugins.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,8 +18,8 @@ use super::{BoxError, ResponseBody};
 /// Sends each request with the current credentials, over connections that use the current client certificate.
 ///
 /// If the server rejects the credentials, they are refreshed. The request is sent once more if the refresh
-/// returns different credentials. This is safe for writes, because a server authenticates a request before it
-/// processes it.
+/// returns different credentials. This is safe for writes, because a server authenticates a request before
+/// executing it.
 #[derive(Clone)]
 pub(super) struct Authenticated {
     credentials: Option<Arc<Credentials>>,
@@ -27,7 +27,7 @@ pub(super) struct Authenticated {
 }
 
 impl Authenticated {
-    /// Without credentials, requests are sent unchanged.
+    /// Creates the service. If `credentials` is `None`, requests are sent unchanged.
     pub(super) fn new(credentials: Option<Arc<Credentials>>, connections: Connections) -> Self {
         Self { credentials, connections }
     }

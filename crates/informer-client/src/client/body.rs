@@ -11,14 +11,14 @@ use informer_cache::source::{SourceError, SourceErrorKind};
 
 use super::BoxError;
 
-/// A response body that is read while it arrives.
+/// The body of an HTTP response, read while it arrives.
 pub struct ResponseBody {
     body: UnsyncBoxBody<Bytes, BoxError>,
-    /// Counts as one stream of a connection until the body is dropped.
+    /// Keeps the request counted as an open stream of its connection until the response body is dropped.
     _stream: Option<Arc<()>>,
 }
 
-/// The error of a response body that ended early.
+/// The error of a response body that ended before its end was received.
 #[derive(Debug, thiserror::Error)]
 #[error("the response was cut off")]
 pub(crate) struct BodyError(#[source] BoxError);
@@ -38,7 +38,7 @@ impl ResponseBody {
         self
     }
 
-    /// Returns the next non-empty data frame, or `None` at the end.
+    /// Returns the next non-empty data frame of the response body, or `None` at the end of the body.
     pub(crate) async fn next_frame(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match self.body.frame().await {
@@ -54,7 +54,8 @@ impl ResponseBody {
         }
     }
 
-    /// Returns at most `bytes_max` bytes of the body. An error ends the read.
+    /// Returns at most the first `bytes_max` bytes of the response body. If reading fails, the bytes received
+    /// before the error are returned.
     pub(crate) async fn read_up_to(&mut self, bytes_max: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while read.len() < bytes_max

@@ -10,16 +10,17 @@ use super::connector::Connector;
 use super::error::is_unprocessed;
 use super::{BoxError, ResponseBody};
 
-/// Maximum number of requests on one HTTP/2 connection. Servers allow 100 streams. If all streams are in use,
-/// the HTTP/2 client queues further requests until one ends. Watches are long-lived, so a list in that queue
-/// could wait forever.
+/// Maximum number of concurrent requests on one HTTP/2 connection. API servers allow 100 streams per
+/// connection. If all streams of a connection are in use, the HTTP/2 client queues further requests until a
+/// stream ends. Watches are long-lived, so a list in that queue could wait forever.
 pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
 
-/// Maximum number of times a request is sent if the server does not process it.
+/// Maximum number of times that the client sends one request if the server closes the connection without
+/// processing the request.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// Connection pools for one server. It opens another pool before the streams of the existing ones are used
-/// up.
+/// Connection pools for one server. Another pool is opened before the HTTP/2 streams of the existing pools
+/// are used up.
 #[derive(Clone)]
 pub(super) struct Connections {
     connector: Connector,
@@ -27,16 +28,17 @@ pub(super) struct Connections {
     pools: Arc<Mutex<Pools>>,
 }
 
-/// The pools whose connections use one client certificate.
+/// The connection pools whose connections use the same client certificate.
 struct Pools {
     identity_generation: u64,
     pools: Vec<Pool>,
 }
 
-/// A pool of hyper, which opens one connection with HTTP/2, or as many as needed with HTTP/1.1.
+/// A connection pool of hyper. The pool opens one HTTP/2 connection, or as many HTTP/1.1 connections as there
+/// are concurrent requests.
 struct Pool {
     client: legacy::Client<Connector, Full<Bytes>>,
-    /// The strong count is one for the pool itself, and one for each request in it.
+    /// Counts the requests in a pool: the strong count is one for the pool, plus one for each request.
     streams: Arc<()>,
 }
 
@@ -46,7 +48,8 @@ impl Connections {
         Self { connector, builder, pools: Arc::new(Mutex::new(pools)) }
     }
 
-    /// Sends a request over a connection that uses this or a later generation of the client certificate.
+    /// Sends a request over a connection that uses the client certificate of `identity_generation` or of a
+    /// later generation.
     ///
     /// A request that reaches a connection while the server closes it is sent again, as Go's HTTP client
     /// does. kube-apiserver closes the connection after each anonymous request, and at random with
@@ -67,8 +70,9 @@ impl Connections {
         }
     }
 
-    /// Returns a client with a free stream, and the stream's guard. Pools with an older certificate are
-    /// dropped; their connections close after their last request.
+    /// Returns an HTTP client with a free stream, and a guard that occupies the stream until dropped. Pools
+    /// that use an older client certificate are dropped; their connections close after the last request on
+    /// them.
     fn checkout(&self, identity_generation: u64) -> (legacy::Client<Connector, Full<Bytes>>, Arc<()>) {
         let mut outdated = Vec::new();
         let mut state = self.pools.lock();

@@ -1,7 +1,7 @@
 //! Connectors and connections whose types do not depend on the layers below.
 //!
-//! The HTTP client is generic over its connector. With one type for all of them it is compiled once, and not
-//! for each combination of TCP, proxy and TLS.
+//! The HTTP client is generic over its connector. With one type for all connectors the client is compiled
+//! once, and not for each combination of TCP, proxy and TLS.
 
 use std::io;
 use std::pin::Pin;

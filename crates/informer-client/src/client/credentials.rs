@@ -6,7 +6,7 @@
 //!
 //! 1. At most one refresh runs at a time, in its own task. Concurrent callers share its result. Cancelling a
 //!    caller does not cancel the refresh.
-//! 2. A failed refresh leaves the previous credentials in use until they expire.
+//! 2. After a failed refresh, the previous credentials stay in use until they expire.
 //! 3. `generation` increases with each change of the credentials, and `identity_generation` with each change
 //!    of the certificate.
 //! 4. After an unsuccessful refresh, and after a refresh that followed a rejection by the server, the next
@@ -48,28 +48,29 @@ use files::{Files, Pair};
 
 use super::{BoxError, ClientError};
 
-/// How often credential files are read again. client-go reads token files at the same interval.
+/// How often the client reads credential files again. client-go reads token files at the same interval.
 const FILES_CHECK_PERIOD: Duration = Duration::from_secs(60);
 
-/// The credentials of an exec plugin are replaced this long before they expire. The margin covers the
-/// duration of a request.
+/// The credentials of an exec plugin are refreshed this long before their expiry, so that they do not expire
+/// during a request.
 const EXPIRY_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
 
-/// The minimum interval between refreshes that failed or followed a rejection. A server that responds to
-/// every request with 401 must not start a plugin for each of them.
+/// The minimum interval between two refreshes of credentials if the earlier one failed or followed a
+/// rejection by the server. Without this interval, a server that responds to every request with 401 would
+/// start an exec plugin for each of them.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
 enum Source {
     Files(Arc<Files>),
-    // Boxed because most programs use files.
+    // `ExecPlugin` is boxed because it is large and most programs read credentials from files.
     Exec(Box<ExecPlugin>),
 }
 
-/// Credentials that can change during the lifetime of a client.
+/// Credentials of a client that can change while the client is in use.
 pub(super) struct Credentials {
     source: Source,
     state: RwLock<State>,
-    /// The number of completed refreshes.
+    /// The number of refreshes of these credentials that have completed.
     completed: AtomicU64,
     last: Mutex<Last>,
 }
@@ -79,14 +80,15 @@ pub(super) struct Current {
     authorization: Option<HeaderValue>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
     generation: u64,
-    /// Connections of an older generation take no new requests.
+    /// The generation of the client certificate. Connections with a certificate of an older generation take
+    /// no new requests.
     pub(super) identity_generation: u64,
     expires: Option<Timestamp>,
 }
 
 #[derive(Default)]
 struct State {
-    /// `None` until the first run of an exec plugin.
+    /// The current credentials; `None` until the exec plugin has run for the first time.
     current: Option<Arc<Current>>,
     check_at: Option<Instant>,
 }
@@ -94,13 +96,13 @@ struct State {
 struct Last {
     outcome: Result<(), CredentialsError>,
     paused_until: Option<Instant>,
-    /// The certificate and key files that the current identity was created from.
+    /// The contents of the certificate and key files from which the current TLS identity was created.
     pair: Pair,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// The files are due for a check, or the credentials have expired.
+    /// The refresh was due: the credential files were not read for a minute, or the credentials have expired.
     Due,
     Rejected,
 }
@@ -109,15 +111,15 @@ enum Cause {
 struct Loaded {
     authorization: Option<HeaderValue>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
-    /// False if the identity is the same as in the previous load.
+    /// False if the TLS identity is the same as after the previous load of the credentials.
     identity_changed: bool,
     expires: Option<Timestamp>,
 }
 
 impl Credentials {
-    /// Splits the renewable credentials off a configuration. Returns the rest of the configuration, and the
-    /// credentials if there are any. Files are read once, so that a client with invalid files cannot be
-    /// created.
+    /// Splits the renewable credentials off a configuration. Returns the configuration without them, and the
+    /// renewable credentials if there are any. Credential files are read once, so that creating a client with
+    /// invalid files fails.
     pub(super) fn split(
         config: &Config,
         exec_timeout: Duration,
@@ -168,7 +170,8 @@ impl Credentials {
         self.state.read().current.clone()
     }
 
-    /// Returns the credentials for a request, after a refresh if one is due.
+    /// Returns the credentials to send with a request. If a refresh is due, the credentials are refreshed
+    /// first.
     ///
     /// # Errors
     ///
@@ -187,8 +190,8 @@ impl Credentials {
         }
     }
 
-    /// Refreshes credentials that the server has rejected. Returns the new ones, or `None` if they did not
-    /// change.
+    /// Refreshes credentials that the server has rejected. Returns the new credentials, or `None` if the
+    /// refresh returned the same ones.
     pub(super) async fn after_rejection(self: &Arc<Self>, rejected: &Current) -> Option<Arc<Current>> {
         let completed = self.completed.load(Ordering::SeqCst);
         let newer = || self.snapshot().filter(|current| current.generation > rejected.generation);
@@ -199,8 +202,8 @@ impl Credentials {
         newer()
     }
 
-    /// Makes the next request read the certificate files again. The server may have closed a connection
-    /// because of its certificate without sending a TLS alert.
+    /// Makes the next request read the certificate files again. Called after a connection failed, because a
+    /// server may close a connection without a TLS alert when it rejects the client certificate.
     pub(super) fn check_soon(&self) {
         if let Source::Files(files) = &self.source
             && files.has_identity()
@@ -210,7 +213,8 @@ impl Credentials {
     }
 
     /// Refreshes the credentials, or waits for a refresh in progress. `completed` is the number of completed
-    /// refreshes at the time when the caller decided that it needs one.
+    /// refreshes when the caller decided to refresh: if a refresh has completed since then, no other refresh
+    /// starts.
     async fn refresh(self: &Arc<Self>, completed: u64, cause: Cause) -> Result<(), CredentialsError> {
         let this = Arc::clone(self);
         let refresh = tokio::spawn(async move {
@@ -276,13 +280,14 @@ impl Current {
 }
 
 impl State {
-    /// Returns the credentials, if no refresh is due.
+    /// Returns the current credentials, or `None` if a refresh is due.
     fn fresh(&self, now: Instant, wall_clock: Timestamp) -> Option<Arc<Current>> {
         let due = self.check_at.is_some_and(|at| at <= now);
         self.current.clone().filter(|current| !due && !current.expires_by(wall_clock + EXPIRY_LEEWAY))
     }
 
-    /// Replaces the credentials. Returns true if the certificate changed, except on the first load.
+    /// Replaces the current credentials with loaded ones. Returns true if the client certificate changed,
+    /// except on the first load.
     fn install(&mut self, loaded: Loaded) -> bool {
         let before = self.current.clone().unwrap_or_default();
         let first = self.current.is_none();
@@ -304,11 +309,11 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Resolves the client certificate of new connections.
+/// Provides the current client certificate to TLS handshakes of new connections.
 #[derive(Debug)]
 pub(super) struct CurrentIdentity {
     pub(super) credentials: Arc<Credentials>,
-    /// Used if the credentials contain no certificate.
+    /// Provides the client certificate if the renewable credentials contain none.
     pub(super) fallback: Arc<dyn ResolvesClientCert>,
 }
 
@@ -326,23 +331,26 @@ impl ResolvesClientCert for CurrentIdentity {
     }
 }
 
-/// Creates identities from PEM with kube's parser.
+/// Creates TLS identities (a client certificate and its key) from PEM with kube's parser.
 struct Identities {
-    /// A configuration that contains at most an inline certificate or key.
+    /// The configuration from which identities are created. It contains at most an inline certificate or an
+    /// inline key.
     template: Config,
 }
 
 impl Identities {
     fn new(config: &Config) -> Self {
         let mut template = Config::new(config.cluster_url.clone());
-        // This configuration does not verify servers.
+        // The CA bundle is empty because this configuration is used only to parse certificates, and never to
+        // verify a server.
         template.root_cert = Some(Vec::new());
         template.auth_info.client_certificate_data.clone_from(&config.auth_info.client_certificate_data);
         template.auth_info.client_key_data.clone_from(&config.auth_info.client_key_data);
         Self { template }
     }
 
-    /// `None` selects the inline one of the configuration.
+    /// Creates an identity from a certificate and a key. `None` selects the inline certificate or the inline
+    /// key of the configuration.
     fn identity(
         &self,
         certificate: Option<&[u8]>,

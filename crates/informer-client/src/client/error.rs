@@ -8,7 +8,7 @@ use rustls::AlertDescription;
 use super::BoxError;
 use super::credentials::CredentialsError;
 
-/// The error of a client that could not be created.
+/// The error returned when a client could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("create a client: {problem}; {remedy}")]
 pub struct ClientError {
@@ -34,7 +34,7 @@ impl ClientError {
     }
 }
 
-/// The error of a request that got no response.
+/// The error of a request that got no response from the server.
 #[derive(Debug, thiserror::Error)]
 #[error("no response from {address}: {problem}")]
 pub struct RequestError {
@@ -51,7 +51,7 @@ impl RequestError {
         Self { kind, address: address.to_owned(), problem, cause }
     }
 
-    /// Returns the kind of the error.
+    /// Returns the kind of this error.
     pub fn kind(&self) -> SourceErrorKind {
         self.kind
     }
@@ -71,15 +71,17 @@ const CERTIFICATE_ALERTS: [AlertDescription; 9] = [
 ];
 
 /// Returns true if the server rejected the client certificate. With TLS 1.3 the client receives the alert
-/// only after its first request. The server has not processed that request.
+/// only after it has sent its first request, and the server has not processed that request.
 ///
-/// The function compares messages, because HTTP/2 keeps only the message of an I/O error.
+/// The function compares messages of errors, because the HTTP/2 library keeps only the message of an I/O
+/// error.
 pub(super) fn refuses_certificate(error: &(dyn Error + 'static)) -> bool {
     let alerts = CERTIFICATE_ALERTS.map(|alert| rustls::Error::AlertReceived(alert).to_string());
     causes(error).any(|error| alerts.contains(&error.to_string()))
 }
 
-/// Returns true if the server did not process the request, so that even a write can be sent again.
+/// Returns true if `error` proves that the server did not process the request, so that even a write can be
+/// sent again.
 ///
 /// A server that closes a connection gracefully names the last stream that it processes; only requests on
 /// later streams fail with its GOAWAY. See [RFC
@@ -98,7 +100,8 @@ pub(super) fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
 /// Iterates over an error and its causes, outermost first.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
-        // `io::Error::source` skips the wrapped error and returns the source of that error.
+        // The error inside an `io::Error` is read with `get_ref`, because `io::Error::source` skips that
+        // error and returns the source of that error.
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped))
     })

@@ -8,18 +8,18 @@ use http_body::{Body, Frame};
 
 use super::{BoxError, ResponseBody};
 
-/// Number of compressed bytes that are inflated at once. It bounds the output of one step, because gzip
-/// compresses up to 1000:1.
+/// Number of compressed bytes that are inflated in one step. A small number bounds the memory of the output,
+/// because gzip compresses up to 1000:1.
 const STEP_BYTES: usize = 4 << 10;
 
-/// Inflates a gzip body while it arrives. The body can have any number of members; a watch has one for each
-/// event.
+/// Inflates a gzip-compressed response body while it arrives. The body can have any number of gzip members; a
+/// watch response has one for each event.
 pub(super) struct GzipBody {
     body: ResponseBody,
     decoder: MultiGzDecoder<Vec<u8>>,
-    /// Compressed bytes that have not been inflated.
+    /// Received bytes of the body that have not been inflated yet.
     waiting: Bytes,
-    /// True once a byte has arrived. An empty body is valid.
+    /// True once a byte of the body has arrived. A body without any byte is valid.
     begun: bool,
     ended: bool,
 }
@@ -30,7 +30,7 @@ impl GzipBody {
         Self { body, decoder, waiting: Bytes::new(), begun: false, ended: false }
     }
 
-    /// Inflates up to [`STEP_BYTES`] of the waiting bytes.
+    /// Inflates the next bytes of the received body, at most [`STEP_BYTES`].
     fn inflate(&mut self) -> io::Result<Bytes> {
         let step = self.waiting.len().min(STEP_BYTES);
         let used = self.decoder.write(&self.waiting[..step])?;

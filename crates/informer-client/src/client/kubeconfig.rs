@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use kube_client::config::Kubeconfig;
 
-/// Returns the CA certificate file of the current cluster, if the kubeconfig names one. kube keeps only its
-/// content, which becomes obsolete when the CA is rotated.
+/// Returns the path of the CA certificate file of the kubeconfig's current cluster, if the kubeconfig names
+/// one. `kube_client::Config` keeps only the content of the file, which becomes obsolete when the CA is
+/// rotated.
 pub(super) fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
     let current = kubeconfig.current_context.as_ref()?;
     let context = kubeconfig.contexts.iter().find(|context| &context.name == current)?.context.as_ref()?;

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 
-/// The maximum length of a field manager in API servers, in bytes.
+/// The maximum length of a program name, in bytes: the maximum length of a field manager in API servers.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Used if the operating system provides neither arguments nor the path of the executable.
+/// The program name if the operating system provides neither arguments nor the path of the executable.
 const UNKNOWN: &str = "unknown";
 
-/// Returns the name of this program: the file name of its first argument, or of its executable if it has no
-/// arguments.
+/// Returns the name of this program: the file name in `argv[0]`, or the file name of the executable if `argv`
+/// is empty.
 ///
 /// The name is valid as a field manager and as the first part of a `User-Agent`: 1 to 128 ASCII bytes.
 /// Characters that are invalid in an HTTP token are replaced with `-`.
@@ -24,11 +24,13 @@ pub fn program_name() -> String {
         .unwrap_or(UNKNOWN.to_owned())
 }
 
-/// An API server uses the part before the slash as the field manager of writes that set none.
+/// Returns the default `User-Agent` header. An API server uses the part before the slash as the field manager
+/// of writes that set no field manager.
 pub(super) fn user_agent() -> HeaderValue {
     let system = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     let library = concat!("informer/", env!("CARGO_PKG_VERSION"));
-    // The version of the program is not known here; client-go also writes `unknown` in that case.
+    // The version in the `User-Agent` is `unknown`, because a library cannot find out the version of the
+    // program; client-go does the same.
     let text = format!("{}/{UNKNOWN} ({system}) {library}", program_name());
     HeaderValue::try_from(text).expect("all parts are printable ASCII")
 }
@@ -39,7 +41,7 @@ fn name(path: Option<&Path>) -> Option<String> {
     name.get(..MAX_NAME_BYTES.min(name.len())).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-/// Returns true for a `tchar` of RFC 9110.
+/// Returns true if `char` may be part of an HTTP token (a `tchar` of RFC 9110).
 fn is_token(char: char) -> bool {
     char.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(char)
 }

@@ -5,7 +5,8 @@
 //!
 //! # Lock order
 //!
-//! The only lock is held until the response has arrived, so that concurrent callers send one request.
+//! The only lock is held until the response to `/version` has arrived, so that concurrent callers share one
+//! request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,23 +20,25 @@ use tokio::time::{Instant, timeout};
 
 use crate::Client;
 
-/// How long a response is reused. An upgrade of a server takes longer.
+/// How long a response to `/version` is reused. An upgrade of an API server takes longer than that.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// Timeout of the request for the version. A list that needs the version waits no longer than this.
+/// Timeout of a request to `/version`. An informer sends this request with each complete list, so the timeout
+/// also limits how long a list is delayed by a server that does not respond to it.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum size of the response. API servers send half a kilobyte.
+/// Maximum size of a response to `/version`. API servers send half a kilobyte.
 const MAX_RESPONSE_BYTES: usize = 16 << 10;
 
-/// A field that every API server includes in its response.
+/// A field that every API server includes in its response to `/version`. It distinguishes an API server from
+/// other servers.
 #[derive(Deserialize)]
 struct Version {
     #[serde(rename = "gitVersion")]
     _git_version: String,
 }
 
-/// The last response and its time of arrival.
+/// The last response to `/version` and its time of arrival.
 #[derive(Default)]
 pub(super) struct Cached(Mutex<Option<CachedVersion>>);
 
@@ -45,8 +48,8 @@ struct CachedVersion {
 }
 
 impl Client {
-    /// Returns the body of `/version`: version, commit and build of the server. Returns `None` if the
-    /// response is missing or invalid.
+    /// Returns the body of the server's response to `/version`: version, commit and build of the server.
+    /// Returns `None` if there is no response, or if it is invalid.
     pub(crate) async fn server_version(&self) -> Option<Arc<str>> {
         let mut cached = self.inner.server_version.0.lock().await;
         if let Some(last) = cached.as_ref().filter(|last| last.at.elapsed() < FRESH_FOR) {
@@ -66,7 +69,7 @@ impl Client {
             return None;
         }
         let text = response.into_body().read_up_to(MAX_RESPONSE_BYTES).await;
-        // Rejects truncated responses, and responses that are not from an API server.
+        // Parse the body to reject truncated responses, and responses of servers that are not API servers.
         let _: Version = serde_json::from_slice(&text).ok()?;
         String::from_utf8(text).ok().map(Into::into)
     }

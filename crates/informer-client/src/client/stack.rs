@@ -1,4 +1,4 @@
-//! The HTTP stack: connection, proxy, TLS and authentication layers.
+//! The HTTP stack of a client: connection, proxy, TLS and authentication layers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,33 +23,34 @@ use super::connector::{Connector, boxed};
 use super::credentials::{Credentials, CurrentIdentity};
 use super::{BoxError, ClientError, ClientOptions, NewService};
 
-/// A dead peer is detected after the idle time and five probe intervals: 40 s.
+/// Idle time after which TCP keep-alive probes are sent on a connection. A dead peer is detected after the
+/// idle time and five probe intervals: 40 s.
 const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE_RETRIES: u32 = 5;
-/// Interval of HTTP/2 keep-alive pings, and timeout of their acknowledgement: a dead peer is detected after
-/// 30 s.
+/// Interval of HTTP/2 keep-alive pings, and timeout of their acknowledgement. A dead peer is detected after
+/// twice this time: 30 s.
 const HTTP2_PING: Duration = Duration::from_secs(15);
-/// Receive window of one HTTP/2 stream. It bounds the memory of a response that is not read, and the
-/// throughput: 2 MiB per round trip of 10 ms are 200 MB/s.
+/// Receive window of one HTTP/2 stream. The window bounds the memory of a response that the client does not
+/// read. It also bounds the throughput of a stream: 2 MiB per round trip of 10 ms are 200 MB/s.
 const HTTP2_STREAM_WINDOW: u32 = 2 << 20;
-/// Number of stream windows that fit into the receive window of a connection. It is larger than
-/// [`MAX_STREAMS_PER_CONNECTION`]. Responses that are not read therefore cannot use up the window of other
+/// Number of stream windows that fit into the receive window of a connection. This number is larger than
+/// [`MAX_STREAMS_PER_CONNECTION`], so that responses that are not read cannot use up the window of other
 /// streams.
 const HTTP2_STREAM_WINDOWS: u32 = 100;
 const _: () = assert!(MAX_STREAMS_PER_CONNECTION < HTTP2_STREAM_WINDOWS as usize);
 /// Receive window of one HTTP/2 connection. HTTP/2 allows at most 2 GiB.
 const HTTP2_CONNECTION_WINDOW: u32 = HTTP2_STREAM_WINDOW * HTTP2_STREAM_WINDOWS;
-/// Idle connections are closed before the server closes them after 90 s.
+/// Idle time after which the client closes a connection. API servers close idle connections after 90 s.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(80);
 
-/// The default of [`ClientOptions::exec_timeout`].
+/// The default timeout of exec plugins, see [`ClientOptions::exec_timeout`].
 const EXEC_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The remedy for invalid TLS settings.
+/// The remedy in the error message for invalid TLS settings.
 const TLS_REMEDY: &str = "check certificates and keys in the kubeconfig";
 
-/// A configuration without its renewable credentials, and those credentials.
+/// A kube configuration without its renewable credentials, and those credentials.
 struct Settings {
     config: Config,
     credentials: Option<Arc<Credentials>>,
@@ -60,8 +61,8 @@ pub(super) fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Builds the HTTP stack for a configuration. Every service that the returned function builds has its own
-/// connections.
+/// Returns a function that builds the HTTP stack for a configuration. Each service that the function builds
+/// has separate connections.
 pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewService, ClientError> {
     if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
         require_provider()?;
@@ -143,7 +144,8 @@ fn builder(options: &ClientOptions) -> legacy::Builder {
     builder
 }
 
-/// Returns an error if no TLS provider is installed or selected by a feature. rustls would panic.
+/// Returns an error if no rustls crypto provider is installed or selected by a feature. Without this check,
+/// rustls would panic.
 fn require_provider() -> Result<(), ClientError> {
     if rustls::crypto::CryptoProvider::get_default().is_none()
         && cfg!(feature = "ring") == cfg!(feature = "aws-lc-rs")
@@ -154,7 +156,7 @@ fn require_provider() -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Returns the error for invalid TLS settings. It names the CA file if that is the cause.
+/// Returns the error for invalid TLS settings. The error names the CA file if the CA file is the cause.
 fn invalid_tls(config: &Config, cause: kube_client::Error) -> ClientError {
     let authority = matches!(cause, kube_client::Error::RustlsTls(RustlsTlsError::AddRootCertificate(_)));
     let error = match config.root_cert_file.as_ref().filter(|_| authority) {
@@ -167,11 +169,11 @@ fn invalid_tls(config: &Config, cause: kube_client::Error) -> ClientError {
     error.because(cause)
 }
 
-/// Adds TLS to a connector. HTTP/2 is offered to the API server, but not to a proxy.
+/// Adds TLS to a connector. The connector offers HTTP/2 to the API server, but not to a proxy.
 fn tls(settings: &Settings, connector: Connector, http2: bool) -> Result<Connector, ClientError> {
     require_provider()?;
     let Settings { config, credentials } = settings;
-    // kube accepts a CA bundle without a certificate, with which every handshake fails.
+    // kube accepts a CA bundle that contains no certificate; every TLS handshake would then fail.
     let no_authority = config.root_cert.as_ref().is_some_and(Vec::is_empty);
     if no_authority && config.root_cert_file.is_none() && !config.accept_invalid_certs {
         return Err(ClientError::new("the CA bundle contains no certificate", TLS_REMEDY));
@@ -181,7 +183,8 @@ fn tls(settings: &Settings, connector: Connector, http2: bool) -> Result<Connect
         let fallback = Arc::clone(&settings.client_auth_cert_resolver);
         let credentials = Arc::clone(credentials);
         settings.client_auth_cert_resolver = Arc::new(CurrentIdentity { credentials, fallback });
-        // A resumed TLS session would keep the client certificate of its first connection.
+        // TLS session resumption is disabled because a resumed session would keep using the client
+        // certificate of the first connection.
         settings.resumption = Resumption::disabled();
     }
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http();

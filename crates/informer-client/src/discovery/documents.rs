@@ -1,4 +1,4 @@
-//! The discovery documents, reduced to the fields that are used.
+//! The JSON documents of discovery. Only the fields that the client uses are declared.
 
 use serde::Deserialize;
 
@@ -53,7 +53,7 @@ struct KindName {
 }
 
 impl GroupDiscoveryList {
-    /// Returns all kinds, in the order of the server.
+    /// Returns all kinds of the document, in the order of the server.
     pub(super) fn kinds(self) -> impl Iterator<Item = DiscoveredKind> {
         self.items.into_iter().flat_map(|group| {
             let name = group.metadata.name;
@@ -110,7 +110,7 @@ struct Version {
 }
 
 impl GroupVersions {
-    /// Returns the versions, the preferred one first.
+    /// Returns the versions of the group, the preferred version first.
     pub(super) fn versions(&self) -> impl Iterator<Item = &str> {
         let preferred = self.preferred_version.as_ref().map(|version| version.version.as_str());
         let others = self.versions.iter().map(|version| version.version.as_str());
@@ -140,7 +140,7 @@ struct ApiResourceText {
 }
 
 impl ApiResourceList {
-    /// Returns the kinds of one group version, without subresources.
+    /// Returns the kinds of one group version. Subresources such as `pods/status` are omitted.
     pub(super) fn kinds(self, group: &str, version: &str) -> impl Iterator<Item = DiscoveredKind> {
         let resources = self.resources.into_iter().filter(|resource| !resource.name.contains('/'));
         resources.map(move |resource| DiscoveredKind {

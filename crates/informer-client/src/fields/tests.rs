@@ -14,7 +14,8 @@ proptest! {
         for path in ["metadata.name", "metadata.labels", "metadata.generation", "spec", "spec.items", "nothing.at.all"] {
             let read = scalar(&text, path.split('.'));
             let expected = of_value(&value, path.split('.'));
-            // `scalar` returns numbers as they are written; `serde_json` formats them again.
+            // Numbers are compared after parsing, because `scalar` returns a number as it is written in the
+            // text, while `serde_json` formats it again.
             let number = |text: &str| text.parse::<f64>().ok();
             let same = read == expected || read.as_deref().and_then(number) == expected.as_deref().and_then(number);
             prop_assert!(same, "{:?} and {:?} at {} in {}", read, expected, path, text);

@@ -7,7 +7,8 @@ use super::{HeaderError, Metadata, Problem, RawHeader, string};
 use crate::scan::Cursor;
 
 impl RawHeader<'_> {
-    /// Returns the key as a string, written into `buffer`; `None` without a name.
+    /// Returns the key of the object (`namespace/name`) as a string, written into `buffer`; `None` if the
+    /// object has no name.
     pub(crate) fn key_text<'b>(&self, buffer: &'b mut String) -> Option<&'b str> {
         let name = self.metadata.name.as_deref().filter(|name| !name.is_empty())?;
         buffer.clear();
@@ -56,13 +57,13 @@ impl RawHeader<'_> {
 }
 
 impl Metadata<'_> {
-    /// Returns the annotations, for representations that store them.
+    /// Parses the annotations, for representations that store annotations.
     pub(crate) fn annotations(&self, text: &str) -> Result<Labels, HeaderError> {
         let Some(range) = &self.annotations else { return Ok(Labels::default()) };
         Ok(pairs(text, range, "metadata.annotations")?.into_iter().collect())
     }
 
-    /// Returns the finalizers, for representations that store them.
+    /// Parses the finalizers, for representations that store finalizers.
     pub(crate) fn finalizers(&self, text: &str) -> Result<Box<[Box<str>]>, HeaderError> {
         const FIELD: &str = "metadata.finalizers";
         let Some(range) = &self.finalizers else { return Ok(Box::default()) };

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use crate::prune::{Cuts, Members};
 
-/// The maximum number of recorded members. `ObjectMeta` has 15.
+/// The maximum number of members of `metadata` whose offsets are recorded. `ObjectMeta` has 15 fields.
 const MAX_MEMBERS: usize = 20;
 
-/// How a member of `metadata` is treated.
+/// How the client treats a member of `metadata`: it prunes managed fields, shares equal labels, annotations
+/// and owner references between objects, and keeps other members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Role {
     #[default]
@@ -18,16 +19,18 @@ pub(crate) enum Role {
     Owners,
 }
 
-/// The members that are equal in all objects created from one template.
+/// The members of `metadata` that are usually equal in all objects of one workload, because they come from
+/// its pod template.
 const TEMPLATED: [Role; 3] = [Role::Labels, Role::Annotations, Role::Owners];
 
-/// The members of one `metadata`, in their order.
+/// The byte offsets of the members of one `metadata` object, in the order of the JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     begin: Option<usize>,
     members: [Member; MAX_MEMBERS],
     count: usize,
-    /// There is another `metadata` before this one, or more members than can be recorded.
+    /// True if the object contains several `metadata` members, or `metadata` has more members than can be
+    /// recorded.
     irregular: bool,
 }
 
@@ -39,13 +42,13 @@ struct Member {
 }
 
 impl Layout {
-    /// Starts a `metadata` whose members begin at `begin`.
+    /// Starts recording a `metadata` object whose members begin at the offset `begin`.
     pub(super) fn open(&mut self, begin: usize) {
         self.irregular |= self.begin.replace(begin).is_some();
         self.count = 0;
     }
 
-    /// Records a member, from its key to the end of its value.
+    /// Records a member of `metadata`, from its key to the end of its value.
     pub(super) fn push(&mut self, role: Role, start: usize, end: usize) {
         match self.members.get_mut(self.count) {
             Some(member) => {
@@ -60,7 +63,8 @@ impl Layout {
         &self.members[..self.count]
     }
 
-    /// Returns true if the offsets of all members are recorded.
+    /// Returns true if the offsets of all members of `metadata` are recorded, so that members can be cut out
+    /// by offset.
     pub(crate) fn is_regular(&self) -> bool {
         self.begin.is_some() && !self.irregular
     }
@@ -69,8 +73,8 @@ impl Layout {
         self.members().iter().any(|member| member.role == Role::ManagedFields)
     }
 
-    /// Returns the ranges of labels, annotations and owners, in this order. A range includes the key. It is
-    /// `None` for a member that is absent or duplicate.
+    /// Returns the ranges of the members `labels`, `annotations` and `ownerReferences` of `metadata`, in this
+    /// order. A range includes the key. The range of an absent or duplicate member is `None`.
     pub(crate) fn templated(&self) -> [Option<Range<usize>>; 3] {
         TEMPLATED.map(|role| {
             let mut found = self.members().iter().filter(|member| member.role == role);
@@ -79,8 +83,8 @@ impl Layout {
         })
     }
 
-    /// Returns the ranges to cut from a regular object: managed fields, and each of labels, annotations and
-    /// owners (in this order) whose element of `chosen` is true.
+    /// Returns the ranges to cut from a regular object: the managed fields, and those of labels, annotations
+    /// and owner references (in this order) whose element of `chosen` is true.
     pub(crate) fn cuts(&self, chosen: [bool; 3]) -> Cuts {
         let unwanted = |role| {
             let place = TEMPLATED.iter().position(|templated| *templated == role);

@@ -6,7 +6,8 @@ use super::RawHeader;
 use crate::arbitrary;
 use crate::scan::Cursor;
 
-/// Returns the expected header, read from a tree of values; `None` if it is invalid.
+/// Returns the header that the scan of `text` should find, computed from a `serde_json` tree; `None` if the
+/// header is invalid.
 fn plain(text: &str) -> Option<Header> {
     let object: Value = serde_json::from_str(text).ok()?;
     let metadata = object.as_object()?.get("metadata")?.as_object()?;
@@ -42,7 +43,7 @@ fn plain(text: &str) -> Option<Header> {
     Some(header)
 }
 
-/// Returns a member that may be absent or null; the outer `None` if it has another type.
+/// Reads a member that may be absent or null. The outer `Option` is `None` if the member has the wrong type.
 fn optional<'a, T>(value: Option<&'a Value>, read: impl Fn(&'a Value) -> Option<T>) -> Option<Option<T>> {
     match value {
         None | Some(Value::Null) => Some(None),

@@ -20,7 +20,8 @@ use crate::Representation;
 use crate::object::{Encoding, Origin};
 use crate::splitter::Slice;
 
-/// The kind of a list when only metadata was requested. Servers that do not support that send the whole list.
+/// The kind of a list in the response to a metadata-only list request. Servers without metadata-only
+/// responses send complete objects with the ordinary list kind.
 const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 
 pub(super) struct ListParts<O: informer_core::Object> {
@@ -38,8 +39,8 @@ pub(super) struct ListDecoder<O: informer_core::Object> {
     encoding: Encoding,
     objects: ObjectReader<O>,
     expected: Arc<Expected>,
-    /// Whether any item lacked its `kind`, so that the kind of the list must match. Shared by all tasks that
-    /// decode items of the list.
+    /// Whether any item of the list lacked its `kind`; the kind of the list itself must then match the
+    /// requested kind. The flag is shared by all tasks that decode items of the list.
     untyped_items: Arc<AtomicBool>,
 }
 
@@ -51,14 +52,14 @@ struct Expected {
 }
 
 enum ListProblem {
-    /// The body violates the protocol.
+    /// The response body is not a valid list.
     Protocol(String),
     OtherKind(String),
-    /// The body ended early, after this number of objects.
+    /// The response body ended before the end of the list, after this number of objects.
     BrokeOff(u64),
 }
 
-/// Returns the objects of a list, as its body arrives.
+/// Returns a stream of the objects of a list, decoded while the response body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
     response: EncodedBody,
@@ -161,7 +162,8 @@ impl<O: Representation> ListDecoder<O> {
         }
         let object = self.objects.read(item, true);
         if !object.has_kind {
-            // Read at the end of the list, after all decoding tasks have finished.
+            // The flag is read at the end of the list, after all decoding tasks have finished, so relaxed
+            // ordering is sufficient.
             self.untyped_items.store(true, Ordering::Relaxed);
         }
         object.read
@@ -182,11 +184,11 @@ fn failed(attempt: &str, problem: ListProblem) -> SourceError {
     }
 }
 
-/// The metadata at the end of a list, the number of objects in the list, and the maximum number of bytes that
-/// were buffered at once.
+/// The result of reading a list to its end: the list's metadata, the number of its objects, and the maximum
+/// number of bytes that were buffered at once.
 type Ended = (ListEnd, u64, usize);
 
-/// Collects decoded objects into the parts of a list.
+/// Collects decoded objects of a list, to return many of them as one part of the list stream.
 struct Batch<'p, O> {
     items: Vec<Listed<O>>,
     parts: &'p mut VecDeque<ListPart<O>>,
@@ -197,7 +199,8 @@ impl<'p, O> Batch<'p, O> {
         Self { items: Vec::new(), parts }
     }
 
-    /// Adds an object. The error names the kind of the object if it differs from that of the list.
+    /// Adds a decoded object. If the object has another kind than the list, returns an error that names this
+    /// kind.
     fn take(&mut self, read: Read<O>) -> Result<(), String> {
         match read {
             Read::Fresh(object) => self.items.push(Listed::Fresh(object)),

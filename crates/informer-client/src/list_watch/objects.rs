@@ -25,20 +25,21 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
     messages: usize,
 }
 
-/// The first objects of each body that are examined for unknown fields; after them, one in [`EXAMINED_OF`].
-/// Examining a Pod takes half as long as decoding it, so examining all of them would be too slow.
+/// The number of protobuf objects at the start of each response body that are examined for unknown fields. Of
+/// the later objects, one in [`EXAMINED_OF`] is examined. Examining a Pod takes half as long as decoding it,
+/// so examining all objects would be too slow.
 const EXAMINED_FIRST: usize = 64;
 const EXAMINED_OF: usize = 128;
 
 pub(super) enum Read<O> {
     Fresh(Arc<O>),
-    /// The same uid and version as the cached object.
+    /// The received object has the same uid and resourceVersion as this cached object, so it was not decoded.
     Known(Arc<O>),
     Undecodable(Undecodable),
     OtherKind(String),
 }
 
-/// A read object, and whether its bytes contain its `kind`.
+/// An object read from JSON, and whether the JSON contains its `kind`.
 pub(super) struct ReadObject<O> {
     pub(super) read: Read<O>,
     pub(super) has_kind: bool,
@@ -52,7 +53,8 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
             context: self.context.clone(),
             pruning: self.pruning.clone(),
             key: String::new(),
-            // A clone reads a part of a large body, and examines the first object of that part.
+            // A clone reads only a batch of a large response body. It therefore examines only the first
+            // object of the batch for unknown fields, and then one in [`EXAMINED_OF`].
             messages: EXAMINED_OF,
         }
     }
@@ -68,7 +70,7 @@ impl<O: Representation> ObjectReader<O> {
         self.origin.kind()
     }
 
-    /// Returns the protobuf schema of the kind; `None` if the body is JSON.
+    /// Returns the protobuf schema of the kind; `None` if the response body is JSON.
     pub(super) fn wire(&self) -> Option<&Wire> {
         self.origin.wire()
     }
@@ -78,8 +80,8 @@ impl<O: Representation> ObjectReader<O> {
         &self.api_version
     }
 
-    /// Reads one object from a message without envelope. If `may_be_known` is true, the object is first
-    /// compared with the cached one.
+    /// Reads one object from a protobuf message without envelope. If `may_be_known` is true, an object that
+    /// is cached with the same uid and resourceVersion is not decoded again.
     pub(super) fn read_message(&mut self, message: &[u8], may_be_known: bool) -> Read<O> {
         let (scan, error) = Scan::partial(message);
         if let Some(error) = error {
@@ -105,8 +107,8 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    /// Looks for fields that the table does not know, so that version skew is reported before anything
-    /// depends on it.
+    /// Checks a protobuf object for fields that the built-in schema does not contain, so that version skew is
+    /// reported before a read needs such a field.
     fn examine(&mut self, message: &[u8]) {
         let chosen = self.messages < EXAMINED_FIRST || self.messages.is_multiple_of(EXAMINED_OF);
         self.messages += 1;
@@ -130,7 +132,8 @@ impl<O: Representation> ObjectReader<O> {
         self.context.unchanged(&self.key, scan.uid(), &version)
     }
 
-    /// Reads one object. If `may_be_known` is true, the object is first compared with the cached one.
+    /// Reads one object from JSON. If `may_be_known` is true, an object that is cached with the same uid and
+    /// resourceVersion is not decoded again.
     pub(super) fn read(&mut self, item: Slice<'_>, may_be_known: bool) -> ReadObject<O> {
         match std::str::from_utf8(item.bytes) {
             Ok(text) => self.read_text(text, Cursor::with_spans(text, item.spans, 0), may_be_known),
@@ -141,7 +144,7 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    /// Reads the object in `text`. The cursor must be at its beginning.
+    /// Reads the object in the JSON `text`. `cursor` must be at the beginning of the object.
     pub(super) fn read_text<'a>(
         &mut self,
         text: &'a str,
@@ -165,7 +168,8 @@ impl<O: Representation> ObjectReader<O> {
 
     fn known(&mut self, raw: &RawHeader<'_>) -> Option<Arc<O>> {
         let key = raw.key_text(&mut self.key)?;
-        // A partial object was decoded from protobuf; this JSON is complete.
+        // A cached partial object (decoded from protobuf with unknown fields) is not reused, because the
+        // received JSON is complete.
         self.context.unchanged(key, raw.uid(), &raw.version()).filter(|held| !held.is_partial())
     }
 
@@ -182,7 +186,8 @@ impl<O: Representation> ObjectReader<O> {
             Ok(cuts) => cuts.apply(text),
             Err(error) => return undecodable(raw, HeaderError::from(error)),
         };
-        // Pruning may have removed the metadata. The header was read above, from the unpruned object.
+        // The pruned JSON is scanned again for its offsets. Pruning may have removed the metadata, so the
+        // header is the one read above from the unpruned object.
         let mut rest = RawHeader::default();
         let is_regular = rest.scan(Cursor::new(&pruned)).is_ok() && rest.layout.is_regular();
         self.make(header, &pruned, &rest, cut && is_regular)
@@ -217,20 +222,22 @@ impl<O: Representation> ObjectReader<O> {
     }
 }
 
-/// Runs the decoder of one object. A panic in it, for example of a `Deserialize` implementation, fails only
-/// this object: the list or watch continues with the next one.
+/// Runs the decoder of one object. If it panics, for example in a `Deserialize` implementation, only this
+/// object becomes undecodable; the list or watch continues with the next object.
 fn contained<T>(decode: impl FnOnce() -> T) -> Result<T, HeaderError> {
-    // The panic message may quote the object, so it is not part of the error; the panic hook has printed it.
+    // The panic message is not part of the error because it may quote values of the object. The panic hook
+    // has already printed it.
     catch_unwind(AssertUnwindSafe(decode)).map_err(|_| HeaderError::new("", Problem::DecoderPanicked))
 }
 
-/// Returns an undecodable object that was received as protobuf.
+/// Returns an undecodable object that was received as protobuf, with its header as far as it could be
+/// scanned.
 fn set_aside<O, E: std::error::Error + Send + Sync + 'static>(scan: &Scan<'_>, error: E) -> Read<O> {
     let undecodable = Undecodable::new(scan.key().ok(), error);
     Read::Undecodable(undecodable.with_version(scan.uid(), ResourceVersion::from(scan.resource_version())))
 }
 
-/// Returns an undecodable object that was received as JSON, with the known parts of its header.
+/// Returns an undecodable object that was received as JSON, with its header as far as it could be scanned.
 fn undecodable<O, E: std::error::Error + Send + Sync + 'static>(raw: &RawHeader<'_>, error: E) -> Read<O> {
     let undecodable = Undecodable::new(raw.key().ok(), error).with_version(raw.uid(), raw.version());
     Read::Undecodable(undecodable)

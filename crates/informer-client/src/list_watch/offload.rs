@@ -1,10 +1,10 @@
-//! Decoding tasks of one stream, spawned on the runtime to use several cores. Results are returned in the
-//! order in which the tasks were spawned.
+//! Decoding tasks of one list or watch stream, spawned on the runtime to use several cores. Results are
+//! returned in the order in which the tasks were spawned.
 //!
 //! # Invariants
 //!
 //! 1. At most [`MAX_TASKS`] batches are in flight, which bounds the memory that they hold.
-//! 2. On a single-threaded runtime nothing is spawned: the same thread would do the work, later.
+//! 2. On a single-threaded runtime no task is spawned, because the same thread would run it, only later.
 //!
 //! # Shutdown
 //!
@@ -19,22 +19,23 @@ use std::task::{Context, Poll, ready};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// The maximum number of batches of one stream in flight. Each holds frames of about 256 KiB. With more
-/// batches the network is the bottleneck, regardless of the number of cores.
+/// The maximum number of batches of one stream that are decoded at the same time. Each batch holds frames of
+/// about 256 KiB. With more batches the network is the bottleneck, regardless of the number of cores.
 const MAX_TASKS: usize = 8;
 
-/// The batches of one stream in flight, the oldest first.
+/// The batches of one stream that are being decoded by spawned tasks, the oldest first.
 pub(super) struct Offload<T> {
-    /// The runtime and the maximum number of tasks; `None` on a single-threaded runtime or outside of one.
+    /// The runtime and the maximum number of tasks; `None` on a single-threaded runtime or outside of a tokio
+    /// runtime.
     place: Option<(Handle, usize)>,
     tasks: VecDeque<JoinHandle<T>>,
 }
 
-/// The runtime shut down before the task finished.
+/// The error of a task that did not finish because the runtime was shut down.
 #[derive(Debug)]
 pub(super) struct Cancelled;
 
-/// A free slot for one task.
+/// A free slot in which one decoding task can be spawned.
 pub(super) struct Room<'o, T> {
     runtime: &'o Handle,
     tasks: &'o mut VecDeque<JoinHandle<T>>,
@@ -51,8 +52,8 @@ impl<T: Send + 'static> Offload<T> {
     pub(super) fn here() -> Self {
         let place = Handle::try_current().ok().and_then(|handle| {
             let workers = handle.metrics().num_workers();
-            // One task more than there are workers, so that no worker is idle until the current task is
-            // polled.
+            // The maximum is one task more than the runtime has workers. Otherwise a worker would be idle
+            // after its task has finished, until the stream is polled.
             (workers > 1).then(|| (handle, (workers + 1).min(MAX_TASKS)))
         });
         Self { place, tasks: VecDeque::new() }
@@ -71,8 +72,8 @@ impl<T: Send + 'static> Offload<T> {
         (self.tasks.len() < *most).then_some(Room { runtime, tasks: &mut self.tasks })
     }
 
-    /// Returns the result of the oldest task; `None` if no task is in flight. A panic of the task is resumed
-    /// in the caller.
+    /// Returns the result of the oldest decoding task; `None` if no task is running. If the task panicked,
+    /// the panic is resumed in the caller.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Cancelled>>> {
         let Some(oldest) = self.tasks.front_mut() else { return Poll::Ready(None) };
         let outcome = ready!(Pin::new(oldest).poll(context));

@@ -1,26 +1,28 @@
-//! Objects that were split from a body and are not decoded yet.
+//! A batch of objects that were split from a response body and are not decoded yet.
 
 use bytes::Bytes;
 
 use crate::scan::Span;
 use crate::splitter::Slice;
 
-/// The number of bytes to split before decoding: about fifty objects of the usual size, a third of a
-/// millisecond's work.
+/// The number of bytes of objects after which a batch is full and is decoded. This is about fifty objects of
+/// the usual size, which take a third of a millisecond to decode.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
 
-/// The maximum number of objects to split before decoding. Splitting them blocks the other tasks of the
-/// thread.
+/// The maximum number of objects in a batch. Splitting more objects without a pause would block the other
+/// tasks of the thread for too long.
 pub(super) const BATCH_OBJECTS: usize = 1000;
 
-/// The minimum number of bytes for which another task is worth spawning, which takes some microseconds.
+/// The minimum number of bytes in a batch for decoding it in a separate task. Spawning a task takes some
+/// microseconds, which decoding a smaller batch does not outweigh.
 const MIN_TASK_BYTES: usize = 32 << 10;
 
-/// The minimum number of objects for which another task is worth spawning. With a single object,
-/// however large, a task would only add the delay of its start.
+/// The minimum number of objects in a batch for decoding it in a separate task. A smaller batch is decoded
+/// immediately in the task that reads the body, because a separate task would only start later.
 const MIN_TASK_OBJECTS: usize = 4;
 
-/// Objects on their way from the splitter to the decoder: slices of network frames, which they keep alive.
+/// A batch of split objects: slices of the received network frames, which stay in memory as long as the
+/// batch.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pieces: Vec<Piece>,
@@ -35,7 +37,8 @@ struct Piece {
 }
 
 impl Pieces {
-    /// A slice of `frame` is shared; a slice of a buffer, for an object that spans several frames, is copied.
+    /// Adds an object to the batch. A slice of `frame` is shared without a copy; any other slice, of an
+    /// object that spans several frames, is copied.
     pub(super) fn push(&mut self, frame: &Bytes, slice: Slice<'_>) {
         let bytes = match lies_in(slice.bytes, frame) {
             true => frame.slice_ref(slice.bytes),
@@ -58,12 +61,12 @@ impl Pieces {
         self.pieces.is_empty()
     }
 
-    /// Returns true if these objects must be decoded before more are split.
+    /// Returns true if this batch must be decoded before more objects are added.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_OBJECTS
     }
 
-    /// Returns true if spawning a task for these objects is faster than decoding them here.
+    /// Returns true if the batch is large enough to be decoded in a separate task.
     pub(super) fn are_worth_a_task(&self) -> bool {
         self.bytes >= MIN_TASK_BYTES && self.pieces.len() >= MIN_TASK_OBJECTS
     }

@@ -1,5 +1,5 @@
-//! A protobuf watch that ends with an "expired" error once the kind must be read as JSON, so that the
-//! reflector lists again, as JSON.
+//! A protobuf watch that fails with an "expired" error once the client must read the kind as JSON. The
+//! reflector then lists the kind again, as JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use informer_core::Object;
 
 use crate::unknown_fields::UnknownFields;
 
-/// Returns the error that makes a reflector list again.
+/// Returns an "expired" error, after which a reflector lists again.
 pub(super) fn expired(attempt: &str) -> SourceError {
     let text = format!(
         "{attempt}: the server sends fields that the protobuf table does not know; listing again as JSON"
@@ -28,7 +28,7 @@ struct ProtobufWatch<O> {
     is_over: bool,
 }
 
-/// Returns the events of a watch, until the kind must be read as JSON.
+/// Returns the events of a watch. The stream ends with an "expired" error once the kind must be read as JSON.
 pub(super) fn until_json_is_required<O: Object>(
     events: WatchStream<O>,
     unknown_fields: Arc<UnknownFields>,

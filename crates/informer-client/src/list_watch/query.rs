@@ -7,7 +7,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{HashShares, Selection};
 
-/// The `Accept` headers of a request: JSON only, and protobuf preferred over JSON.
+/// The `Accept` headers for requests of one kind: one that accepts only JSON, and one that prefers protobuf
+/// to JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accept {
     pub(super) json: &'static str,
@@ -27,22 +28,23 @@ pub(super) const METADATA_LIST: Accept = Accept {
         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
 };
 
-/// The characters that must be escaped in a path segment.
+/// The characters that are escaped in a path segment of a URL.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns the path of a collection. Names are escaped, so that no name changes the path.
+/// Returns the URL path of a collection. Names are escaped, so that a name with `/` or `?` cannot address
+/// another resource.
 pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
     let gvr = Gvr::new(escaped(&gvr.group), escaped(&gvr.version), escaped(&gvr.resource));
     gvr.path(namespace.map(escaped).as_deref())
 }
 
-/// Escapes one segment of a path.
+/// Escapes a string for use as one segment of a URL path.
 pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// Returns the URI of a request. Path and query are escaped, so the only possible error is an excessive
-/// length: a very long continue token from the server, or a very long selector.
+/// Returns the URI of a request with this path and query, which must be escaped. The only possible error is
+/// therefore an excessive length, caused by a very long continue token or selector.
 pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
     let mark = if query.is_empty() { "" } else { "?" };
     let address = format!("{path}{mark}{query}");
@@ -56,7 +58,8 @@ pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -
     query.add("continue", request.continue_token.as_deref());
     query.select(selection);
     query.add("limit", request.limit.map(|limit| limit.to_string()).as_deref());
-    // A continue token contains its version; servers reject a request that also sets resourceVersion.
+    // `resourceVersion` is not sent with a continue token, because the token contains the version and servers
+    // reject a request with both.
     if request.continue_token.is_none() && !request.version.is_empty() {
         query.add("resourceVersion", Some(&request.version.to_string()));
         query.add(
@@ -84,7 +87,7 @@ pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>)
         query.add("sendInitialEvents", Some("true"));
     }
     query.share(selection);
-    // Zero means that the server chooses the timeout.
+    // `timeoutSeconds` is at least 1, because 0 would let the server choose the timeout.
     query.add("timeoutSeconds", Some(&request.timeout.as_secs().max(1).to_string()));
     query.add("watch", Some("true"));
     query.finish()

@@ -1,11 +1,12 @@
-//! The body of a response as a stream of its decoded parts: for lists and watches, in both encodings.
+//! The body of a list or watch response as a stream of decoded parts (objects and events), in JSON or
+//! protobuf.
 //!
 //! The task that polls the stream receives frames from the network and splits them into objects. Decoding the
-//! objects is ten times the work: if there is a backlog, other tasks decode batches in parallel while this
-//! task continues to split. Small batches are decoded here.
+//! objects takes ten times as long as splitting. If there is a backlog, other tasks decode batches in
+//! parallel while this task continues to split. Small batches are decoded in the polling task.
 //!
-//! The stream is implemented by hand instead of with an async block: returning a buffered item is one queue
-//! operation and moves only the item.
+//! The stream is implemented by hand instead of with an async block, because returning a buffered item is one
+//! queue operation and moves only the item.
 //!
 //! # Shutdown
 //!
@@ -27,38 +28,40 @@ use super::pieces::Pieces;
 use super::response::EncodedBody;
 use crate::client::{BodyError, ResponseBody};
 
-/// Splits a body into objects. Its [`Decoder`] decodes them, here or in other tasks.
+/// Splits the body of a response into objects, in one format. The [`Decoder`] of this type decodes the
+/// objects, in the polling task or in other tasks.
 pub(super) trait Parts {
     type Part: Send + 'static;
     type Decoder: Decoder<Part = Self::Part>;
 
-    /// Splits the frame until `pieces` is full or the frame is consumed. `at` is advanced past the consumed
-    /// bytes.
+    /// Splits the objects of `frame[*at..]` into `pieces`, until `pieces` is full or the frame is consumed.
+    /// Advances `at` past the consumed bytes.
     fn cut(&mut self, frame: &Bytes, at: &mut usize, pieces: &mut Pieces) -> Result<(), SourceError>;
 
     fn decoder(&mut self) -> &mut Self::Decoder;
 
-    /// Called after the end of the body, when all of its pieces are decoded.
+    /// Called after the end of the response body, once all of its objects are decoded. Adds the final parts
+    /// of the stream.
     fn end(&mut self, parts: &mut VecDeque<Self::Part>) -> Result<(), SourceError>;
 
-    /// Describes the request, for error messages.
+    /// Describes the list or watch request, for error messages.
     fn attempt(&self) -> &str;
 
-    /// Describes an idle timeout, for error messages.
+    /// Returns the message for a body that sent no data during the idle timeout.
     fn silence(&self, idle_timeout: Duration) -> String;
 }
 
-/// Decodes the objects of a body, in any task.
+/// Decodes the objects of a response body. Clones decode batches in other tasks.
 pub(super) trait Decoder: Clone + Send + 'static {
     type Part;
 
-    /// Decodes the pieces, up to the first error that ends the stream.
+    /// Decodes a batch of objects, up to the first error that ends the stream.
     fn decode(&mut self, pieces: &Pieces) -> Decoded<Self::Part>;
 }
 
 pub(super) struct Decoded<P> {
     pub(super) parts: VecDeque<P>,
-    /// An error that ends the stream after these parts.
+    /// An error that ends the stream after `parts`.
     pub(super) failure: Option<SourceError>,
 }
 
@@ -68,32 +71,35 @@ impl<P> Decoded<P> {
     }
 }
 
-/// The parts of one body, as they arrive.
+/// A stream of the decoded parts of one response body.
 pub(super) struct Reader<P: Parts> {
     body: ResponseBody,
     idle: IdleTimeout,
     parts: P,
-    /// The network frame that is being split, empty between frames, and the offset of the next byte.
+    /// The network frame that is being split, and the offset of its next byte. The frame is empty if all
+    /// received bytes were split.
     frame: Bytes,
     at: usize,
-    /// Split objects that have not been given to a decoder.
+    /// Objects that were split from the body and not yet passed to a decoder.
     pieces: Pieces,
-    /// Batches that other tasks decode: they come before `pieces` and after `ready`.
+    /// Batches that other tasks are decoding. In the order of the body, they come after the parts in `ready`
+    /// and before `pieces`.
     offload: Offload<Decoded<P::Part>>,
     ready: VecDeque<P::Part>,
     stage: Stage,
-    /// The error that ends the stream, returned after the ready parts.
+    /// The error that ends the stream. It is returned after the parts in `ready`.
     failure: Option<SourceError>,
-    /// Whether to yield to other tasks before the next batch, because the last one was decoded here.
+    /// Whether the polling task yields before it splits further objects, because it has just decoded a batch
+    /// itself.
     pausing: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Reading,
-    /// The body has ended; some of its pieces are still being decoded.
+    /// The end of the body was received; some of its objects are still being decoded.
     Draining,
-    /// Only the ready parts and the failure remain to be returned.
+    /// No more data is read. Only the parts in `ready` and the failure remain to be returned.
     Over,
 }
 
@@ -114,11 +120,11 @@ impl<P: Parts> Reader<P> {
         }
     }
 
-    /// Splits the current frame, or receives the next one.
+    /// Splits the current network frame, or receives the next frame.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.frame.is_empty() {
             match self.poll_frame(context) {
-                // Decode buffered objects before returning `Pending`.
+                // Before waiting for the next frame, decode the objects that were already received.
                 Poll::Pending if self.pieces.is_empty() => return Poll::Pending,
                 Poll::Pending => {
                     self.decode();
@@ -127,7 +133,8 @@ impl<P: Parts> Reader<P> {
                 Poll::Ready(Ok(Some(frame))) => (self.frame, self.at) = (frame, 0),
                 Poll::Ready(Ok(None)) => {
                     self.decode();
-                    // Unless the pieces decoded above ended the stream.
+                    // Decoding these objects may have failed and ended the stream; otherwise wait for the
+                    // other tasks.
                     if self.stage == Stage::Reading {
                         self.stage = Stage::Draining;
                     }
@@ -160,8 +167,8 @@ impl<P: Parts> Reader<P> {
         }
     }
 
-    /// Gives the pieces to a decoder: in another task if the batch is large enough or earlier batches are
-    /// still in flight.
+    /// Decodes the batch in `pieces`: in another task if the batch is large enough or earlier batches are
+    /// still being decoded by other tasks, otherwise in this task.
     fn decode(&mut self) {
         if self.pieces.is_empty() {
             return;
@@ -181,20 +188,20 @@ impl<P: Parts> Reader<P> {
     fn take(&mut self, decoded: Decoded<P::Part>) {
         self.ready.extend(decoded.parts);
         let Some(failure) = decoded.failure else { return };
-        // The failure precedes everything that was split after it.
+        // The failed object precedes all objects that were split after it, so those are discarded.
         self.offload.abort();
         self.pieces.clear();
         self.frame = Bytes::new();
         (self.stage, self.failure) = (Stage::Over, Some(failure));
     }
 
-    /// Stops reading. Earlier parts are still returned, then the first failure.
+    /// Stops reading the body. Parts that were received before are still returned, then the first failure.
     fn fail(&mut self, failure: SourceError) {
         self.stage = Stage::Over;
         self.failure.get_or_insert(failure);
     }
 
-    /// Ends the stream after all pieces are decoded.
+    /// Ends the stream after all objects of the body are decoded.
     fn end(&mut self) {
         self.stage = Stage::Over;
         if let Err(error) = self.parts.end(&mut self.ready) {
@@ -254,13 +261,14 @@ where
         }
     }
 
-    /// The lower bound is the number of ready parts.
+    /// Returns the number of ready parts as the lower bound of the stream's length.
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.ready.len(), None)
     }
 }
 
-/// The idle timeout of a body. The timer is reset when it fires, not for each frame.
+/// The idle timeout of a response body. A received frame only records the time; the timer is reset when it
+/// fires, which is cheaper than a reset for each frame.
 struct IdleTimeout {
     timeout: Duration,
     since: Instant,
@@ -276,11 +284,11 @@ impl IdleTimeout {
         self.since = Instant::now();
     }
 
-    /// Returns ready if no frame arrived within the timeout.
+    /// Returns `Ready` if no frame arrived within the idle timeout.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.timer.as_mut().poll(context));
-            // A deadline beyond the range of `Instant` never expires.
+            // If the deadline is beyond the range of `Instant`, the timeout never expires.
             let Some(end) = self.since.checked_add(self.timeout).filter(|end| *end > self.timer.deadline())
             else {
                 return Poll::Ready(());

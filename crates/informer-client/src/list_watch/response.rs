@@ -1,4 +1,5 @@
-//! Opening a response: status, content type, and the error status of a rejected request.
+//! Opens the response to a list or watch request: checks status and content type, and reads the error of a
+//! rejected request.
 
 use std::time::Duration;
 
@@ -16,14 +17,15 @@ use crate::object::Encoding;
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The maximum number of bytes read from the body of an error response. A Status fits; an HTML page of a
-/// proxy may not.
+/// The maximum number of bytes that are read from the body of an error response. A `Status` is smaller; an
+/// HTML page of a proxy may be larger and is truncated.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
 /// The timeout for reading the body of an error response.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum length of a body that is not a Status in an error message.
+/// The maximum number of characters of an error response in an error message, if the response is not a
+/// `Status`.
 const MAX_TEXT_SHOWN: usize = 256;
 
 pub(super) struct EncodedBody {
@@ -33,12 +35,12 @@ pub(super) struct EncodedBody {
 
 pub(super) enum Opened {
     Body(EncodedBody),
-    /// The server supports none of the accepted encodings (406).
+    /// The server supports none of the encodings that the request accepts (406).
     NotAcceptable(SourceError),
 }
 
-/// Sends a request and returns the body of a successful response: JSON or, if it was requested and `wire` can
-/// decode it, protobuf.
+/// Sends a list or watch request and returns the body of a successful response. The body is JSON, or protobuf
+/// if protobuf was requested and `wire` can decode it.
 pub(super) async fn open(
     client: &Client,
     request: Request<Bytes>,
@@ -78,7 +80,7 @@ pub(super) async fn open(
     }
 }
 
-/// Returns the media type without its parameters, which protobuf watches have.
+/// Returns the media type of a `Content-Type` without its parameters. Protobuf watches have parameters.
 fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
@@ -87,12 +89,13 @@ pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceEr
     SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
 }
 
-/// Returns the status of a rejected request.
+/// Returns the `Status` of a rejected request.
 pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire>) -> ServerStatus {
     let (head, mut body) = response.into_parts();
     let code = head.status.as_u16();
     let reading = body.read_up_to(MAX_REFUSAL_BYTES);
-    // Errors and timeouts while reading the body are ignored: the status code is sufficient.
+    // Errors and timeouts while reading the body of the error response are ignored, because the status code
+    // is sufficient.
     let text = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.unwrap_or_default();
     let mut status = parse(&text, wire).unwrap_or_else(|| plain(head.status, &text));
     status.code = code;
@@ -100,7 +103,8 @@ pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire
     status
 }
 
-/// Returns the status for a body that is not a Status: the message is the body if it is text.
+/// Returns a `Status` for an error response whose body is not a `Status`. Its message is the body if the body
+/// is text.
 fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     let reason = code.canonical_reason().unwrap_or("Unknown").replace(' ', "");
     let text = String::from_utf8_lossy(text);
@@ -141,7 +145,7 @@ struct Cause {
     reason: Option<String>,
 }
 
-/// Parses a `Status`, in JSON or protobuf: servers send errors in the requested encoding.
+/// Parses a `Status` in JSON or protobuf, because servers send errors in the requested encoding.
 pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
     let written = match text.starts_with(&MAGIC) {
         true => Some(wire?.schema().to_json(text).ok()?),
@@ -163,8 +167,8 @@ pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
     })
 }
 
-/// Returns `Retry-After`: seconds, or a date, which is compared with the `Date` header of the response, so
-/// that the local clock does not matter.
+/// Returns the delay of the `Retry-After` header, which contains seconds or a date. A date is compared with
+/// the `Date` header of the response, so that a wrong local clock has no effect.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let value = text(RETRY_AFTER)?.trim();

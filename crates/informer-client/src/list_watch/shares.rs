@@ -1,5 +1,5 @@
-//! A share of a kind's objects, selected by a hash: the server filters, and the client drops the remaining
-//! objects if the server does not support shares.
+//! A share of a kind's objects, selected by a hash. The server filters the objects; if it does not support
+//! shares, the client drops the objects outside of the share.
 
 use std::fmt;
 use std::future::ready;
@@ -15,19 +15,21 @@ mod tests;
 
 const HASHES: u128 = 1 << 64;
 
-/// Larger numbers give shares of less equal sizes, and each selected share adds a range to the selector of
-/// every request.
+/// The maximum number of shares. With more shares their sizes differ more, and each selected share adds a
+/// range to the selector of every request.
 const MAX_SHARES: u32 = 1024;
 
-/// Some of the equal shares into which a hash divides the objects of a kind: for replicas that each cache a
-/// part of them.
+/// A selection of the equal shares into which a hash divides the objects of a kind. With it, each replica of
+/// a program can cache a part of the objects.
 ///
-/// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends only these
-/// objects. Every other server ignores the selector, and the client drops the remaining objects as they
-/// arrive: that saves memory, but neither traffic nor the scan of the dropped objects.
+/// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends only the
+/// objects of the selected shares. Every other server ignores the selector, and the client drops the
+/// remaining objects as they arrive: that saves memory, but neither traffic nor the scan of the dropped
+/// objects.
 ///
-/// The hash is that of the server: FNV-1a, 64 bits, of the uid or of the namespace. An object that is deleted
-/// and re-created may therefore be in another share. Undecodable objects are reported to all replicas.
+/// The client computes the same hash as the server: FNV-1a, 64 bits, of the uid or of the namespace. An
+/// object that is deleted and re-created may therefore be in another share. Undecodable objects are reported
+/// to all replicas.
 ///
 /// Shares are not handed over from one replica to another. To change the number of replicas, stop all of them
 /// first, or use `ShardGroup` of `informer-runtime`, which coordinates them at run time.
@@ -46,44 +48,44 @@ const MAX_SHARES: u32 = 1024;
 pub struct HashShares {
     key: HashKey,
     of: u32,
-    /// Ascending, each once, all below `of`.
+    /// The numbers of the selected shares, in ascending order, without duplicates, all below `of`.
     taken: Vec<u32>,
 }
 
 /// The hashed field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HashKey {
-    /// The uid of each object.
+    /// The uid of each object is hashed.
     #[default]
     Uid,
-    /// The namespace of each object, so that the objects of a namespace are in one share. All objects without
-    /// a namespace are in one share.
+    /// The namespace of each object is hashed, so that all objects of a namespace are in the same share. All
+    /// objects without a namespace are in one share.
     Namespace,
 }
 
-/// An invalid selection of shares.
+/// The error for an invalid selection of shares.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HashSharesError {
     /// The selection contains no share, so the informer would receive no objects.
     #[error("select shares of {of}: no share is selected; select at least one")]
     None {
-        /// The number of shares.
+        /// The total number of shares.
         of: u32,
     },
-    /// The share does not exist.
+    /// The selection contains a share number that is not below the total number of shares.
     #[error(
         "select share {share} of {of}: invalid share; number shares from 0 and use 1 to {MAX_SHARES} of them"
     )]
     Unknown {
-        /// The number of the share.
+        /// The number of the invalid share.
         share: u32,
-        /// The number of shares.
+        /// The total number of shares.
         of: u32,
     },
 }
 
 impl HashShares {
-    /// Selects shares, numbered from 0, of a number of equal shares. Replica `n` of `m` selects
+    /// Selects the shares `taken`, numbered from 0, of `of` equal shares. Replica `n` of `m` selects
     /// `HashShares::new(m, [n])`.
     ///
     /// # Errors
@@ -102,13 +104,13 @@ impl HashShares {
         }
     }
 
-    /// Sets the hashed field; the uid by default.
+    /// Sets which field of an object is hashed. The default is the uid.
     #[must_use]
     pub fn by(self, key: HashKey) -> Self {
         Self { key, ..self }
     }
 
-    /// Returns the selector as sent to the server.
+    /// Returns the `shardSelector` that is sent to the server.
     pub fn selector(&self) -> String {
         let key = match self.key {
             HashKey::Uid => "object.metadata.uid",
@@ -119,7 +121,7 @@ impl HashShares {
         self.ranges().map(range).collect::<Vec<_>>().join(" || ")
     }
 
-    /// Returns true if an object is in one of the shares.
+    /// Returns true if an object is in one of the selected shares.
     pub fn contains(&self, header: &Header) -> bool {
         let hash = u128::from(fnv1a(match self.key {
             HashKey::Uid => header.uid(),
@@ -134,7 +136,7 @@ impl HashShares {
         self.taken.iter().map(move |share| bound(*share)..bound(share + 1))
     }
 
-    /// Filters a list: keeps the objects of the shares.
+    /// Removes the objects that are not in the selected shares from a list.
     pub(super) fn of_list<O: Object>(self, list: ListStream<O>) -> ListStream<O> {
         ListStream::new(list.map(move |part| {
             part.map(|part| match part {
@@ -147,9 +149,10 @@ impl HashShares {
         }))
     }
 
-    /// Filters a watch: keeps the objects of the shares. An event of another share is replaced with a
-    /// bookmark of its version, so that the watch is not resumed from an older one. Initial events of other
-    /// shares are dropped, because they are not in the order of their versions.
+    /// Removes the objects that are not in the selected shares from a watch. An event of another share is
+    /// replaced with a bookmark of its resourceVersion, so that the watch is not resumed from an older
+    /// version. Initial events of other shares are dropped without a bookmark, because initial events are not
+    /// ordered by resourceVersion.
     pub(super) fn of_watch<O: Object>(self, watch: WatchStream<O>, streams_a_list: bool) -> WatchStream<O> {
         let mut lists = streams_a_list;
         WatchStream::new(watch.filter_map(move |event| {

@@ -1,6 +1,7 @@
-//! Splits one list into one list for each namespace, all at one exact version, several in parallel.
+//! Splits one list request into one request for each namespace, all at one exact resourceVersion, several in
+//! parallel.
 //!
-//! A server encodes a list on one of its threads. Lists at one exact version are parts of one state, so
+//! A server encodes each list on a single thread. Lists at one exact version are parts of one state, so
 //! together they are the complete list, and a watch continues from that version.
 //!
 //! # Invariants
@@ -30,10 +31,11 @@ use crate::{Metadata, Representation, ResourceKind};
 /// How a list of all namespaces is split; see [`KubeListWatch::split_lists`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SplitLists {
-    /// The number of parallel requests. 4 by default: a server queues more than that.
+    /// The number of parallel requests of a split list. The default is 4, because a server queues additional
+    /// requests.
     pub requests: usize,
-    /// The minimum number of objects for splitting a list. 5000 by default, which one request returns in half
-    /// a second.
+    /// The minimum number of objects for which a list is split. The default is 5000, which a server returns
+    /// in half a second in a single request.
     pub objects_min: u64,
 }
 
@@ -43,24 +45,25 @@ impl Default for SplitLists {
     }
 }
 
-/// With more namespaces, the additional requests cost more than splitting saves.
+/// The maximum number of namespaces for which a list is split. With more namespaces, the additional requests
+/// cost more than splitting saves.
 const MAX_NAMESPACES: usize = 2000;
 
-/// The capacity of the channel. A part holds the contents of one network frame; a few parts keep all tasks
-/// reading.
+/// The capacity of the channel from the tasks that read the lists of the namespaces. A part holds the objects
+/// of one network frame, so a few parts keep all tasks reading.
 const MAX_PARTS: usize = 16;
 
 type Part<O> = Result<ListPart<O>, SourceError>;
 
-/// A list at one version, split by namespace.
+/// The plan for a split list: its exact version, its number of objects and its namespaces.
 struct Plan {
     version: ResourceVersion,
     objects: u64,
     namespaces: Vec<String>,
 }
 
-/// Splits a list. Returns `None` if the list must be one request: it is small, the server does not return the
-/// number of objects, or the client may not list namespaces.
+/// Splits a list. Returns `None` if the list must be a single request: it is small, the server does not
+/// return the number of objects, or the client may not list namespaces.
 pub(super) async fn list<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
@@ -83,7 +86,8 @@ pub(super) async fn list<O: Representation>(
             while let Some(namespace) = { namespaces.lock().next() } {
                 let source = source.clone().namespace(namespace);
                 if let Err(error) = read_one(&source, &version, &context, &sender).await {
-                    // Fails only after the stream has been dropped.
+                    // Sending fails only if the stream of the list has been dropped; the error is then not
+                    // needed.
                     let _ = sender.send(Err(error)).await;
                     return;
                 }
@@ -123,13 +127,14 @@ async fn read_one<O: Representation>(
     Err(failed(source, "the list of a namespace ended early"))
 }
 
-/// Plans how to split a list; `None` if it should not be split.
+/// Plans how to split a list by namespace; returns `None` if the list should not be split.
 async fn plan<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
 ) -> Result<Option<Plan>, SourceError> {
-    // Request the newest state, whatever version the caller requested: the caller has seen nothing newer. A
-    // page of one object includes the number of the remaining ones.
+    // Request the newest state, whatever version the caller requested: the newest state satisfies every
+    // request without an upper version limit. The response with one object includes the number of the
+    // remaining objects.
     let first = ListRequest {
         limit: Some(1),
         version_match: VersionMatch::Unset,
@@ -153,7 +158,7 @@ async fn plan<O: Representation>(
     Ok(few.then_some(Plan { version: end.version, objects, namespaces }))
 }
 
-/// Returns a request for the state at an exact version.
+/// Returns a list request for the state at an exact resourceVersion.
 fn exactly<O: Object>(version: &ResourceVersion, context: SourceContext<O>) -> ListRequest<O> {
     let (version, version_match) = (version.clone(), VersionMatch::Exact);
     ListRequest { version, version_match, limit: None, continue_token: None, context }
@@ -176,14 +181,15 @@ fn failed<O: Representation>(source: &KubeListWatch<O>, problem: &str) -> Source
     SourceError::new(SourceErrorKind::Connection, text)
 }
 
-/// Merges the lists of the namespaces into one.
+/// Merges the lists of the namespaces into one list stream.
 struct Reading<O: Representation> {
     source: KubeListWatch<O>,
     receiver: mpsc::Receiver<Part<O>>,
-    /// The tasks that read the lists. Dropping the set aborts them.
+    /// The tasks that read the lists of the namespaces. Dropping the set aborts them.
     _tasks: JoinSet<()>,
     version: ResourceVersion,
-    /// The number of objects that the server reported and that have not been received.
+    /// The number of objects of the complete list, as reported by the server, minus the number of objects
+    /// received so far.
     missing: u64,
 }
 

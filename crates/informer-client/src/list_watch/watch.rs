@@ -22,7 +22,7 @@ use crate::splitter::frames::Frames;
 use crate::splitter::lengths::Lengths;
 use crate::splitter::{Slice, SplitError};
 
-/// The annotation of the bookmark that ends the initial events.
+/// The annotation of the bookmark that marks the end of a streaming list's initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub(super) struct WatchParts<O: informer_core::Object> {
@@ -42,25 +42,25 @@ enum Cutter {
     Protobuf(Lengths),
 }
 
-/// One received event, in either encoding. An error ends the stream.
+/// One received watch event, in JSON or protobuf. An error ends the stream of events.
 trait RawEvent {
     fn event_type(&self) -> &str;
 
-    /// Reads the object of an ADDED, MODIFIED or DELETED event.
+    /// Decodes the object of an ADDED, MODIFIED or DELETED event.
     fn read<O: Representation>(
         &self,
         objects: &mut ObjectReader<O>,
         may_be_known: bool,
     ) -> Result<Read<O>, String>;
 
-    /// Returns the version of the object, as far as it can be decoded, and whether the object marks the end
-    /// of the initial events.
+    /// Returns the resourceVersion of a bookmark or of an event of unknown type, and whether the event is the
+    /// bookmark that ends the initial events.
     fn mark(&self) -> Result<(ResourceVersion, bool), String>;
 
     fn status<O: Representation>(&self, objects: &ObjectReader<O>) -> Option<ServerStatus>;
 }
 
-/// Returns the events of a watch, as its body arrives.
+/// Returns a stream of the events of a watch, decoded while the response body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
     response: EncodedBody,
@@ -144,7 +144,7 @@ impl<O: Representation> Decoder for WatchDecoder<O> {
 }
 
 impl<O: Representation> WatchDecoder<O> {
-    /// Decodes one event. An error ends the stream.
+    /// Decodes one watch event. An error ends the stream of events.
     fn event(&mut self, event: Slice<'_>) -> Result<WatchEvent<O>, String> {
         match self.encoding {
             Encoding::Json => {
@@ -159,7 +159,7 @@ impl<O: Representation> WatchDecoder<O> {
 }
 
 impl Cutter {
-    /// Returns the next event; `None` if the frame is consumed.
+    /// Returns the next event that ends in `frame[*at..]`; `None` if the frame is consumed.
     fn next<'a>(&'a mut self, frame: &'a [u8], at: &mut usize) -> Result<Option<Slice<'a>>, SplitError> {
         match self {
             Self::Json(frames) => {
@@ -173,7 +173,7 @@ impl Cutter {
         }
     }
 
-    /// Returns true if the body may end here: between two events.
+    /// Returns true if the end of the body is valid here, which it is only between two events.
     fn may_end(&self) -> bool {
         match self {
             Self::Json(frames) => frames.may_end(),
@@ -189,7 +189,8 @@ impl Cutter {
     }
 }
 
-/// Converts an event of the server. Only a streaming list sends objects that may be cached already.
+/// Converts a watch event of the server. If the event is part of a streaming list, its object may already be
+/// cached and is then not decoded again.
 fn convert<O: Representation>(
     event: &impl RawEvent,
     objects: &mut ObjectReader<O>,
@@ -201,7 +202,8 @@ fn convert<O: Representation>(
         }
         "BOOKMARK" => {
             let (version, initial_events_end) = event.mark()?;
-            // A bookmark without a version is ignored, unless it ends the initial events.
+            // The bookmark that ends the initial events must have a resourceVersion, because the watch is
+            // resumed from it. Other bookmarks without a resourceVersion have no effect.
             if version.is_empty() && initial_events_end {
                 return Err("the bookmark that ends the initial events has no resourceVersion".to_owned());
             }
@@ -219,7 +221,7 @@ fn convert<O: Representation>(
     }
 }
 
-/// Returns the event for an object that was added, modified or deleted. An error ends the stream.
+/// Returns the event for an object that was added, modified or deleted. An error ends the stream of events.
 fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String> {
     Ok(match (event_type, read) {
         ("ADDED", Read::Known(object)) => WatchEvent::Known(object),

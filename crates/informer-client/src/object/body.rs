@@ -15,22 +15,23 @@ use crate::fields;
 use crate::header::RawHeader;
 use crate::scan::Cursor;
 
-/// The bytes that a representation stores, without the pruned fields and without excess capacity, and the
-/// parts shared with other objects.
+/// The bytes that a representation stores for one object, without the pruned fields and without excess
+/// capacity, and the parts of the object that are shared with other objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     own: OwnBytes,
     common: Option<Arc<Template>>,
 }
 
-/// The bytes that belong to one object only.
+/// The stored bytes of an object that are not shared with other objects.
 #[derive(Debug, Clone)]
 pub(crate) enum OwnBytes {
-    /// JSON without `apiVersion` and `kind`, as in items of built-in lists.
+    /// JSON of an object without `apiVersion` and `kind`. Items of lists of built-in kinds lack these
+    /// members.
     Json(Box<str>),
-    /// JSON with `apiVersion` or `kind`.
+    /// JSON of an object with `apiVersion` or `kind`.
     WholeJson(Box<str>),
-    /// A message without envelope.
+    /// A protobuf message of an object without the envelope.
     Protobuf(Box<[u8]>),
 }
 
@@ -68,7 +69,7 @@ impl OwnBytes {
 }
 
 impl Body {
-    /// Returns a body whose own metadata lacks the `common` parts.
+    /// Returns a body. `own` must lack the metadata members that are in `common`.
     pub(crate) fn new(own: OwnBytes, common: Option<Arc<Template>>) -> Self {
         Self { own, common }
     }
@@ -115,7 +116,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Returns `metadata.annotations`; empty if they are invalid.
+    /// Parses `metadata.annotations`; returns empty annotations if they are invalid.
     fn annotations(self) -> Labels {
         match self {
             Self::Json { text, .. } => {
@@ -132,13 +133,13 @@ impl<'a> Encoded<'a> {
 }
 
 impl<'a> BodyRef<'a> {
-    /// Returns a body without shared parts.
+    /// Returns the body of an object that shares no parts with other objects.
     pub(crate) fn of(own: Encoded<'a>) -> Self {
         Self { own, common: None }
     }
 
-    /// Returns a body of bytes in a known format, with its shared parts; `None` if the format is JSON and the
-    /// bytes are not UTF-8.
+    /// Returns a body from bytes in a known format and the object's shared parts; `None` if the format is
+    /// JSON and the bytes are not UTF-8.
     #[cfg(feature = "packed")]
     pub(crate) fn new(format: BodyFormat, bytes: &'a [u8], common: Option<&'a Template>) -> Option<Self> {
         let own = match format {
@@ -165,8 +166,8 @@ impl<'a> BodyRef<'a> {
         self.common
     }
 
-    /// Returns true if the bytes have fields that the table does not know (a newer server wrote them), or if
-    /// the object was built from a partial one.
+    /// Returns true if the object is incomplete: its bytes have fields that the built-in schema does not
+    /// contain (a newer server wrote them), or a transform built it from an incomplete object.
     pub(crate) fn is_partial(self, origin: &Origin) -> bool {
         let Encoded::Protobuf(message) = self.own else { return origin.is_of_partial() };
         let Some(wire) = origin.wire() else { return true };
@@ -175,12 +176,12 @@ impl<'a> BodyRef<'a> {
         messages.any(|message| wire.kind().has_unknown_fields(message))
     }
 
-    /// Returns the approximate number of bytes of the complete object.
+    /// Returns the approximate number of bytes of the object, including its shared parts.
     pub(crate) fn len(self) -> usize {
         self.own.bytes().len() + self.common.map_or(0, Template::len)
     }
 
-    /// Returns the complete bytes.
+    /// Returns the bytes of the object, including its shared parts.
     pub(crate) fn bytes(self) -> Cow<'a, [u8]> {
         match self.own {
             Encoded::Json { text, .. } => match self.spliced(text, "") {
@@ -191,7 +192,8 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Decodes the typed object. A panic of its `Deserialize` implementation becomes an error of this object.
+    /// Decodes the object to its Rust type. A panic of the type's `Deserialize` implementation becomes a
+    /// decode error of this object.
     pub(crate) fn decode<K: DeserializeOwned>(
         self,
         origin: &Origin,
@@ -225,8 +227,9 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Decodes an object that failed to decode from protobuf again as JSON: errors then name the same fields
-    /// in both encodings, and a type whose `Deserialize` implementation needs JSON gets it.
+    /// Converts an object that failed to decode from protobuf to JSON and decodes it again. Errors then name
+    /// the same fields in both encodings, and types whose `Deserialize` implementation supports only JSON can
+    /// be decoded.
     #[cold]
     fn decode_by_json<K: DeserializeOwned>(self, origin: &Origin, header: &Header) -> Result<K, DecodeError> {
         decode_error::decode(&self.typed_json(origin, header)?, origin.kind(), header)
@@ -255,8 +258,8 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Returns the JSON with `members` inserted at the beginning of the object, and the shared parts at the
-    /// beginning of its metadata.
+    /// Returns the JSON `text` with `members` inserted at the beginning of the object, and with the shared
+    /// parts inserted at the beginning of its `metadata`.
     fn spliced(self, text: &'a str, members: &str) -> Cow<'a, str> {
         if members.is_empty() && self.common.is_none() {
             return Cow::Borrowed(text);
@@ -273,8 +276,8 @@ impl<'a> BodyRef<'a> {
         Cow::Owned(out)
     }
 
-    /// Returns the message with the shared parts in its metadata. Both were validated when they were
-    /// received.
+    /// Returns the protobuf `message` with the shared parts merged into its metadata. The message and the
+    /// shared parts were validated when they were received.
     fn joined(self, message: &'a [u8]) -> Cow<'a, [u8]> {
         match self.common {
             None => Cow::Borrowed(message),
@@ -306,14 +309,14 @@ impl<'a> BodyRef<'a> {
         self.scalar(|| ["metadata", "annotations", name].into_iter(), origin)
     }
 
-    /// Returns `metadata.annotations`; empty if they are invalid.
+    /// Parses `metadata.annotations`; returns empty annotations if they are invalid.
     pub(crate) fn annotations(self) -> Labels {
         let common = self.common.and_then(|common| common.part("annotations"));
         common.unwrap_or(self.own).annotations()
     }
 
-    /// Returns the scalar at the end of a path in the bytes: each member of metadata is either in the own
-    /// bytes or in a shared part.
+    /// Returns the scalar at a path. A member of `metadata` is read from the object's own bytes or from its
+    /// shared parts, whichever contains it.
     fn scalar<'p, P: Iterator<Item = &'p str>>(
         self,
         path: impl Fn() -> P,
@@ -329,7 +332,8 @@ impl<'a> BodyRef<'a> {
         found
     }
 
-    /// Returns true if a field that was not found may be one that the table does not know.
+    /// Returns true if the object may contain the field at `path` although it was not found, because a newer
+    /// server sent fields that the built-in schema does not contain.
     fn may_have<'p>(self, path: impl Iterator<Item = &'p str>, origin: &Origin) -> bool {
         let names = origin.wire().filter(|_| matches!(self.own, Encoded::Protobuf(_)));
         names.is_some_and(|wire| !wire.kind().has_path(path)) && self.is_partial(origin)

@@ -5,8 +5,8 @@ use crate::ResourceKind;
 
 /// An object that could not be decoded as its type.
 ///
-/// Names kind, key, version and field. It never shows a value: only the expected type is taken from the serde
-/// error.
+/// The error names the object's kind, key and resourceVersion, and the invalid field. It contains no value of
+/// the object: only the expected type is taken from the message of the serde error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {kind} {key} at version {version}: {}{problem}", Place(.field))]
 pub struct DecodeError {
@@ -27,7 +27,7 @@ impl std::fmt::Display for Place<'_> {
 }
 
 impl DecodeError {
-    /// Returns an error of one object. `problem` must not contain a value of it.
+    /// Returns an error for one object. `problem` must not contain a value of the object.
     pub fn new(kind: &ResourceKind, header: &Header, field: &str, problem: impl Into<Box<str>>) -> Self {
         Self {
             kind: kind.kind().into(),
@@ -39,17 +39,17 @@ impl DecodeError {
         }
     }
 
-    /// Returns the error for an object received as protobuf if its type has fields that the table does not
-    /// know.
+    /// Returns the error for an object that was received as protobuf, if its Rust type has fields that the
+    /// built-in schema does not contain.
     pub(crate) fn needs_json(kind: &ResourceKind, header: &Header) -> Self {
         let problem = "the server sends fields of this type that this version of informer cannot decode from \
                        protobuf; the kind is listed again as JSON";
         Self { needs_json: true, ..Self::new(kind, header, "", problem) }
     }
 
-    /// Returns true if the object must be read from the server as JSON: a newer server sent it as protobuf,
-    /// with fields that the type has and the table of this library lacks. An informer lists the kind again as
-    /// JSON soon after this error.
+    /// Returns true if the object must be read from the server as JSON. This happens if a newer server sent
+    /// it as protobuf with fields that the Rust type has, but the built-in schema of this library lacks. An
+    /// informer lists the kind again as JSON soon after this error.
     pub fn is_json_needed(&self) -> bool {
         self.needs_json
     }
@@ -64,7 +64,8 @@ impl DecodeError {
         &self.kind
     }
 
-    /// Returns the field that failed, such as `spec.containers[0].name`; empty if it is unknown.
+    /// Returns the path of the field that failed to decode, such as `spec.containers[0].name`; empty if it is
+    /// unknown.
     pub fn field(&self) -> &str {
         &self.field
     }
@@ -78,7 +79,8 @@ pub(super) fn decode<K: DeserializeOwned>(
     serde_json::from_str(text).map_err(|_| explain::<K>(text, kind, header))
 }
 
-/// Decodes again to find the field that failed: tracking the path costs time only after an error.
+/// Decodes an object that failed to decode a second time, to find the path of the invalid field. The first
+/// decode does not track the path, because that costs time.
 fn explain<K: DeserializeOwned>(text: &str, kind: &ResourceKind, header: &Header) -> DecodeError {
     let mut reader = serde_json::Deserializer::from_str(text);
     let read: Result<K, _> = serde_path_to_error::deserialize(&mut reader);
@@ -99,13 +101,14 @@ fn harmless(error: &serde_json::Error) -> String {
     }
     let message = error.to_string();
     if message.starts_with("missing field `") || message.starts_with("duplicate field `") {
-        // The name is a field of the type, not a value of the object.
+        // In a message that names a field of the Rust type, the name is not a value of the object, so the
+        // message is kept up to the position.
         return message.split(" at line ").next().unwrap_or_default().to_owned();
     }
     let what = ["invalid type", "invalid value", "invalid length", "unknown variant"];
     let what =
         what.into_iter().find(|what| message.starts_with(what)).unwrap_or("a value that the type rejects");
-    // The expected type comes last, before the position, which is cut.
+    // Keep only the expected type, which follows the invalid value and precedes the position in the message.
     match message.rsplit_once(", expected ") {
         Some((_, expected)) if what.starts_with("invalid") => {
             format!("{what}, expected {}", expected.split(" at line ").next().unwrap_or_default())

@@ -9,7 +9,7 @@ use super::decode_error::decode;
 use super::{DecodeError, RawObject, Representation};
 use crate::{ResourceKind, fields};
 
-/// An object as a tree of JSON values, for kinds without a type.
+/// An object as a tree of JSON values, for kinds without a Rust type.
 ///
 /// `apiVersion` and `kind` are always set, even though items of built-in lists lack them.
 pub struct Dynamic {
@@ -68,7 +68,8 @@ impl Object for Dynamic {
         fields::of_value(&self.value, path.segments())
     }
 
-    /// Returns an estimate: trees of values take about nine times the size of their JSON.
+    /// Returns an estimate of the memory of this object: trees of values take about nine times the size of
+    /// their JSON.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.header.held_bytes() + 9 * self.wire_bytes
     }

@@ -1,4 +1,5 @@
-//! Parts shared between objects: the labels and owners of the pods of one workload are equal.
+//! Shares equal labels, annotations and owner references between objects: those of the pods of one workload
+//! are mostly equal.
 //!
 //! The interner is a direct-mapped cache by hash: it remembers recent values, not all values in use. That is
 //! sufficient because the objects of a workload are adjacent in a list, and the next version of an object
@@ -18,14 +19,15 @@ use parking_lot::Mutex;
 
 use super::template::{PartBytes, Template, Templates};
 
-/// The number of parts of a table, each with its own lock, to reduce contention between decoding tasks.
+/// The number of stripes of the interner's table. Each stripe has a separate lock, which reduces contention
+/// between decoding tasks.
 const STRIPES: usize = 8;
 
-/// The slots of a stripe. All slots together may keep some hundred kilobytes of labels alive after their
-/// objects are deleted.
+/// The number of slots of each stripe. All slots together may keep some hundred kilobytes of labels in memory
+/// after their objects are deleted.
 const PLACES: usize = 64;
 
-/// Recent labels, annotations and owners of one source.
+/// Recently seen labels, annotations and owner references of the objects of one source.
 #[derive(Default)]
 pub(crate) struct Interner {
     labels: Table<Labels>,
@@ -41,14 +43,14 @@ struct Table<T> {
 }
 
 impl Interner {
-    /// Creates an interner whose templates have hashes that depend only on `seed`, so that tests are
-    /// reproducible.
+    /// Creates an interner whose hashes depend only on `seed`, so that tests are reproducible.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         Self { templates: Templates::of_seed(seed), ..Self::default() }
     }
 
-    /// Returns the header with equal labels and owners that were seen before.
+    /// Returns a header with the same values, whose labels and owner references are replaced by equal ones
+    /// seen before, if there are any.
     pub(crate) fn header(&self, header: Header) -> Header {
         header.sharing(
             |labels| if labels.is_empty() { labels } else { self.labels.share(labels) },
@@ -56,13 +58,13 @@ impl Interner {
         )
     }
 
-    /// Returns the parts of a body that were seen before.
+    /// Returns the parts of an object's bytes that were also seen in earlier objects.
     pub(crate) fn common(&self, runs: PartBytes<'_>) -> Option<Arc<Template>> {
         self.templates.of(runs)
     }
 
-    /// Returns equal annotations that were seen before, or the given ones. The table keeps them until other
-    /// annotations replace them, so annotations of Secrets must not be passed here.
+    /// Returns equal annotations that were seen before, or the given ones. The interner keeps annotations in
+    /// memory until others replace them, so annotations of Secrets must not be passed to this function.
     pub(crate) fn annotations(&self, annotations: Labels) -> Labels {
         if annotations.is_empty() { annotations } else { self.annotations.share(annotations) }
     }

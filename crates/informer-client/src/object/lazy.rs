@@ -8,8 +8,8 @@
 //!
 //! # Lock order
 //!
-//! `view` is the only lock. While it is held, no object is decoded, because that runs code of the type, and
-//! no view is cached, because that takes another lock.
+//! `view` is the only lock. While `view` is locked, no object is decoded, because decoding runs code of the
+//! type `K`. No view is added to the view cache either, because that takes another lock.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -103,7 +103,7 @@ impl<K> Lazy<K> {
         self.body.borrow().bytes()
     }
 
-    /// Returns the encoding of [`raw`](Self::raw), in which the object was received.
+    /// Returns the encoding in which the object was received, which is the encoding of [`raw`](Self::raw).
     pub fn encoding(&self) -> Encoding {
         self.body.borrow().encoding()
     }
@@ -127,8 +127,8 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
 }
 
 impl<K: Send + Sync + 'static> Representation for Lazy<K> {
-    /// Trees of values would lack fields that the server knows and the table of this library does not, so
-    /// they are read from JSON. Types drop such fields anyway.
+    /// Returns false for the value types `Value` and `DynamicObject`: decoded from protobuf, they would lack
+    /// fields that the server knows and the built-in schema does not. Other types ignore such fields anyway.
     fn takes_protobuf() -> bool {
         let of = TypeId::of::<K>();
         of != TypeId::of::<DynamicObject>() && of != TypeId::of::<serde_json::Value>()

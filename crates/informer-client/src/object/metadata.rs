@@ -8,7 +8,7 @@ use kube_core::{DynamicObject, Resource};
 use super::{DecodeError, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
-/// The metadata of an object: the server sends nothing else.
+/// The metadata of an object. The server sends no other fields of it.
 ///
 /// The smallest representation, for controllers that need only the existence of an object, its labels,
 /// annotations, owners and finalizers, and its deletion.
@@ -55,8 +55,9 @@ impl<K: 'static> Representation for Metadata<K> {
     }
 }
 
-/// Shares annotations with other objects: most come from a template. Those of Secrets are not shared, because
-/// the interner would keep their data (`last-applied-configuration`) in memory after their deletion.
+/// Returns equal annotations of another object, to save memory: the objects of a workload mostly have equal
+/// annotations. Annotations of Secrets are not shared, because the interner would keep their data
+/// (`last-applied-configuration`) in memory after their deletion.
 fn shared(annotations: Labels, origin: &Origin) -> Labels {
     match origin.interner() {
         Some(interner) if !origin.is_of_secrets() => interner.annotations(annotations),

@@ -2,7 +2,8 @@
 //!
 //! # Lock order
 //!
-//! `view` is the only lock. While it is held, no object is decompressed or decoded, and no view is cached.
+//! `view` is the only lock. While `view` is locked, no object is decompressed or decoded, and no view is
+//! added to the view cache.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,11 +22,11 @@ use crate::{ResourceKind, StaticKind};
 
 /// An object as header and compressed bytes, decoded on typed access.
 ///
-/// Like [`Lazy`], with a fraction of its memory: the bytes are compressed with a dictionary that is trained
-/// on the first objects of the informer, and again when objects no longer resemble them. Secrets are
-/// compressed without a dictionary. Key, labels, owners and versions cost nothing; [`field`](Object::field),
-/// [`annotation`](Object::annotation) and [`get`](Self::get) decompress first, which takes a microsecond or
-/// two.
+/// This representation takes a fraction of the memory of [`Lazy`]: the bytes are compressed with a dictionary
+/// that is trained on the first objects of the informer, and again when new objects no longer resemble those.
+/// Secrets are compressed without a dictionary. Key, labels, owners and versions cost nothing;
+/// [`field`](Object::field), [`annotation`](Object::annotation) and [`get`](Self::get) decompress first,
+/// which takes a microsecond or two.
 ///
 /// Needs the feature `packed`.
 pub struct Packed<K> {
@@ -79,7 +80,8 @@ impl<K> Packed<K> {
         body.json(&self.origin, &self.header).map(Cow::into_owned)
     }
 
-    /// Returns the encoding of the compressed bytes, in which the object was received.
+    /// Returns the encoding in which the object was received, which is also the encoding of the uncompressed
+    /// bytes.
     pub fn encoding(&self) -> Encoding {
         self.packed.format().encoding()
     }

@@ -21,31 +21,32 @@ use super::body::{BodyFormat, Encoded};
 use super::is_secret;
 use crate::ResourceKind;
 
-/// Higher levels save at most some percent of such short inputs.
+/// The zstd compression level. Higher levels make objects, which are short, at most some percent smaller.
 const LEVEL: i32 = 3;
 
-/// The number of objects a dictionary is trained on: twice as many make it 1 % better.
+/// The number of objects on which a dictionary is trained. A dictionary trained on twice as many compresses 1
+/// % better.
 const SAMPLES: usize = 400;
 
-/// The maximum number of sample bytes: the best dictionary size is a hundredth of the samples, and training
-/// time grows with them.
+/// The maximum total size of the objects on which a dictionary is trained. Training time grows with it, and
+/// the best size of a dictionary is a hundredth of it.
 const MAX_SAMPLE_BYTES: usize = 4 << 20;
 
-/// Larger dictionaries do not pay: they save less than the memory they take.
+/// The maximum size of a dictionary. Larger dictionaries save less memory than they take.
 const DICTIONARY_BYTES: usize = 64 << 10;
 
-/// The number of objects after which the ratio is measured again.
+/// The number of compressed objects after which the compression ratio is measured again.
 const WINDOW: usize = 1000;
 
-/// The ratio, in percent of the ratio after training, above which another dictionary is trained.
+/// The compression ratio, in percent of the ratio after training, above which another dictionary is trained.
 const DRIFT_PERCENT: u64 = 150;
 
-/// The maximum number of dictionaries of one source. All dictionaries in use stay in memory, so a source that
-/// changes constantly must not fill it.
+/// The maximum number of dictionaries that are trained for one source. A dictionary stays in memory as long
+/// as objects use it, so the number must be limited for sources whose objects change constantly.
 const MAX_GENERATIONS: u32 = 8;
 
-/// The maximum number of idle contexts: a context takes about 200 KB, and more threads than this seldom
-/// decode at once.
+/// The maximum number of idle zstd contexts that are kept for reuse. A context takes about 200 KB, and more
+/// threads than this seldom decode at the same time.
 const MAX_CONTEXTS: usize = 4;
 
 #[derive(Default)]
@@ -55,7 +56,7 @@ pub(crate) struct Packing {
     readers: Mutex<Vec<DCtx<'static>>>,
 }
 
-/// A compression dictionary, trained on objects of the source.
+/// A compression dictionary, trained on objects of one source.
 pub(crate) struct Dictionary {
     writer: CDict<'static>,
     reader: DDict<'static>,
@@ -68,11 +69,12 @@ struct Training {
     lengths: Vec<usize>,
     generations: u32,
     window: Window,
-    /// The ratio of the dictionary in its first window, in bytes per thousand.
+    /// The compression ratio of the current dictionary in its first window, in compressed bytes per thousand
+    /// bytes.
     reached: Option<u64>,
 }
 
-/// The compression ratio of the last objects.
+/// Measures the compression ratio of the last objects, up to [`WINDOW`] objects.
 #[derive(Default)]
 struct Window {
     objects: usize,
@@ -80,7 +82,7 @@ struct Window {
     packed: u64,
 }
 
-/// Compressed bytes, and the dictionary to decompress them.
+/// The compressed bytes of an object, and the dictionary with which they were compressed.
 pub(crate) struct Packed {
     bytes: Box<[u8]>,
     length: u32,
@@ -88,13 +90,15 @@ pub(crate) struct Packed {
     dictionary: Option<Arc<Dictionary>>,
 }
 
-/// Bytes that could not be compressed or decompressed. The only possible reason is a lack of memory.
+/// The error for bytes that could not be compressed or decompressed. The only possible reason is a lack of
+/// memory.
 #[derive(Debug, thiserror::Error)]
 #[error("zstd failed to {0}")]
 pub(crate) struct PackError(&'static str);
 
 impl Packing {
-    /// Compresses the bytes of an object. Later objects of the source are compressed better.
+    /// Compresses the bytes of an object. Objects that are compressed before the dictionary is trained are
+    /// larger.
     pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
         let (bytes, format) = (own.bytes(), own.format());
         let length =
@@ -140,7 +144,7 @@ fn give_back<T>(contexts: &Mutex<Vec<T>>, context: T) {
 }
 
 impl Training {
-    /// Returns the current dictionary. Trains one if it is due.
+    /// Returns the current dictionary, after training a new one on the samples if training is due.
     fn dictionary(&mut self, bytes: &[u8]) -> Option<Arc<Dictionary>> {
         if self.wants_samples() {
             self.samples.extend_from_slice(bytes);
@@ -165,7 +169,8 @@ impl Training {
         let (samples, lengths) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.lengths));
         self.generations += 1;
         (self.reached, self.window) = (None, Window::default());
-        // Samples without common parts give no dictionary, and need none.
+        // Training fails for samples that have nothing in common; they are then compressed without a
+        // dictionary.
         if let Ok(trained) = zstd::dict::from_continuous(&samples, &lengths, DICTIONARY_BYTES) {
             let (writer, reader) = (CDict::create(&trained, LEVEL), DDict::create(&trained));
             self.dictionary = Some(Arc::new(Dictionary { writer, reader }));
@@ -187,7 +192,8 @@ impl Training {
 }
 
 impl Window {
-    /// Returns the compressed bytes per thousand, once the window is full.
+    /// Returns the compression ratio of the window, in compressed bytes per thousand bytes, once the window
+    /// is full.
     fn ratio(&self) -> Option<u64> {
         (self.objects == WINDOW && self.bytes > 0).then(|| self.packed * 1000 / self.bytes)
     }

@@ -2,13 +2,15 @@
 
 use crate::scan::Cursor;
 
-/// Returns the offset of the members of an object; the end of the text if it is not an object.
+/// Returns the offset at which members can be inserted into the JSON object `text`; the end of the text if it
+/// is not an object.
 pub(super) fn object(text: &str) -> usize {
     let mut cursor = Cursor::new(text);
     if cursor.pass(b'{') { cursor.at() } else { text.len() }
 }
 
-/// Returns the offset of the members of its `metadata`.
+/// Returns the offset at which members can be inserted into the object's `metadata`; `None` if there is no
+/// such object.
 pub(super) fn metadata(text: &str) -> Option<usize> {
     let (mut cursor, mut first) = (Cursor::new(text), true);
     cursor.object().ok()?;
@@ -22,7 +24,8 @@ pub(super) fn metadata(text: &str) -> Option<usize> {
     None
 }
 
-/// Writes members before the `rest` of an object, which begins with its next member or its closing brace.
+/// Appends members to `out`, to be followed by `rest`: the remaining members of the object, or its closing
+/// brace. Adds a comma if `rest` contains a member.
 pub(super) fn push_members(out: &mut String, members: &str, rest: &str) {
     out.push_str(members);
     if !members.is_empty() && !rest.trim_start().starts_with('}') {

@@ -1,4 +1,4 @@
-//! A hash table of weak references to recently used values. It keeps no value alive.
+//! A hash table of weak references to recently used values. The table keeps no value alive.
 //!
 //! The table is set-associative: each hash maps to a set of slots, the most recently found first. A new value
 //! replaces a value that is no longer in use, so values that are used only briefly never evict values in use.
@@ -14,26 +14,31 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// The number of parts of the table, each with its own lock, to reduce contention between decoding tasks.
+/// The number of stripes of the table. Each stripe has a separate lock, which reduces contention between
+/// decoding tasks.
 const STRIPES: usize = 8;
 
-/// The slots of a set, one cache line of the processor. With one slot for each hash, the labels and the
-/// owners of the objects of one workload could evict each other forever.
+/// The number of slots of a set, which together fill one cache line of the processor. With a single slot, the
+/// labels and the owner references of one workload could evict each other forever if their hashes map to the
+/// same set.
 const WAYS: usize = 4;
 
 const MIN_SETS: usize = 4;
 
-/// The maximum number of sets of a stripe, 64 KiB: together they hold 32,768 templates.
+/// The maximum number of sets of a stripe, which then takes 64 KiB. All stripes together hold up to 32,768
+/// values.
 const MAX_SETS: usize = 1024;
 
-/// A set with this number of values in use is crowded: a new value may take its last free slot.
+/// The number of values in use from which a set is crowded: a new value may take the last free slot of such a
+/// set.
 const CROWD: usize = WAYS - 1;
 
-/// A stripe grows if, of as many new values as it has slots, more than this fraction met a crowded set. That
-/// happens when about half of the slots are in use.
+/// A stripe grows if more than this fraction of its recent new values (one in `CROWDED_PART`) were inserted
+/// into a crowded set. The recent new values are as many as the stripe has slots. The stripe grows when about
+/// half of its slots are in use.
 const CROWDED_PART: usize = 4;
 
-/// Weak references to values, by their hash.
+/// Weak references to values, found by the hash of the value.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     stripes: [Mutex<Stripe<T>>; STRIPES],
@@ -42,9 +47,10 @@ pub(super) struct Table<T> {
 #[derive(Debug)]
 struct Stripe<T> {
     sets: Vec<[Place<T>; WAYS]>,
-    /// The number of recent new values, at most the number of slots.
+    /// The number of values inserted into the stripe since the last count restarted; at most the number of
+    /// slots of the stripe.
     came: usize,
-    /// The number of those that met a crowded set.
+    /// The number of the values counted in `came` that were inserted into a crowded set.
     crowded: usize,
 }
 
@@ -52,7 +58,7 @@ struct Stripe<T> {
 #[derive(Debug)]
 struct Place<T> {
     hash: u64,
-    /// Dangling if the hash was seen only once, or if the value is no longer in use.
+    /// The weak reference is dangling if the hash was seen only once, or if the value is no longer in use.
     value: Weak<T>,
 }
 
@@ -86,7 +92,8 @@ impl<T> Table<T> {
         place.in_use(is_it).unwrap_or_else(|| place.put(new()))
     }
 
-    /// Returns the value if it is in use, or inserts a new one if its hash was seen before.
+    /// Returns the equal value if one is in use. Otherwise inserts a new value if the hash was seen before; a
+    /// hash that is seen for the first time is only recorded.
     pub(super) fn find_or_insert_again(
         &self,
         hash: u64,
@@ -104,12 +111,13 @@ impl<T> Table<T> {
 }
 
 impl<T> Stripe<T> {
-    /// Returns the slot of this hash, and whether the hash was already in it.
+    /// Returns the slot of this hash in its set, and whether the hash was already in the slot.
     fn place(&mut self, hash: u64) -> (bool, &mut Place<T>) {
         let way = self.set(hash).iter().position(|place| place.hash == hash);
         let way_or_new = way.unwrap_or_else(|| self.vacate(hash));
         let set = self.set(hash);
-        // Move it to the front of the set.
+        // Move the slot to the front of its set, which is ordered from the most recently to the least
+        // recently found.
         set[..=way_or_new].rotate_right(1);
         (way.is_some(), &mut set[0])
     }
@@ -122,7 +130,8 @@ impl<T> Stripe<T> {
         &mut self.sets[at]
     }
 
-    /// Frees a slot for this hash: one whose value is not in use, or else the least recently found one.
+    /// Frees a slot for this hash: a slot whose value is not in use, or otherwise the slot of the least
+    /// recently found value.
     fn vacate(&mut self, hash: u64) -> usize {
         self.count(hash);
         let set = self.set(hash);
@@ -131,7 +140,7 @@ impl<T> Stripe<T> {
         way
     }
 
-    /// Counts a new value. Grows the stripe if too many new values met a crowded set.
+    /// Counts an inserted value. Grows the stripe if too many values were inserted into crowded sets.
     fn count(&mut self, hash: u64) {
         let used = self.set(hash).iter().filter(|place| place.is_used()).count();
         let places = self.sets.len() * WAYS;
@@ -144,12 +153,14 @@ impl<T> Stripe<T> {
         }
     }
 
-    /// Doubles the number of sets. The values of a set go to one of two sets, so there is a slot for each.
+    /// Doubles the number of sets of the stripe. The values of one old set are distributed to two new sets,
+    /// so every value has a slot.
     fn grow(&mut self) {
         let more = self.sets.len() * 2;
         let old = std::mem::take(&mut self.sets);
         self.sets.resize_with(more, Default::default);
-        // From the least to the most recently found value, so that the latter is first in its set again.
+        // Insert values from the least to the most recently found, because each inserted value becomes the
+        // first of its set.
         for place in old.into_iter().flat_map(|set| set.into_iter().rev()).filter(Place::is_used) {
             let set = self.set(place.hash);
             set.rotate_right(1);

@@ -1,7 +1,9 @@
-//! Labels, annotations and owners shared between objects: objects created from one template have equal ones.
+//! Labels, annotations and owner references that are stored once for several objects, because objects created
+//! from one pod template have equal ones. They are called the shared parts of these objects.
 //!
-//! The own bytes of a body are then a valid object that lacks these members. Each shared part is a valid
-//! object that contains only its member, so that both are read like any other bytes.
+//! The bytes stored for each object are then a valid Kubernetes object that lacks the shared members. Each
+//! shared part is stored as a valid Kubernetes object that contains only that member. The same code reads
+//! both.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -12,32 +14,33 @@ use informer_schema::Scan;
 use super::body::Encoded;
 use super::table::Table;
 
-/// The minimum size of a shared part. Sharing a shorter one saves less than its pointer costs.
+/// The minimum size of a shared part. Sharing a shorter part saves less memory than the pointer to it takes.
 const MIN_PART_BYTES: usize = 32;
 
-/// The number of parts that can be shared: labels, annotations and owners, in this order.
+/// The number of members of `metadata` that can be shared: labels, annotations and owner references, in this
+/// order.
 const PARTS: usize = 3;
 
 const NAMES: [&str; PARTS] = ["labels", "annotations", "ownerReferences"];
 
-/// The parts that an object shares with others.
+/// The labels, annotations and owner references that an object shares with other objects.
 #[derive(Debug)]
 pub(crate) struct Template {
     parts: [Option<Arc<Part>>; PARTS],
 }
 
-/// One member of `metadata`, as an object without other members.
+/// One shared member of `metadata`, stored as a Kubernetes object that contains only this member.
 #[derive(Debug)]
 enum Part {
     Json(Box<str>),
     Protobuf {
         object: Box<[u8]>,
-        /// The offset of the fields of `metadata` in the object.
+        /// The offset in `object` at which the fields of `metadata` begin.
         head: usize,
     },
 }
 
-/// The bytes of labels, annotations and owners, borrowed from an object.
+/// The bytes of the labels, annotations and owner references of one object, borrowed from its received bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PartBytes<'a> {
     Json([Option<&'a str>; PARTS]),
@@ -55,15 +58,17 @@ const JSON_HEAD: &str = r#"{"metadata":{"#;
 const JSON_TAIL: &str = "}}";
 
 impl Templates {
-    /// Creates an empty set of templates whose hashes depend only on `seed`, so that tests are reproducible.
+    /// Creates an empty set of shared parts whose hashes depend only on `seed`, so that a test finds the same
+    /// hash collisions in each run.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         let hasher = SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed());
         Self { hasher, ..Self::default() }
     }
 
-    /// Returns the parts that another object has had before, so that they can be shared. A part that is seen
-    /// for the first time stays with the object, because most such parts are unique.
+    /// Returns the labels, annotations and owner references of an object that an earlier object also had, so
+    /// that they can be shared. Parts that are seen for the first time are not shared, because most of them
+    /// are unique.
     pub(super) fn of(&self, runs: PartBytes<'_>) -> Option<Arc<Template>> {
         let parts = match runs {
             PartBytes::Json(runs) => {
@@ -104,7 +109,7 @@ impl Part {
         Self::Protobuf { head: object.len() - fields.len(), object: object.into() }
     }
 
-    /// Returns true if the part was built from `run`.
+    /// Returns true if this shared part was built from the bytes `run`.
     fn is(&self, run: &[u8]) -> bool {
         match self {
             Self::Json(_) => self.member().is_some_and(|member| member.as_bytes() == run),
@@ -112,7 +117,8 @@ impl Part {
         }
     }
 
-    /// Returns the member without the object around it, such as `"labels":{...}`; `None` for protobuf.
+    /// Returns the JSON member of this shared part without the object around it, such as `"labels":{...}`;
+    /// `None` for protobuf.
     fn member(&self) -> Option<&str> {
         match self {
             Self::Json(text) => text.strip_prefix(JSON_HEAD)?.strip_suffix(JSON_TAIL),
@@ -129,7 +135,7 @@ impl Part {
 }
 
 impl Template {
-    /// Returns which of labels, annotations and owners are shared.
+    /// Returns which of labels, annotations and owner references are shared, in this order.
     pub(crate) fn chosen(&self) -> [bool; PARTS] {
         self.parts.each_ref().map(Option::is_some)
     }
@@ -139,18 +145,20 @@ impl Template {
         self.encoded().map(|part| part.bytes().len()).sum()
     }
 
-    /// Returns the shared part with this JSON name, as an object that contains nothing else.
+    /// Returns the shared part with this JSON name, such as `labels`, as a Kubernetes object that contains
+    /// nothing else.
     pub(super) fn part(&self, name: &str) -> Option<Encoded<'_>> {
         let place = NAMES.iter().position(|known| *known == name)?;
         self.parts[place].as_deref().map(Part::borrow)
     }
 
-    /// Returns the members of `metadata` that are shared, such as `"labels":{...}`. Protobuf parts have none.
+    /// Returns the shared members of `metadata` as JSON, such as `"labels":{...}`. Parts in protobuf are
+    /// skipped.
     pub(super) fn members(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flatten().filter_map(|part| part.member())
     }
 
-    /// Returns the shared parts as protobuf messages. JSON parts are skipped.
+    /// Returns the shared parts as protobuf messages. Parts in JSON are skipped.
     pub(super) fn messages(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.encoded().filter_map(|part| match part {
             Encoded::Protobuf(message) => Some(message),

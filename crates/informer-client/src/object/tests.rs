@@ -1,4 +1,4 @@
-//! All representations of one object, compared with a tree of values.
+//! Compares all representations of one object with a `serde_json` tree of the same object.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +12,7 @@ use crate::header::RawHeader;
 use crate::scan::Cursor;
 use crate::{ResourceKind, arbitrary};
 
-/// Decodes a representation; `None` if the text is invalid.
+/// Decodes JSON text to a representation; returns `None` if the text is invalid.
 fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     let mut raw = RawHeader::default();
     raw.scan(Cursor::new(text)).ok()?;
@@ -21,7 +21,8 @@ fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     O::decode(RawObject { header, bytes, origin }).ok()
 }
 
-/// An origin whose dictionary was trained on objects that have nothing in common with the tested ones.
+/// An origin whose compression dictionary was trained on objects that have nothing in common with the tested
+/// objects.
 static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
     let origin = Arc::new(origin());
     let words: Vec<String> =
@@ -34,7 +35,7 @@ static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
     origin
 });
 
-/// An origin whose objects share equal parts.
+/// An origin that shares equal labels, annotations and owner references between objects.
 static SHARING: LazyLock<Arc<Origin>> =
     LazyLock::new(|| Arc::new(origin().with_interner(Arc::<Interner>::default())));
 
@@ -63,13 +64,13 @@ const PATHS: [&str; 17] = [
     "nothing.at.all",
 ];
 
-/// Returns true for equal values. Numbers may be formatted differently.
+/// Returns true if two field values are equal. Equal numbers may be formatted differently.
 fn same(one: Option<&str>, other: Option<&str>) -> bool {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
     one == other || (number(one).is_some() && number(one) == number(other))
 }
 
-/// Decodes the text in each representation and compares all of them with the tree.
+/// Decodes the JSON text to each representation and compares all of them with the `serde_json` tree.
 fn agree(text: &str, origin: &Arc<Origin>) -> Result<(), TestCaseError> {
     let lazy = read::<Lazy<Value>>(text, origin);
     let (packed, dynamic) = (read::<Packed<Value>>(text, origin), read::<Dynamic>(text, origin));
@@ -109,7 +110,8 @@ proptest! {
         choices in arbitrary::choices(),
     ) {
         let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
-        // From the second time on, shared parts are not in the own bytes of an object.
+        // `SHARING` is used twice, because labels and other parts are shared only from the second object on
+        // that has them.
         for origin in [&*ORIGIN, &*SHARING, &*SHARING] {
             agree(&text, origin)?;
         }

@@ -13,8 +13,8 @@ use crate::{ResourceKind, StaticKind, fields};
 
 /// An object decoded on arrival.
 ///
-/// Reads cost nothing; memory is five to ten times that of [`Lazy`](crate::Lazy). It dereferences to the
-/// type.
+/// Reading a field costs nothing. An object takes five to ten times the memory of [`Lazy`](crate::Lazy). This
+/// type dereferences to `K`.
 pub struct Typed<K> {
     header: Header,
     object: Arc<K>,
@@ -22,8 +22,8 @@ pub struct Typed<K> {
 }
 
 impl<K> Typed<K> {
-    /// Returns the typed object. It never fails; the return type is that of [`Lazy::get`](crate::Lazy::get),
-    /// so that generic code can use both.
+    /// Returns the typed object. This method never fails. It has the return type of
+    /// [`Lazy::get`](crate::Lazy::get), so that generic code can use both representations.
     ///
     /// # Errors
     ///
@@ -67,14 +67,15 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
         Cow::Owned(value.as_ref().map(fields::annotations).unwrap_or_default())
     }
 
-    /// Serializes the object to find the field, which costs as much as a decode. Index functions over typed
-    /// objects should read the type itself.
+    /// Serializes the object to find a field, which costs as much as decoding it. Index functions over typed
+    /// objects should read the fields of the Rust type instead.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         let value = serde_json::to_value(&*self.object).ok()?;
         fields::of_value(&value, path.segments()).map(|text| text.into_owned().into())
     }
 
-    /// Returns an estimate: decoded types take about five times the size of their JSON.
+    /// Returns an estimate of the memory of this object: decoded types take about five times the size of
+    /// their JSON.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.header.held_bytes() + 5 * self.wire_bytes
     }

@@ -1,8 +1,9 @@
-//! A cache of typed views without users, so that an object that is read repeatedly is decoded once.
+//! A cache of typed views (decoded objects). A cached view stays in memory after its last user has dropped
+//! it, so that an object that is read repeatedly is decoded once.
 //!
 //! # Invariants
 //!
-//! 1. The estimated size of the cached views never exceeds the budget.
+//! 1. The estimated total size of the cached views never exceeds the budget.
 //! 2. The oldest views are evicted first. Views in use are moved to the back instead: evicting them would
 //!    free nothing and cost a decode later.
 //!
@@ -21,14 +22,15 @@ use parking_lot::Mutex;
 use super::Encoding;
 use super::body::BodyRef;
 
-/// The memory of a decoded object per byte of its JSON: a pod of 5.9 KB takes 26 KB.
+/// The estimated memory of a decoded object per byte of its JSON. A pod with 5.9 KB of JSON takes 26 KB.
 const TYPED_PER_JSON: usize = 5;
 
-/// The same per byte of its protobuf, of which that pod has 3.5 KB.
+/// The estimated memory of a decoded object per byte of its protobuf. A pod with 3.5 KB of protobuf takes 26
+/// KB.
 const TYPED_PER_PROTOBUF: usize = 8;
 
-/// The maximum number of views in use that one insertion moves to the back: without it a read would take time
-/// linear in the number of views.
+/// The maximum number of views in use that one insertion moves to the back of the queue. Without this limit,
+/// inserting a view would take time linear in the number of cached views.
 const MAX_TURNS: usize = 16;
 
 type View = Arc<dyn Any + Send + Sync>;
@@ -46,12 +48,12 @@ struct Kept {
 }
 
 impl Views {
-    /// Returns a cache with this budget in bytes; `None` if the budget is 0.
+    /// Returns a view cache with this budget in bytes; `None` if the budget is 0.
     pub(crate) fn within(budget: usize) -> Option<Arc<Self>> {
         (budget > 0).then(|| Arc::new(Self { budget, kept: Mutex::default() }))
     }
 
-    /// Caches the view of a body, evicting the oldest ones. A view that is larger than the budget is not
+    /// Caches the view of an object and evicts the oldest views. A view that is larger than the budget is not
     /// cached.
     pub(crate) fn keep(&self, view: View, body: BodyRef<'_>) {
         let bytes = typed_bytes(&view, body);
@@ -71,7 +73,7 @@ fn typed_bytes(view: &View, body: BodyRef<'_>) -> usize {
 }
 
 impl Kept {
-    /// Adds a view. Returns the evicted views.
+    /// Adds a view to the cache. Returns the evicted views, which the caller drops after releasing the lock.
     fn put(&mut self, view: View, bytes: usize, budget: usize) -> Vec<View> {
         let (mut forgotten, mut turns) = (Vec::new(), 0);
         while self.bytes.saturating_add(bytes) > budget {

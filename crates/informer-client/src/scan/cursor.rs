@@ -3,8 +3,8 @@ use std::ops::Range;
 
 use super::{Span, Structure, StructureError, is_space};
 
-/// The maximum depth of a skipped value: unlimited, because the depth of the surrounding object was checked
-/// before.
+/// The maximum nesting depth of a value that the cursor skips: unlimited, because the splitter has already
+/// checked the depth of the object that contains the value.
 const MAX_SKIP_DEPTH: usize = usize::MAX;
 
 /// A position in a complete JSON text.
@@ -15,23 +15,23 @@ const MAX_SKIP_DEPTH: usize = usize::MAX;
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pub(super) at: usize,
-    /// The recorded containers (objects and arrays), ordered by their start; those before the cursor are
-    /// dropped as it moves.
+    /// The recorded containers (objects and arrays) that the cursor can skip without scanning, ordered by
+    /// their start. Containers before the cursor are dropped as the cursor moves.
     spans: &'a [Span],
-    /// The offset of `text` in the longer text that `spans` refers to.
+    /// The offset of `text` in the longer text to which the offsets in `spans` refer.
     spans_from: usize,
 }
 
-/// A string of the text, without its quotes and still escaped.
+/// A JSON string in the text of a cursor, without its quotes and still escaped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Text<'a> {
     raw: &'a str,
     escaped: bool,
-    /// The offset of its opening quote.
+    /// The offset of the string's opening quote.
     start: usize,
 }
 
-/// The text is not JSON, or not the expected value.
+/// The error for a text that is not JSON or has another value than the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} at byte {at}")]
 pub(crate) struct ScanError {
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns a cursor that skips recorded containers without scanning them. `from` is the offset of `text`
-    /// in the longer text that `spans` refers to.
+    /// in the longer text to which the offsets in `spans` refer.
     pub(crate) fn with_spans(text: &'a str, spans: &'a [Span], from: usize) -> Self {
         Self { text, at: 0, spans, spans_from: from }
     }
@@ -58,12 +58,12 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Returns the text of a range returned by another method.
+    /// Returns the text of a byte range that another method of this cursor returned.
     pub(crate) fn slice(&self, range: &Range<usize>) -> &'a str {
         &self.text[range.clone()]
     }
 
-    /// Returns the next byte that is not whitespace; the cursor stays before it.
+    /// Returns the next byte that is not whitespace, without consuming it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Consumes `byte` if it is next.
+    /// Consumes the next byte that is not whitespace if it is `byte`. Returns true if it was consumed.
     pub(crate) fn pass(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.at += usize::from(there);
@@ -107,13 +107,13 @@ impl<'a> Cursor<'a> {
             if rest.len() < found + 2 {
                 return Err(self.error("the end of a string"));
             }
-            // The escaped byte may start a multi-byte character; its other bytes are neither quotes nor
-            // backslashes.
+            // Skip the backslash and the byte after it. If that byte starts a multi-byte character, the
+            // character's other bytes are neither quotes nor backslashes.
             self.at += 2;
         }
     }
 
-    /// Skips one value of any type. Returns its range.
+    /// Skips one JSON value of any type. Returns its byte range.
     pub(crate) fn skip(&mut self) -> Result<Range<usize>, ScanError> {
         let first = self.peek().ok_or_else(|| self.error("a value"))?;
         let start = self.at;
@@ -138,7 +138,8 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    /// Moves to the end of the object or array that begins here. Returns false if its end is not recorded.
+    /// Moves the cursor to the end of the object or array that begins at the cursor. Returns false if the end
+    /// of this object or array is not recorded.
     fn jump(&mut self) -> bool {
         let here = self.spans_from + self.at;
         let behind = self.spans.iter().position(|span| span.start >= here).unwrap_or(self.spans.len());
@@ -169,7 +170,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads the opening brace of an object.
+    /// Consumes the opening brace of an object.
     pub(crate) fn object(&mut self) -> Result<(), ScanError> {
         self.expect(b'{', "an object")
     }
@@ -233,11 +234,11 @@ fn is_number(word: &[u8]) -> bool {
 }
 
 impl<'a> Text<'a> {
-    /// Returns the text with its escapes resolved.
+    /// Returns the string with its escapes resolved.
     ///
     /// # Errors
     ///
-    /// When an escape is invalid, or the string contains a control character.
+    /// Returns an error if an escape is invalid, or the string contains a control character.
     pub(crate) fn decode(self) -> Result<Cow<'a, str>, BadString> {
         if !self.escaped {
             let plain = !self.raw.bytes().any(|byte| byte < 0x20);
@@ -247,12 +248,12 @@ impl<'a> Text<'a> {
         serde_json::from_str(&quoted).map(Cow::Owned).map_err(|_| BadString)
     }
 
-    /// Returns the offset of the opening quote in the text of the cursor.
+    /// Returns the offset of the string's opening quote in the text of the cursor.
     pub(crate) fn start(self) -> usize {
         self.start
     }
 
-    /// Returns true if the text is `plain`. A text that cannot be decoded is never equal.
+    /// Returns true if the unescaped string equals `plain`. A string with invalid escapes is never equal.
     pub(crate) fn is(self, plain: &str) -> bool {
         match self.escaped {
             false => self.raw == plain,
@@ -261,6 +262,6 @@ impl<'a> Text<'a> {
     }
 }
 
-/// A string with a broken escape or a bare control character.
+/// The error for a string with an invalid escape or an unescaped control character.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BadString;

@@ -1,46 +1,48 @@
 use super::block::{BLOCK, masks, parity};
 
-/// Finds the end of an object or array that arrives in arbitrary slices.
+/// Finds the end of a JSON object or array that arrives in arbitrary slices.
 ///
-/// The first byte must be the opening bracket. Kinds of brackets are checked, so that `{]` is an error.
+/// The first byte must be the opening bracket. Opening and closing brackets must match, so that `{]` is an
+/// error.
 #[derive(Debug)]
 pub(crate) struct Structure {
     depth_max: usize,
     depth: usize,
-    /// One bit for each open bracket, set for `{`; the first bracket in the lowest bit. The first 64 are
-    /// stored inline, so that usual values allocate nothing.
+    /// The kinds of the outer 64 open brackets, one bit for each, set for `{`; the outermost bracket is the
+    /// lowest bit. They are stored inline, so that usual values need no allocation.
     outer_kinds: u64,
     kinds: Vec<u64>,
-    /// All ones inside a string, else 0.
+    /// All bits are set if the end of the current slice is inside a string; 0 otherwise.
     in_string: u64,
-    /// True if the next byte is escaped.
+    /// True if the first byte of the next slice is escaped by a backslash.
     escaped: bool,
-    /// The number of bytes of the value before the current slice.
+    /// The number of bytes of the value in earlier slices.
     before: usize,
-    /// The recorded containers of the outer levels.
+    /// The recorded objects and arrays of the outer levels of the value.
     spans: Spans,
 }
 
-/// The offsets of the objects and arrays of the outer levels of a value, so that a second scan of the value
-/// can skip them.
+/// The offsets of the objects and arrays in the outer levels of a JSON value, so that a second scan of the
+/// value can skip them.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    /// The deepest level whose containers are recorded; 0 for none. The value itself is level 0 and not
-    /// recorded.
+    /// The deepest level whose objects and arrays are recorded; 0 to record none. The value itself is level 0
+    /// and is not recorded.
     levels: usize,
     found: Vec<Span>,
-    /// The index in `found` of the open container of each level.
+    /// The index in `found` of the object or array that is open at each level.
     open: [usize; MAX_SPAN_LEVELS + 1],
 }
 
-/// The maximum number of recorded levels: an event, its object, the object's members.
+/// The maximum number of levels whose containers can be recorded. A watch event needs three: the event's
+/// members, the object's members and their members.
 const MAX_SPAN_LEVELS: usize = 3;
 
-/// The maximum number of recorded containers: recording a value of a million empty arrays must not cost more
-/// than the value. Other containers are scanned again.
+/// The maximum number of recorded containers of one value. Without this limit, recording a value of a million
+/// empty arrays would take more memory than the value. Containers that are not recorded are scanned again.
 const MAX_SPANS: usize = 1024;
 
-/// A container, from its opening bracket to the byte after its closing bracket.
+/// The byte range of an object or array, from its opening bracket to the byte after its closing bracket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -70,9 +72,9 @@ impl Spans {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StructureError {
-    /// More open brackets than allowed.
+    /// The value has more open brackets than allowed.
     Deep,
-    /// A closing bracket of the wrong kind, at this offset in the slice.
+    /// A closing bracket does not match the open bracket. Contains the bracket's offset in the slice.
     Mismatch(usize),
 }
 
@@ -82,13 +84,13 @@ impl Structure {
         Self { depth_max, depth: 0, outer_kinds: 0, kinds, in_string: 0, escaped: false, before: 0, spans }
     }
 
-    /// Also records the containers of the outer levels.
+    /// Returns a scanner that also records the objects and arrays of the outer `levels` levels.
     pub(crate) fn recording(mut self, levels: usize) -> Self {
         self.spans.levels = levels.min(MAX_SPAN_LEVELS);
         self
     }
 
-    /// Returns the recorded containers of the last value, ordered by their start.
+    /// Returns the recorded objects and arrays of the last value, ordered by their start.
     pub(crate) fn spans(&self) -> &[Span] {
         &self.spans.found
     }
@@ -98,7 +100,8 @@ impl Structure {
         self.spans.found.clear();
     }
 
-    /// Continues the scan. Returns how many of `bytes` belong to the value, if it ends among them.
+    /// Continues the scan with the next slice of the value. Returns the number of bytes that belong to the
+    /// value, if the value ends in this slice.
     pub(crate) fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, StructureError> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for (index, block) in blocks.iter().enumerate() {
@@ -118,8 +121,9 @@ impl Structure {
         Ok(end.map(|end| start + end))
     }
 
-    /// Scans one block, which begins at `start` of the slice and has `length` bytes; the rest is padding.
-    /// Returns the offset in the block at which the value ends.
+    /// Scans one block of 64 bytes, which begins at the offset `start` of the slice. Only the first `length`
+    /// bytes belong to the slice; the rest is padding. Returns the offset in the block at which the value
+    /// ends.
     fn block(
         &mut self,
         block: &[u8; BLOCK],
@@ -154,13 +158,15 @@ impl Structure {
         Ok(None)
     }
 
-    /// Processes the brackets of a block deep inside a value, where no container is recorded and the value
-    /// does not end, without a branch for each bracket, because branch prediction fails for them. Returns
-    /// false and changes nothing if the block needs the slow path.
+    /// Processes the brackets of a block that is deep inside a value: no object or array of the block is
+    /// recorded, and the value does not end in the block. There is no branch for each bracket, because such
+    /// branches are mispredicted. Returns false and changes nothing if the block must be processed by the
+    /// slow path instead.
     fn passes(&mut self, opens: u64, closes: u64, curly: u64) -> bool {
         let (mut kinds, mut depth, mut wrong) = (self.outer_kinds, self.depth, 0);
         let (mut least, mut most) = (depth, depth);
-        // Adjacent brackets of one kind are an empty container.
+        // An opening bracket and an adjacent closing bracket of the same kind are an empty container, which
+        // leaves the depth unchanged.
         let pairs = opens & (closes >> 1) & !(curly ^ (curly >> 1));
         let mut brackets = (opens | closes) & !(pairs | pairs << 1);
         while brackets != 0 {
@@ -175,7 +181,8 @@ impl Structure {
             (least, most) = (least.min(depth), most.max(depth));
             brackets &= brackets - 1;
         }
-        // One less than the capacity of the first word: a skipped empty pair needs one more level.
+        // The maximum depth is one less than the 64 bits of `outer_kinds`, because a skipped pair of adjacent
+        // brackets is one level deeper.
         let fits = wrong == 0 && least > self.spans.levels && most < self.depth_max.min(64);
         if fits {
             (self.outer_kinds, self.depth) = (kinds, depth);
@@ -183,7 +190,7 @@ impl Structure {
         fits
     }
 
-    /// Returns which bytes of a block are escaped by a backslash before them.
+    /// Returns a mask of the bytes in a block that are escaped by a preceding backslash.
     fn escapes(&mut self, mut backslashes: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.escaped);
         self.escaped = false;
@@ -220,7 +227,7 @@ impl Structure {
         Ok(())
     }
 
-    /// Returns false if the bracket does not match the open one.
+    /// Closes the innermost open bracket. Returns false if the closing bracket does not match it.
     fn close(&mut self, brace: bool) -> bool {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;

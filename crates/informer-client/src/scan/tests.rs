@@ -11,7 +11,8 @@ fn naive_masks(block: &[u8; BLOCK]) -> Masks {
     Masks { quotes: mask(b"\""), backslashes: mask(b"\\"), opens: mask(b"{["), closes: mask(b"}]"), curly }
 }
 
-/// Finds the end of a value with a stack; `Ok(None)` if it continues.
+/// Finds the end of a JSON value with a simple stack, to check `Structure`. Returns `Ok(None)` if the value
+/// does not end in `bytes`.
 fn naive_end(bytes: &[u8], depth_max: usize) -> Result<Option<usize>, StructureError> {
     let mut open = Vec::new();
     for (at, byte) in bytes.iter().enumerate() {

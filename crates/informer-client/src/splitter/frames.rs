@@ -2,18 +2,19 @@ use super::value::ValueReader;
 use super::{Limits, Slice, SplitError};
 use crate::scan::is_space;
 
-/// Splits a body into its concatenated values, with or without whitespace between them.
+/// Splits the body of a JSON watch into its concatenated values, with or without whitespace between them.
 #[derive(Debug)]
 pub(crate) struct Frames {
     value: ValueReader,
-    /// The number of consumed bytes of the body. It is also correct if the caller does not call `next` again
-    /// after the last value of a frame.
+    /// The number of bytes of the body consumed so far. The number is also correct if the caller does not
+    /// call `next` again after the last value of a frame.
     used: u64,
 }
 
 impl Frames {
     pub(crate) fn new(limits: Limits) -> Self {
-        // Levels: an event, its object, the members of the object, and their members.
+        // Record the objects and arrays of three levels below the event: the event's members, the members of
+        // its object, and their members.
         Self { value: ValueReader::new(limits, 3), used: 0 }
     }
 
@@ -48,7 +49,7 @@ impl Frames {
         self.used += bytes as u64;
     }
 
-    /// Returns true if the body may end here: between two values.
+    /// Returns true if the end of the body is valid here, which it is only between two values.
     pub(crate) fn may_end(&self) -> bool {
         !self.value.is_inside()
     }

@@ -1,19 +1,20 @@
 use super::{Limits, SplitError};
 
-/// The size of the length prefix of an event.
+/// The number of bytes of the length prefix of a protobuf watch event.
 const HEAD: usize = 4;
 
-/// The maximum capacity that the buffer keeps after a large event.
+/// The maximum capacity, in bytes, that the buffer of unfinished events keeps after a large event.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
-/// Splits a body into its length-prefixed events.
+/// Splits the body of a protobuf watch into its length-prefixed events.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     limit: usize,
-    /// The beginning of an unfinished event, including its length.
+    /// The received beginning of an unfinished event, including its length prefix.
     kept: Vec<u8>,
     kept_max: usize,
-    /// True while `kept` holds an event that was already returned.
+    /// True if `kept` holds an event that was already returned, so that `kept` must be cleared before it is
+    /// used again.
     spent: bool,
 }
 
@@ -25,7 +26,8 @@ impl Lengths {
     /// Returns the next event that ends in `frame[*at..]` and advances `at` past the consumed bytes; `None`
     /// if the frame is consumed.
     ///
-    /// The buffer grows with the received bytes, not with the announced length.
+    /// The buffer grows with the received bytes of an event, and not with the announced length, which may be
+    /// wrong.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
@@ -56,7 +58,7 @@ impl Lengths {
         Ok(None)
     }
 
-    /// Returns the end of the event at the beginning of `bytes`; `None` if its length is incomplete.
+    /// Returns the end of the event at the beginning of `bytes`; `None` if its length prefix is incomplete.
     fn end(&self, bytes: &[u8]) -> Result<Option<usize>, SplitError> {
         let Some(length) = informer_schema::frame_length(bytes) else { return Ok(None) };
         match usize::try_from(length) {
@@ -68,7 +70,7 @@ impl Lengths {
         }
     }
 
-    /// Returns true if the body may end here: between two events.
+    /// Returns true if the end of the body is valid here, which it is only between two events.
     pub(crate) fn may_end(&self) -> bool {
         self.kept.is_empty() || self.spent
     }

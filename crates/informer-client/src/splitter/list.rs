@@ -2,16 +2,16 @@ use super::value::ValueReader;
 use super::{Limits, Slice, SplitError};
 use crate::scan::{Cursor, is_space};
 
-/// Splits the body of a list into its items and other members, in any order.
+/// Splits the body of a JSON list into its items and its other members, which can be in any order.
 #[derive(Debug)]
 pub(crate) struct ListSplitter {
     value: ValueReader,
     state: State,
     limits: Limits,
-    /// The number of consumed bytes of the body. It is also correct if the caller does not call `next` again
-    /// after an item at the end of a frame.
+    /// The number of bytes of the body consumed so far. The number is also correct if the caller does not
+    /// call `next` again after an item at the end of a frame.
     used: u64,
-    /// The member of the list whose key was read last: the next value belongs to it.
+    /// The member of the list to which the next value belongs, because its key was read last.
     member: Member,
     seen_items: bool,
 }
@@ -19,7 +19,7 @@ pub(crate) struct ListSplitter {
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
     Item(Slice<'a>),
-    /// The value of a member other than `items`.
+    /// A member of the list other than `items`, and its value.
     Member(Member, &'a [u8]),
 }
 
@@ -32,24 +32,25 @@ pub(crate) enum Member {
     Other,
 }
 
-/// The state of the parser: the syntactic position of the next byte.
+/// The state of the list parser: which syntax element is expected at the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before the opening brace.
+    /// The opening brace of the list is expected.
     Start,
-    /// After a brace or a comma: before a key. An empty object may end only after the brace.
+    /// A key of the list is expected, after the opening brace or a comma. Only after the opening brace, the
+    /// closing brace of an empty list is also valid.
     Key {
         may_close: bool,
     },
     Colon,
     Value,
     AfterValue,
-    /// After the bracket of `items` or a comma in it.
+    /// An item is expected, after the opening bracket of `items` or a comma in `items`.
     Item {
         may_close: bool,
     },
     AfterItem,
-    /// After the closing brace.
+    /// The closing brace of the list was read.
     End,
 }
 
@@ -68,7 +69,7 @@ impl ListSplitter {
         frame: &'a [u8],
         at: &mut usize,
     ) -> Result<Option<Part<'a>>, SplitError> {
-        // The offset of the frame in the body.
+        // `base` is the offset of the frame in the body.
         let base = self.used - *at as u64;
         while let Some(start) = self.value_start(frame, *at, base)? {
             let wanted = self.member != Member::Other || !matches!(self.state, State::Value);
@@ -116,8 +117,8 @@ impl ListSplitter {
         self.value.max_buffered()
     }
 
-    /// Returns the offset in the frame at which a value begins or continues, after whitespace and
-    /// punctuation; `None` if the frame contains none. `base` is the offset of the frame in the body.
+    /// Returns the offset in the frame of the next byte of a value, after whitespace and punctuation; `None`
+    /// if the rest of the frame contains no value. `base` is the offset of the frame in the body.
     fn value_start(&mut self, frame: &[u8], from: usize, base: u64) -> Result<Option<usize>, SplitError> {
         if self.value.is_inside() {
             return Ok((from < frame.len()).then_some(from));
@@ -137,7 +138,8 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the state after a byte that is not whitespace; `None` if the byte begins a value.
+    /// Returns the state of the list parser after `byte`, which is not whitespace; `None` if the byte begins
+    /// a value.
     fn punctuation(&self, byte: u8) -> Result<Option<State>, &'static str> {
         let begins_value = !b",:]}".contains(&byte);
         Ok(match (self.state, byte) {

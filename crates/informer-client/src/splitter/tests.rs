@@ -7,7 +7,8 @@ use super::{Limits, Slice, SplitError};
 use crate::arbitrary;
 use crate::scan::Cursor;
 
-/// A cursor that skips recorded containers finds the same members as one that scans.
+/// Asserts that a cursor that skips recorded objects and arrays finds the same members as a cursor that scans
+/// everything.
 fn check_spans(slice: Slice<'_>) {
     let text = std::str::from_utf8(slice.bytes).unwrap();
     for span in slice.spans {
@@ -26,8 +27,8 @@ fn check_spans(slice: Slice<'_>) {
     }
 }
 
-/// Splits a body that arrives in these frames. Returns the items, the metadata and whether the list is
-/// complete.
+/// Splits the body of a list that arrives in these frames. Returns the items, the values of `metadata`, and
+/// whether the list is complete.
 fn split(frames: &[&[u8]]) -> Result<(Vec<Value>, Vec<Value>, bool), SplitError> {
     let mut splitter = ListSplitter::new(Limits::default());
     let (mut items, mut metadata) = (Vec::new(), Vec::new());
@@ -155,7 +156,7 @@ fn line_with_open_brackets_does_not_swallow_later_events() {
     let event = "{\"type\":\"ADDED\",\"object\":{}}\n";
     let error = error_of(&[event, "{\"type\":\"ADDED\",\"object\":{{{\n"]);
     assert_eq!(error.unwrap(), format!("not JSON: expected a value at byte {}", event.len()));
-    // An event on several lines is valid at every frame boundary.
+    // An event that is written on several lines is valid, at whichever line it is divided into frames.
     assert_eq!(error_of(&["{\n", "\"type\":\n", "\"ADDED\",\n", "\"object\":{\n", "}}\n", event]), None);
 }
 
@@ -219,7 +220,8 @@ fn a_list_of_a_hundred_thousand_objects_buffers_one_object() {
     let mut splitter = ListSplitter::new(Limits::default());
     let (mut items, mut frame, mut sent) = (0, Vec::from(&b"{\"items\":["[..]), 0);
     const OBJECTS: usize = 100_000;
-    // Frames of 4 KiB are generated one after the other, as a socket returns them.
+    // Frames of 4 KiB are generated one after the other, as a socket would return them, so that the test
+    // needs little memory.
     while sent < OBJECTS || !frame.is_empty() {
         while frame.len() < 4096 && sent < OBJECTS {
             frame.extend_from_slice(object.as_bytes());
@@ -256,7 +258,7 @@ fn splitting_a_million_tiny_objects_buffers_at_most_one_of_them() {
     assert!(splitter.max_buffered() <= 2, "{} bytes", splitter.max_buffered());
 }
 
-/// A caller may stop after the last value of a frame, without a call that returns `None`.
+/// A caller of a splitter may stop after the last value of a frame, without another call that returns `None`.
 #[test]
 fn offsets_are_correct_without_a_call_after_the_last_value_of_a_frame() {
     let event = br#"{"type":"ADDED","object":{}}"#;

@@ -1,27 +1,28 @@
 use super::{Limits, SplitError};
 use crate::scan::{Cursor, Span, Structure, StructureError, is_space};
 
-/// Collects one JSON value across frames.
+/// Reads one JSON value that may span several network frames.
 #[derive(Debug)]
 pub(super) struct ValueReader {
     limits: Limits,
     structure: Structure,
     shape: Shape,
-    /// The beginning of an unfinished value.
+    /// The received beginning of an unfinished value.
     kept: Vec<u8>,
     kept_max: usize,
-    /// True while `kept` may hold a value that was already returned.
+    /// True if `kept` may hold a value that was already returned, so that `kept` must be cleared before it is
+    /// used again.
     spent: bool,
-    /// True once the beginning of the value has been validated with the complete grammar.
+    /// True once the beginning of the current value has been validated with the complete JSON grammar.
     checked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Before the first byte.
+    /// No byte of the value was read.
     None,
     Container,
-    /// The opening quote counts as escaped, so that it does not close the string.
+    /// The value is a string. `escaped` is initially true, so that the opening quote does not end the string.
     String {
         escaped: bool,
     },
@@ -29,7 +30,7 @@ enum Shape {
 }
 
 impl ValueReader {
-    /// Returns a reader that records the containers of this number of levels of each value.
+    /// Returns a reader that records the objects and arrays in the outer `levels` levels of each value.
     pub(super) fn new(limits: Limits, levels: usize) -> Self {
         let structure = Structure::new(limits.depth).recording(levels);
         Self {
@@ -47,14 +48,15 @@ impl ValueReader {
         self.kept_max
     }
 
-    /// Returns true if a value has begun and not ended.
+    /// Returns true if the beginning of a value was read, but not its end.
     pub(super) fn is_inside(&self) -> bool {
         self.shape != Shape::None
     }
 
-    /// Continues in `frame`, whose first byte belongs to the value; the first byte of a value is not
-    /// whitespace. `base` is the offset of the frame in the body. Returns the number of consumed bytes if the
-    /// value ends among them. A value that is not wanted is skipped without buffering it.
+    /// Reads the next bytes of the value from `frame`, whose first byte belongs to the value. The first byte
+    /// of a value must not be whitespace. `base` is the offset of the frame in the body. Returns the number
+    /// of consumed bytes if the value ends in the frame. If `wanted` is false, the value is skipped without
+    /// buffering it.
     pub(super) fn read(
         &mut self,
         frame: &[u8],
@@ -89,8 +91,8 @@ impl ValueReader {
         Ok(end)
     }
 
-    /// Returns the value that [`read`](Self::read) completed; `part` contains the bytes consumed from the
-    /// last frame.
+    /// Returns the complete value after [`read`](Self::read) found its end. `part` contains the bytes of the
+    /// value in the last frame.
     pub(super) fn whole<'a>(&'a self, part: &'a [u8]) -> &'a [u8] {
         if self.kept.is_empty() { part } else { &self.kept }
     }
@@ -104,17 +106,17 @@ impl ValueReader {
         match std::str::from_utf8(whole).ok().map(|text| Cursor::new(text).skip()) {
             Some(Ok(_)) => Ok(()),
             _ => {
-                // The value may have begun in an earlier frame.
+                // `at` is the offset of the value in the body. The value may have begun in an earlier frame.
                 let at = base + part.len() as u64 - whole.len() as u64;
                 Err(SplitError::Syntax { at, expected: "a value", seen: whole.first().copied() })
             }
         }
     }
 
-    /// Validates the beginning of an event that does not end with its line. A server sends each event as one
-    /// line. Such an event may be the beginning of a long one; or it is garbage whose brackets stay open,
-    /// which would swallow every event after it. Validates once for each value, so that the cost is bounded
-    /// by the bytes read.
+    /// Validates the beginning of an event that continues after the end of a line. A server sends each event
+    /// as one line, so such an event may be invalid: without this check, invalid data with unclosed
+    /// brackets would swallow every event after it. Each event is validated at most once, so that the cost is
+    /// bounded by the bytes read.
     fn check_beginning(&mut self, end: u64) -> Result<(), SplitError> {
         if std::mem::replace(&mut self.checked, true) {
             return Ok(());
@@ -167,7 +169,7 @@ impl ValueReader {
         self.kept_max = self.kept_max.max(self.kept.len());
     }
 
-    /// Clears the buffer, and shrinks it after a large object.
+    /// Clears the buffer of the value, and shrinks it if the value was large.
     fn forget(&mut self) {
         const MAX_KEPT_CAPACITY: usize = 1 << 20;
         self.kept.clear();

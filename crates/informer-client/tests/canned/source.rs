@@ -14,7 +14,7 @@ use informer_core::ResourceVersion;
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The usual size of a network read.
+/// The number of bytes of each frame of the response body, as in a usual network read.
 const FRAME_BYTES: usize = 64 << 10;
 
 pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
@@ -31,7 +31,7 @@ pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
     Client::from_service(service, "default")
 }
 
-/// Returns the objects of a list.
+/// Lists the objects of a source.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! Responses that are so long that several tasks decode them in parallel. The result must equal that of one
-//! task.
+//! Responses that are so long that several tasks decode them in parallel. The results must be the same as
+//! with one decoding task.
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::script::{Reply, first_list, script, watch, watch_from};
 
-/// Enough for several batches of objects.
+/// The number of pods in a long list, enough for several batches of objects.
 const PODS: usize = 3000;
 
 fn name(n: usize) -> String {
@@ -44,8 +44,8 @@ fn json_reply(body: &[u8], size: usize) -> Reply {
     in_frames(Reply::status(200).header("content-type", "application/json"), body, size)
 }
 
-/// Returns the names of the listed objects in order, with `!` for an undecodable object, and the end of the
-/// list.
+/// Lists objects. Returns their names in order, with `!` for an undecodable object, and the result at the end
+/// of the list.
 async fn listed(reply: Reply) -> (Vec<String>, Result<String, (SourceErrorKind, String)>) {
     let (client, _) = script([reply]);
     let mut parts = KubeListWatch::<Lazy<Pod>>::all(client).list(first_list()).await.unwrap();
@@ -108,7 +108,8 @@ async fn undecodable_object_keeps_its_position_in_a_long_list() {
 async fn object_of_another_kind_ends_the_list_after_the_objects_before_it() {
     let mut items = pods();
     items[2000] = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}});
-    // Invalid data after that object is not read.
+    // Invalid data after the object of another kind is not read, because that object already ends the list
+    // with an error.
     let mut body = list_of(&items).to_string();
     body.truncate(body.len() - 100);
     body.push_str("}}}}}}}");

@@ -204,7 +204,7 @@ async fn plain_text_error_response_is_read_and_bounded() {
     let (_, error) =
         failed((0..100).fold(Reply::status(502), |reply, _| reply.data("x".repeat(1 << 16)))).await;
     assert!(error.len() < 400, "{} bytes", error.len());
-    // A stalled body does not delay the error for its status.
+    // An error response whose body stalls is reported by its status code without delay.
     assert_eq!(failed(Reply::status(403).stall()).await.0, Forbidden);
 }
 
@@ -221,7 +221,8 @@ async fn list_without_response_times_out() {
 
 #[tokio::test]
 async fn refused_connection_has_its_own_error_kind() {
-    // A loopback port without a listener. It cannot be assigned to another process while it is bound.
+    // A loopback port without a listener. The port cannot be assigned to another process while this socket is
+    // bound to it.
     let bound = tokio::net::TcpSocket::new_v4().unwrap();
     bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = bound.local_addr().unwrap();

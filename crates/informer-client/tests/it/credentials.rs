@@ -23,10 +23,10 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// Timeout that ends a test that hangs.
+/// Timeout after which a hanging test fails.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// A received request: method, `Authorization`, body.
+/// A request received by the fake server: method, `Authorization` header and body.
 type Seen = (Method, String, Bytes);
 
 /// A server that responds with 401 unless the token is correct, and leaves watches open.
@@ -34,7 +34,7 @@ type Seen = (Method, String, Bytes);
 struct Server {
     token: Arc<Mutex<String>>,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// The client certificate of each connection.
+    /// The client certificate of each accepted connection.
     peers: Arc<Mutex<Vec<CertificateDer<'static>>>>,
 }
 
@@ -59,7 +59,7 @@ impl Server {
         Ok(response)
     }
 
-    /// Accepts connections. Each connection reads the current TLS settings.
+    /// Accepts connections. Each new connection uses the TLS settings that are current at that time.
     async fn listen(&self, tls: Option<Arc<Mutex<Arc<ServerConfig>>>>) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -78,7 +78,8 @@ impl Server {
                     let socket = match TlsAcceptor::from(tls).accept(socket).into_fallible().await {
                         Ok(socket) => socket,
                         Err((_, mut socket)) => {
-                            // A TCP reset could arrive before the alert.
+                            // Read until the client closes the connection. Closing the socket earlier could
+                            // cause a TCP reset that discards the TLS alert.
                             let _ = tokio::io::copy(&mut socket, &mut tokio::io::sink()).await;
                             return;
                         }
@@ -129,7 +130,8 @@ async fn request_rejected_with_401_is_sent_once_more_with_the_new_token_of_the_f
     let sent = |token: &str| (Method::POST, format!("Bearer {token}"), Bytes::from_static(b"the body"));
     assert_eq!(*server.seen.lock(), [sent("old"), sent("new")]);
 
-    // If the token is unchanged, the caller receives the 401 response.
+    // If the refreshed token is the same, the request is not repeated and the caller receives the 401
+    // response.
     *server.token.lock() = "unknown".to_owned();
     assert_eq!(status(&client, Method::GET, "").await, StatusCode::UNAUTHORIZED);
     assert_eq!(server.tokens()[2..], ["Bearer new"]);
@@ -161,7 +163,8 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Issues a certificate, and writes it and its key to the folder. Returns the certificate.
+/// Issues a client certificate, and writes the certificate and its key to files in the folder. Returns the
+/// certificate.
 fn issue(authority: &CertifiedIssuer<'static, KeyPair>, folder: &Path) -> CertificateDer<'static> {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::default().signed_by(&key, authority).unwrap();
@@ -170,7 +173,7 @@ fn issue(authority: &CertifiedIssuer<'static, KeyPair>, folder: &Path) -> Certif
     certificate.der().clone()
 }
 
-/// TLS settings of a server that verifies client certificates against one CA, during the handshake.
+/// TLS settings of a server that verifies client certificates against one CA during the handshake.
 struct ServerTls {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
@@ -217,7 +220,8 @@ async fn client_certificate_rejected_in_the_handshake_is_read_again() {
 
     *settings.lock() = tls.requiring(&after);
     let new = issue(&after, folder.path());
-    // The certificate is verified only in the handshake of a new connection.
+    // A client with separate connections is used, because the certificate is verified only in the handshake
+    // of a new connection.
     let client = client.with_separate_connections();
     assert_eq!(status(&client, Method::POST, "body").await, StatusCode::OK);
     assert_eq!(*server.peers.lock(), [old, new]);

@@ -211,7 +211,7 @@ async fn list_with_limit_or_minimum_version_is_not_split() {
     assert!(source.prefers_complete_lists());
 }
 
-/// Replies to a list of three pods that is split into the namespaces `a` and `b`.
+/// Returns the replies to the requests of a list of three pods that is split by namespace into `a` and `b`.
 fn split_replies(in_b: &[&str]) -> [Reply; 4] {
     let counted =
         pods(&["x"]).replace(r#""resourceVersion":"7""#, r#""resourceVersion":"7","remainingItemCount":2"#);

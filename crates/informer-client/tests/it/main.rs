@@ -1,4 +1,4 @@
-//! The HTTP requests of the client, and the results of scripted responses.
+//! Tests of the HTTP requests that the client sends, and of its results for scripted responses.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

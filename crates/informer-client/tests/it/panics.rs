@@ -1,4 +1,4 @@
-//! Types whose `Deserialize` implementation panics.
+//! Tests with types whose `Deserialize` implementation panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::script::{Reply, first_list, list, script, watch, watch_from};
 
-/// A type whose decoder panics for the object `broken`.
+/// A type whose `Deserialize` implementation panics for the object named `broken`.
 #[derive(Debug, Clone, Serialize)]
 struct Fragile(Value);
 
@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Fragile {
     }
 }
 
-/// A custom representation that panics for the same object.
+/// A custom representation that panics for the object named `broken`.
 struct Own(Header);
 
 impl Object for Own {

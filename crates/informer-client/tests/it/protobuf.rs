@@ -1,4 +1,4 @@
-//! JSON and protobuf: content negotiation, equal results and equal errors.
+//! Tests that compare JSON and protobuf: content negotiation, equal results and equal errors.
 
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -138,14 +138,16 @@ fn paths(value: &Value, path: &str, out: &mut Vec<FieldPath>) {
     out.extend(path.parse::<FieldPath>());
 }
 
-/// Asserts that header, fields and annotations are equal.
+/// Asserts that an object decoded from protobuf has the same header, fields and annotations as the same
+/// object decoded from JSON.
 fn agree<O: Representation>(wire: &O, json: &O, value: &Value) {
     assert_eq!(wire.header(), json.header());
     let mut all = Vec::new();
     paths(value, "", &mut all);
     for path in all {
         let (ours, theirs) = (wire.field(&path), json.field(&path));
-        // JSON inside of a protobuf object keeps its numbers as they are written.
+        // A JSON value inside of a protobuf object keeps its numbers as they were written, so they can be
+        // formatted differently.
         assert!(ours == theirs || path.as_str().contains("12.5"), "{path:?}: {ours:?} {theirs:?}");
     }
     for name in value["metadata"]["annotations"].as_object().into_iter().flatten().map(|(name, _)| name) {
@@ -215,7 +217,7 @@ struct Sample {
     json: String,
 }
 
-/// Returns objects that a Go fuzzer filled with random values, in both encodings.
+/// Returns recorded objects that a Go fuzzer filled with random values, each as JSON and as protobuf.
 fn corpus() -> Vec<Sample> {
     use base64::Engine as _;
     let packed = include_bytes!("../../../informer-schema/tests/corpus/objects.jsonl.gz");
@@ -235,7 +237,7 @@ fn corpus() -> Vec<Sample> {
     text.lines().map(sample).collect()
 }
 
-/// A type that keeps every field.
+/// A Rust type that keeps every field of an object.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 #[serde(transparent)]
 struct Anything(Value);
@@ -253,10 +255,12 @@ async fn every_kind_is_equal_from_json_and_protobuf() {
         }
         let json = format!(r#"{{"type":"ADDED","object":{}}}"#, sample.json);
         let source = |client| KubeListWatch::<Lazy<Anything>>::of(client, kind.clone());
-        // From the second event on, equal labels and owners are interned.
+        // Labels and owner references are shared with earlier equal ones from the second event on, so several
+        // events are decoded.
         let from_wire = added(&source, protobuf(write_frame("ADDED", &sample.wire).repeat(3))).await;
         let from_json = added(&source, Reply::ok(json.repeat(3))).await;
-        // Random names do not always form a valid key. Then the object is undecodable in both encodings.
+        // A random name is not always a valid key. An object with an invalid key is undecodable in both
+        // encodings.
         let (ours, theirs) = match (from_wire, from_json) {
             (Some(ours), Some(theirs)) => (ours, theirs),
             (ours, theirs) => {
@@ -379,7 +383,7 @@ async fn undecodable_protobuf_objects_are_quarantined() {
         );
         informer_schema::Envelope::parse(&whole).unwrap().raw.to_vec()
     };
-    // Name and version are valid; the uid is not UTF-8.
+    // The name and the resourceVersion of this message are valid; its uid is not UTF-8.
     let broken: &[u8] = b"\x0a\x0b\x0a\x01b\x32\x015\x2a\x03\xff\xff\xff";
     let items = [good("a"), broken.to_vec(), good(""), b"\xff\xff\xff".to_vec(), good("c")];
     let item = |message: &Vec<u8>| [&[0x12, message.len() as u8], &message[..]].concat();
@@ -395,7 +399,7 @@ async fn undecodable_protobuf_objects_are_quarantined() {
 
 #[tokio::test(start_paused = true)]
 async fn protobuf_decode_error_names_the_field_and_hides_the_value() {
-    // The node name in the spec is not UTF-8.
+    // The node name in the `spec` of this message is not UTF-8.
     let message = [&b"\x0a\x09\x0a\x01s\x1a\x01a\x32\x017\x12\x05\x52\x03\xff"[..], b"\xff\xff"].concat();
     let list_of = [&[0x12, message.len() as u8], &message[..]].concat();
     let (client, _) = script([protobuf(enclose("v1", "PodList", &list_of))]);

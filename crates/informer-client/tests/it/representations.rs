@@ -139,7 +139,7 @@ async fn failed_decode_names_the_field_hides_the_value_and_counts_once() {
     secret.get().unwrap_err();
     assert_eq!((log.len(), log.total()), (1, 1));
     assert_eq!(log.entries()[0].key().unwrap(), "a/s");
-    // In the `Typed` representation the same object is quarantined when it is listed.
+    // With the `Typed` representation, the same object is already undecodable when it is listed.
     let typed = KubeListWatch::<Typed<Secret>>::all(&client);
     let read = list(&typed, first_list()).await.unwrap();
     assert_eq!(read.undecodable[0].error().to_string(), error.to_string());
@@ -163,8 +163,8 @@ async fn packed_object_equals_lazy_object() {
     assert_eq!(format!("{pod:?}"), "Packed(a/web @7)");
 }
 
-/// Decodes all pods of a long list one after the other with a view cache. Returns which of the views are
-/// still alive, and asserts that live views are shared.
+/// Decodes all pods of a long list one after the other, with a view cache. Returns which of the typed views
+/// are still alive, and asserts that reading a pod with a live view returns that view.
 async fn live_views<O: Representation + StaticKind>(get: impl Fn(&O) -> Arc<Pod>) -> Vec<bool> {
     let pod = |number: usize| {
         let note = "x".repeat(1000);

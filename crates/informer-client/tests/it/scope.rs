@@ -1,4 +1,4 @@
-//! Cluster-scoped kinds in requests with a namespace.
+//! Tests of requests for cluster-scoped kinds that set a namespace.
 
 use informer_client::{Call, KubeListWatch, Lazy, Metadata, ResourceKind, SharedInformerFactory};
 use k8s_openapi::api::core::v1::{Node, Pod};

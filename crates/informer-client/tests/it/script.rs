@@ -27,9 +27,9 @@ pub(crate) struct Reply {
 
 enum Step {
     Data(Bytes),
-    /// The body pauses forever.
+    /// The body sends no further data and does not end.
     Stall,
-    /// The connection is reset.
+    /// The connection is reset while the body is sent.
     Break,
 }
 
@@ -68,7 +68,7 @@ impl Reply {
 pub(crate) struct Requests(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
 impl Requests {
-    /// Returns paths and queries, in order.
+    /// Returns the paths and queries of the recorded requests, in order.
     pub(crate) fn uris(&self) -> Vec<String> {
         self.0.lock().iter().map(|(uri, _)| uri.clone()).collect()
     }
@@ -86,7 +86,7 @@ pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Reque
     let replies: Arc<Mutex<VecDeque<Reply>>> = Arc::new(Mutex::new(replies.into_iter().collect()));
     let seen = requests.clone();
     let service = tower::service_fn(move |request: Request<Full<Bytes>>| {
-        // Informers request `/version` with each list; it is not part of the script.
+        // Informers request `/version` with each list; the script contains no replies to these requests.
         let reply = if request.uri().path() == "/version" {
             Some(Reply::status(404))
         } else {
@@ -166,7 +166,7 @@ pub(crate) async fn list<O: Representation>(
     }
 }
 
-/// Reads a watch to its end. Returns its events in `Debug` format, and the result.
+/// Reads a watch until it ends. Returns its events in `Debug` format, and its result.
 pub(crate) async fn watch<O: Representation>(
     source: &KubeListWatch<O>,
     request: WatchRequest<O>,

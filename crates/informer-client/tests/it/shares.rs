@@ -1,4 +1,4 @@
-//! Shares by a hash of the UID, with a server that ignores `shardSelector`.
+//! Tests of shares by a hash of the UID, with a server that ignores `shardSelector`.
 
 use informer_cache::source::{ListWatch, WatchRequest};
 use informer_client::{HashShares, KubeListWatch, Lazy};
@@ -21,8 +21,8 @@ fn names() -> Vec<String> {
     (10..30).map(|number| format!("pod-{number}")).collect()
 }
 
-/// Returns a UID that differs from others at its start. Differences at the end of a string hardly affect the
-/// first bits of its hash.
+/// Returns a UID that differs from other UIDs at its start, because differences at the end of a string hardly
+/// affect the first bits of its hash, which select the share.
 fn uid(name: &str) -> String {
     format!("{name}-5f2c-4b71-9d3e-0a6c8e7f1b24")
 }

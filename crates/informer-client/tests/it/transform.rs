@@ -1,4 +1,4 @@
-//! Transforms, and objects that are unchanged in a relist.
+//! Tests of transforms with objects that are unchanged in a relist.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

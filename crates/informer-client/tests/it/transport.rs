@@ -1,4 +1,5 @@
-//! Real sockets on the loopback device: HTTP/1.1, HTTP/2, compression, many watches, kube's client.
+//! Tests with real sockets on the loopback device: HTTP/1.1, HTTP/2, compression, many watches, and kube's
+//! client.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -38,8 +39,8 @@ fn gzip(text: &str) -> Bytes {
     encoder.finish().unwrap().into()
 }
 
-/// Lists end immediately; watches send two events and stay open. Responses are compressed if the client
-/// accepts gzip, with one gzip member per event.
+/// Responds to a request: a list ends immediately; a watch sends two events and stays open. Responses are
+/// compressed if the client accepts gzip, with one gzip member for each event.
 fn respond(request: &Request<Incoming>) -> Response<Body> {
     let zipped = request.headers().get("accept-encoding").is_some_and(|value| value == "gzip");
     let text = |text: &str| if zipped { gzip(text) } else { Bytes::copy_from_slice(text.as_bytes()) };
@@ -197,7 +198,7 @@ async fn client_creation_rejects_invalid_proxy_and_ca() {
         error.to_string(),
         "create a client: the TLS settings are invalid; check certificates and keys in the kubeconfig"
     );
-    // kube's result for a bundle without PEM.
+    // An empty list of certificates is kube's result for a CA bundle without PEM.
     config.root_cert = Some(Vec::new());
     let error = Client::new(config).unwrap_err();
     assert_eq!(
@@ -229,7 +230,7 @@ async fn client_creation_names_an_invalid_ca_file_and_succeeds_once_it_is_replac
     assert_eq!(read.keys(), ["x"]);
 }
 
-/// Returns a TLS server that offers these ALPN protocols, and its certificate.
+/// Returns a TLS server that offers these ALPN protocols, and the server's certificate.
 async fn serve_tls(protocols: &[&[u8]]) -> (Server, Vec<u8>) {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();

@@ -1,4 +1,4 @@
-//! A server that is upgraded, and then serializes the same objects differently.
+//! Tests with a server that is upgraded, and then serializes the same objects differently.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The state of the fake server: its version, the serialization of its only pod, and a signal that expires
-/// watches.
+/// The state of the fake server: its version, the JSON of its only pod, and a signal that ends open watches
+/// as expired.
 #[derive(Default)]
 struct Server {
     version: AtomicUsize,
@@ -38,7 +38,7 @@ const END_MARK: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion"
     {"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
 impl Server {
-    /// Returns the start of a response body, and true if the body stays open until watches expire.
+    /// Returns the start of a response body, and true if the body stays open until watches are expired.
     fn respond(&self, uri: &http::Uri) -> (String, bool) {
         self.requests.lock().push(uri.to_string());
         let pod = pod(self.written.load(Ordering::SeqCst));
@@ -84,7 +84,7 @@ impl Server {
         self.requests.lock().iter().filter(|uri| !uri.starts_with("/version")).filter(lists).count()
     }
 
-    /// Expires the watch, and waits until the following list is in the cache.
+    /// Ends the open watch as expired, and waits until the result of the following list is in the cache.
     async fn relist(&self, informer: &SharedInformer<Lazy<Pod>>) {
         let lists = self.lists();
         self.expire.notify_one();

@@ -40,7 +40,7 @@ async fn every_watch_event_type_is_delivered() {
     let end = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
     let bookmark = r#"{"object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"false"},"resourceVersion":"10","name":""}},"type":"BOOKMARK"}"#;
     let error = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version: 5 (30)","reason":"Expired","code":410}}"#;
-    // Events may be separated by a newline or by nothing.
+    // JSON events of a watch may be separated by a newline or not at all.
     let body = [event("ADDED", "x", "6"), event("MODIFIED", "x", "7")].join("\n");
     let rest =
         [event("DELETED", "x", "8"), event("MOVED", "x", "9"), end.into(), bookmark.into(), error.into()]

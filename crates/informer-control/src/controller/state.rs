@@ -16,13 +16,15 @@ use std::time::{Duration, Instant};
 
 use informer_core::deadline::later;
 
-/// How long reconciles may take to end after their cancellation token is cancelled.
+/// How long the reconciles of a stopped controller may take to end after their cancellation token is
+/// cancelled. After this time they are dropped.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// The phase of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControllerPhase {
-    /// The controller was not started. Its sources may run already, to warm up the caches.
+    /// The controller was not started. Its sources may already run, to fill the caches before the start
+    /// (warm-up).
     Created,
     /// The controller waits for its sources to sync.
     Starting,
@@ -37,7 +39,8 @@ pub enum ControllerPhase {
 /// The result of [`ControllerLifecycle::start_sources`]: whether the caller must start the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceStart {
-    /// The caller must start the sources now, and then call [`ControllerLifecycle::sources_started`].
+    /// The caller must start the sources now, and then call [`ControllerLifecycle::sources_started`] with the
+    /// result.
     Start,
     /// The sources are started and synced.
     Started,
@@ -45,7 +48,7 @@ pub enum SourceStart {
     Failed,
 }
 
-/// The next step for reconciles that outlast the stop.
+/// The next step for reconciles that still run after the controller was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainStep {
     /// Cancel the cancellation token of the reconciles.
@@ -107,7 +110,7 @@ impl ControllerLifecycle {
         Self { drain_within, phase: Phase::Created, sources: Sources::NotStarted }
     }
 
-    /// Returns the current phase.
+    /// Returns the current phase of the controller.
     pub fn phase(&self) -> ControllerPhase {
         match self.phase {
             Phase::Created => ControllerPhase::Created,
@@ -118,7 +121,7 @@ impl ControllerLifecycle {
         }
     }
 
-    /// Starts the run. Returns false if the controller was started or stopped before.
+    /// Starts the controller. Returns false if it was started or stopped before.
     pub fn run(&mut self) -> bool {
         let begins = self.phase == Phase::Created;
         if begins {
@@ -127,8 +130,9 @@ impl ControllerLifecycle {
         begins
     }
 
-    /// Requests the start of the sources, for the warm-up or the run. After [`SourceStart::Start`], call
-    /// [`sources_started`](Self::sources_started) before the next call, unless the start is abandoned.
+    /// Returns whether the caller must start the sources, for the warm-up or the run of the controller. After
+    /// [`SourceStart::Start`], call [`sources_started`](Self::sources_started) before the next call, unless
+    /// the start is abandoned.
     pub fn start_sources(&mut self) -> SourceStart {
         match self.sources {
             Sources::NotStarted => {
@@ -140,8 +144,8 @@ impl ControllerLifecycle {
         }
     }
 
-    /// Reports the result of starting the sources: `synced` is true once all have delivered their initial
-    /// list.
+    /// Records the result of starting the sources: `synced` is true if all sources have delivered their
+    /// initial list.
     pub fn sources_started(&mut self, synced: bool) {
         self.sources = if synced { Sources::Synced } else { Sources::Failed };
     }
@@ -151,7 +155,8 @@ impl ControllerLifecycle {
         self.sources == Sources::NotStarted
     }
 
-    /// Moves to `Running`. Returns false if the sources are not synced or the controller was not started.
+    /// Moves the controller to the phase `Running`. Returns false if the sources are not synced or the
+    /// controller was not started.
     pub fn start_reconciling(&mut self) -> bool {
         let begins = self.phase == Phase::Starting && self.sources == Sources::Synced;
         if begins {
@@ -160,13 +165,14 @@ impl ControllerLifecycle {
         begins
     }
 
-    /// Returns true while requests are reconciled. A request that is handed out at another time is marked
-    /// done without a reconcile: the next run lists everything again.
+    /// Returns true while the controller reconciles requests. A request that is handed out at another time is
+    /// marked done without a reconcile, because the next run lists all objects again.
     pub fn accepts_requests(&self) -> bool {
         self.phase == Phase::Running
     }
 
-    /// Stops the controller: a running one drains its reconciles, any other stops at once.
+    /// Stops the controller. A running controller waits for its reconciles to end; in any other phase the
+    /// controller ends immediately.
     pub fn stop(&mut self, now: Instant) {
         match self.phase {
             Phase::Running => {
@@ -177,8 +183,7 @@ impl ControllerLifecycle {
         }
     }
 
-    /// Returns the time at which [`tick`](Self::tick) must be called, unless all reconciles have ended
-    /// before.
+    /// Returns the time at which [`tick`](Self::tick) must be called if reconciles are still running.
     pub fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Draining { until } | Phase::Cancelling { until } => Some(until),
@@ -186,7 +191,8 @@ impl ControllerLifecycle {
         }
     }
 
-    /// Advances the drain, while reconciles are still running.
+    /// Returns the step that is due for reconciles that still run after the stop, if there is one. Call it
+    /// only while reconciles are running.
     pub fn tick(&mut self, now: Instant) -> Option<DrainStep> {
         match self.phase {
             Phase::Draining { until } if until <= now => {

@@ -28,86 +28,89 @@ use super::{ElectionTimes, Fence, LeaderLost};
 #[cfg(test)]
 mod tests;
 
-/// The part of the lease duration, in tenths, for which the holder relies on its lease. The rest allows for
-/// clocks that run at different rates.
+/// The part of the lease duration, in tenths, during which a leader relies on its lease. The rest allows for
+/// clocks of other candidates that run faster.
 const TRUSTED_TENTHS: u32 = 9;
 
-/// The part of the lease duration, in tenths, after which a leader that could not renew gives up. Its work
-/// can end in the remaining time.
+/// The part of the lease duration, in tenths, after which a leader that could not renew its lease gives up
+/// leadership. The leader's work can end in the remaining time.
 const GIVE_UP_TENTHS: u32 = 8;
 
 /// The minimum time between two reads of the Lease if [`hint`](ElectorState::hint) reports that it may have
-/// changed. It turns a burst of watch events into few requests, and is shorter than usual renewal intervals.
+/// changed. This interval turns a burst of watch events into few requests, and is shorter than usual renewal
+/// intervals.
 const MIN_HINT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The duration written into a released Lease, as in client-go. Candidates ignore it, because a released
 /// Lease has no holder.
 const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 
-/// The holder's record in a Lease.
+/// The fields of a Lease's `spec` that leader election uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeaseRecord {
-    /// The holder's identity; empty if there is no holder.
+    /// The identity of the Lease's holder; empty if the Lease has no holder.
     pub holder: String,
-    /// The duration of the lease in seconds; `None` if it is missing or invalid.
+    /// The duration of the lease in seconds; `None` if it is missing or invalid in the Lease.
     pub duration: Option<u32>,
-    /// How often the holder has changed.
+    /// How often the holder of the Lease has changed (`leaseTransitions`).
     pub transitions: i32,
-    /// The time at which the term began, as written in the Lease. It is only compared for equality, because
-    /// the clocks of candidates may differ.
+    /// The time at which the holder's term began, as written in the Lease. This time is only compared for
+    /// equality, because the clocks of candidates may differ.
     pub acquired: Option<String>,
-    /// The time at which the lease was renewed, as written in the Lease. It is only compared for equality.
+    /// The time at which the holder last renewed the lease, as written in the Lease. This time is only
+    /// compared for equality.
     pub renewed: Option<String>,
 }
 
-/// A request to the API server.
+/// A request that the driver must send to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElectionAction {
     /// Reads the Lease.
     Get,
-    /// Creates the Lease; fails with a conflict if it exists.
+    /// Create the Lease. The server rejects the request with a conflict if the Lease exists.
     Create(LeaseWrite),
-    /// Updates the Lease; fails with a conflict if its resourceVersion is not this one.
+    /// Update the Lease. The server rejects the request with a conflict if the Lease's resourceVersion
+    /// differs from this one.
     Update(ResourceVersion, LeaseWrite),
 }
 
-/// The record to write. Its renew time is the time of the request.
+/// The values to write to the Lease. The driver writes the time of the request as the renew time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseWrite {
-    /// The holder's identity; empty to release the Lease.
+    /// The identity of the holder to write; empty to release the Lease.
     pub holder: String,
-    /// The lease duration; written in whole seconds.
+    /// The lease duration to write, in whole seconds.
     pub duration: Duration,
-    /// The number of holder changes, including this write.
+    /// The number of holder changes to write, including the change by this write.
     pub transitions: i32,
-    /// The time at which the term began; `None` for the time of this write.
+    /// The time at which the term began; `None` if the term begins with this write.
     pub acquired: Option<String>,
 }
 
-/// The response of the API server.
+/// The response of the API server to an [`ElectionAction`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElectionResponse {
-    /// The current Lease, read or written by this candidate.
+    /// The Lease as read or written by this request, and its resourceVersion.
     Lease(LeaseRecord, ResourceVersion),
     /// The Lease does not exist.
     NotFound,
-    /// The Lease has another resourceVersion, or it exists already.
+    /// The server rejected the write, because the Lease has another resourceVersion or already exists.
     Conflict,
-    /// Any other response, or a timeout: the request may have been applied, or may still be.
+    /// Any other response, or a timeout. The server may have performed the request, or may still perform it.
     Failed(String),
 }
 
-/// A change of the leader, or the end of the candidacy. The caller gets it from
-/// [`poll_notice`](ElectorState::poll_notice).
+/// A notice for the application: a change of the Lease's holder, or the start or the end of this candidate's
+/// leadership. The driver reads notices with [`poll_notice`](ElectorState::poll_notice).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElectionNotice {
     /// The term begins.
     Leading(Fence),
-    /// The observed holder has changed to this identity; empty if there is no holder now.
+    /// The Lease has another holder, with this identity; empty if the Lease has no holder now.
     Holder(String),
-    /// The term ended before [`stop`](ElectorState::stop) was called. No notice follows.
+    /// This candidate lost its leadership before [`stop`](ElectorState::stop) was called. No notice follows.
     Lost(LeaderLost),
-    /// The candidate stopped as requested. No notice follows.
+    /// This candidate stopped after [`stop`](ElectorState::stop) was called. No notice follows.
     Stopped,
 }
 
@@ -115,9 +118,9 @@ pub enum ElectionNotice {
 enum Role {
     Standby,
     Leading {
-        /// A time just before the last successful renewal was sent.
+        /// A time just before the leader sent its last successful renewal.
         renewed: Instant,
-        /// The time at which the current renewal was first due.
+        /// The time at which the renewal in progress was first due; `None` if no renewal is in progress.
         renew_due: Option<Instant>,
         last_error: String,
     },
@@ -137,7 +140,7 @@ enum RequestKind {
 struct ObservedLease {
     record: LeaseRecord,
     version: ResourceVersion,
-    /// The time at which this record was first observed.
+    /// The time at which this candidate first observed the record in its current state.
     first_seen: Instant,
 }
 
@@ -152,7 +155,7 @@ pub struct ElectorState {
     observed: Option<ObservedLease>,
     in_flight: Option<(RequestKind, Instant)>,
     next: Option<Instant>,
-    /// The deadline of a stop that waits for a write in flight.
+    /// The deadline of a requested stop that waits for the response to a write in flight.
     stopping: Option<Instant>,
     last_get: Option<Instant>,
     action: Option<ElectionAction>,
@@ -160,8 +163,8 @@ pub struct ElectorState {
 }
 
 impl ElectorState {
-    /// Creates a standby whose first read is due at `now`. A stopped leader releases its lease if `release`
-    /// is true.
+    /// Creates a standby that first reads the Lease at `now`. If `release` is true, a leader releases its
+    /// lease when it is stopped.
     pub fn new(identity: String, times: ElectionTimes, release: bool, now: Instant) -> Self {
         Self {
             identity,
@@ -178,13 +181,13 @@ impl ElectorState {
         }
     }
 
-    /// Returns the next request. [`handle_response`](Self::handle_response) must be called before the next
-    /// one.
+    /// Returns the next request to send. The caller must pass the response to
+    /// [`handle_response`](Self::handle_response) before the next call.
     pub fn poll_action(&mut self) -> Option<ElectionAction> {
         self.action.take()
     }
 
-    /// Returns the next notice.
+    /// Returns the next notice, if there is one.
     pub fn poll_notice(&mut self) -> Option<ElectionNotice> {
         self.notices.pop_front()
     }
@@ -200,7 +203,8 @@ impl ElectorState {
         matches!(self.role, Role::Leading { .. })
     }
 
-    /// Returns the time until which a leader's lease excludes other candidates, whatever their clock rates.
+    /// Returns the time until which this leader's lease keeps other candidates from leading, whatever their
+    /// clock rates. Returns `None` if this candidate is not the leader.
     pub fn held_until(&self) -> Option<Instant> {
         match self.role {
             Role::Leading { renewed, .. } => Some(renewed + self.times.lease * TRUSTED_TENTHS / 10),
@@ -208,7 +212,8 @@ impl ElectorState {
         }
     }
 
-    /// Advances the time: creates the request that is due, or gives up after a deadline.
+    /// Advances the time of the state machine: creates the request that is due at `now`, or ends the
+    /// leadership after a deadline.
     pub fn tick(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             return self.on_deadline(now);
@@ -227,8 +232,8 @@ impl ElectorState {
         }
     }
 
-    /// Reports that the Lease may have changed, for example after a watch event. A standby then reads it
-    /// soon.
+    /// Reports that the Lease may have changed, for example after a watch event. A standby then reads the
+    /// Lease soon.
     pub fn hint(&mut self, now: Instant) {
         if self.role == Role::Standby
             && let Some(next) = &mut self.next
@@ -238,7 +243,8 @@ impl ElectorState {
         }
     }
 
-    /// Handles the response to the request in flight. `random` is a number from 0 to 1.
+    /// Handles the response to the request in flight. `random` is a random number from 0 to 1, which sets the
+    /// jitter of the next attempt.
     pub fn handle_response(&mut self, response: ElectionResponse, now: Instant, random: f64) {
         let Some((request, sent)) = self.in_flight.take() else { return };
         let written = request == RequestKind::Write && matches!(response, ElectionResponse::Lease(..));
@@ -262,11 +268,11 @@ impl ElectorState {
         }
     }
 
-    /// Stops the candidate; a leader releases its lease.
+    /// Stops this candidate. A leader releases its lease if [`new`](Self::new) was called with `release`.
     pub fn stop(&mut self, now: Instant) {
         let until = now + self.times.renew;
         match self.role {
-            // A write in flight may make this process the leader: wait for its response.
+            // A write in flight may make this process the leader, so the stop waits for its response.
             Role::Standby | Role::Leading { .. }
                 if matches!(self.in_flight, Some((RequestKind::Write, _))) =>
             {
@@ -286,7 +292,8 @@ impl ElectorState {
             self.role = Role::Releasing { until };
             match self.is_holder() {
                 true => self.write_release(now),
-                // The last read showed no holder, and the write after it may have been applied.
+                // The last read showed a Lease without this holder, but a write sent after that read may have
+                // been applied. Read the Lease to find out whether it must be released.
                 false => self.send(ElectionAction::Get, now),
             }
         } else if self.role != Role::Ended {
@@ -300,7 +307,8 @@ impl ElectorState {
         self.notices.push_back(notice);
     }
 
-    /// Returns the time at which the current role gives up.
+    /// Returns the time at which this candidate gives up its current activity: leading, releasing the lease,
+    /// or waiting for a write before a stop.
     fn deadline(&self) -> Option<Instant> {
         let own = match &self.role {
             Role::Leading { renewed, renew_due, .. } => {
@@ -334,8 +342,8 @@ impl ElectorState {
             self.notices.push_back(ElectionNotice::Holder(record.holder.clone()));
         }
         let first_seen = match &self.observed {
-            // The record is unchanged. A change of other fields of the Lease, such as a label, is not a
-            // renewal.
+            // The record is unchanged, so the time of its first observation stays the same. A change of other
+            // fields of the Lease, such as a label, is not a renewal.
             Some(observed) if observed.record == record => observed.first_seen,
             _ => now,
         };
@@ -370,7 +378,8 @@ impl ElectorState {
         let wait = self.times.retry.mul_f64(1.0 + random.clamp(0.0, 1.0) * self.times.jitter);
         self.next = now.checked_add(wait);
         match (request, response) {
-            // The holder of a deleted Lease may lead until its lease expires.
+            // The Lease was deleted, but its former holder may lead until its lease expires, so wait until
+            // then.
             (RequestKind::Get, ElectionResponse::NotFound) if self.held_by_another(now) => {
                 self.next = self.next.into_iter().chain(self.expiry()).min();
             }
@@ -394,16 +403,18 @@ impl ElectorState {
         LeaseWrite { holder: self.identity.clone(), duration: self.times.lease, transitions, acquired }
     }
 
-    /// Counts a transition if the observed holder is not this candidate. This includes a leader that observes
-    /// no holder, because the holder was removed by hand or another leader released the Lease: it stays the
-    /// leader, as in client-go.
+    /// Returns the values with which this candidate acquires or renews the Lease. They count a transition if
+    /// the observed holder is another candidate, or if the Lease has no holder. A leader that observes no
+    /// holder, because an administrator or another leader removed the holder, stays the leader, as in
+    /// client-go.
     fn next_lease_write(&self, record: &LeaseRecord) -> LeaseWrite {
         let ours = record.holder == self.identity;
         let transitions = record.transitions.saturating_add(i32::from(!ours));
         self.lease_write(transitions, record.acquired.clone().filter(|_| ours))
     }
 
-    /// Returns the time until which a leader continues without another renewal after a write sent at `sent`.
+    /// Returns the time at which a leader gives up if it sent its last successful write at `sent` and cannot
+    /// renew its lease.
     fn renew_deadline(&self, sent: Instant) -> Instant {
         sent + self.times.lease * GIVE_UP_TENTHS / 10
     }
@@ -421,7 +432,8 @@ impl ElectorState {
         self.next = Some(now + self.times.retry);
     }
 
-    /// Writes the Lease without reading it first. The server rejects the write if the Lease has changed.
+    /// Renews the lease by writing the Lease without reading it first. The server rejects the write if the
+    /// Lease has changed.
     fn renew(&mut self, now: Instant) {
         let Some(ObservedLease { record, version, .. }) = &self.observed else { return };
         let write = self.next_lease_write(record);
@@ -440,8 +452,8 @@ impl ElectorState {
                 self.lose(format!("{} is the holder", record.holder), now);
             }
             _ if self.stopping.is_some() => {}
-            // After a failed renewal, read the Lease and write it once more at once. If that fails, too, wait
-            // for `retry`.
+            // After a failed renewal, immediately read the Lease and try the renewal once more. If the second
+            // attempt fails, too, wait for `retry`.
             (RequestKind::Write, _) if self.next.is_some() => {
                 self.next = None;
                 self.send(ElectionAction::Get, now);
@@ -455,7 +467,8 @@ impl ElectorState {
         }
     }
 
-    /// Removes the holder, so that other candidates need not wait.
+    /// Releases the lease by removing the holder from the Lease, so that other candidates need not wait for
+    /// its expiry.
     fn write_release(&mut self, now: Instant) {
         let Some(ObservedLease { record, version, .. }) = &self.observed else { return };
         let write = LeaseWrite {

@@ -5,7 +5,8 @@ use informer_core::Object;
 use super::Predicate;
 use crate::Trigger;
 
-/// Compares the two states of an update; any other trigger passes.
+/// Returns true if the old and the new object of an update differ according to `differs`, or if the trigger
+/// is not an update.
 fn changed<O>(trigger: &Trigger<O>, differs: impl Fn(&O, &O) -> bool) -> bool {
     trigger.old().is_none_or(|old| differs(old, trigger.object()))
 }
@@ -30,27 +31,30 @@ macro_rules! changed {
 }
 
 changed! {
-    /// Passes updates whose resourceVersion differs, which excludes resyncs.
+    /// A predicate that passes updates whose resourceVersion differs. It rejects resyncs, and passes all
+    /// triggers that are not updates.
     resource_version_changed, ResourceVersionChanged, |old, new| old.resource_version() != new.resource_version()
 }
 
 changed! {
-    /// Passes updates whose generation differs: changes of the spec. Kinds without a generation, such as
-    /// ConfigMap, never change it, so all their updates are rejected.
+    /// A predicate that passes updates whose `metadata.generation` differs, which are changes of the spec.
+    /// Kinds without a generation, such as ConfigMap, never change it, so all updates of their objects are
+    /// rejected.
     generation_changed, GenerationChanged, |old, new| old.generation() != new.generation()
 }
 
 changed! {
-    /// Passes updates whose labels differ.
+    /// A predicate that passes updates whose labels differ.
     labels_changed, LabelsChanged, |old, new| old.labels() != new.labels()
 }
 
 changed! {
-    /// Passes updates whose annotations differ. Representations without annotations have no such update.
+    /// A predicate that passes updates whose annotations differ. For representations that do not store
+    /// annotations, it rejects all updates.
     annotations_changed, AnnotationsChanged, |old, new| old.annotations() != new.annotations()
 }
 
-/// Passes updates in which one annotation was added, removed or changed.
+/// Returns a predicate that passes updates in which the annotation `name` was added, removed or changed.
 pub fn annotation_changed(name: impl Into<Arc<str>>) -> AnnotationChanged {
     AnnotationChanged { name: name.into() }
 }

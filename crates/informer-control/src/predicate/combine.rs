@@ -1,17 +1,19 @@
 use super::Predicate;
 use crate::Trigger;
 
-/// Holds if both hold; `second` is evaluated only if `first` holds.
+/// Returns a predicate that holds if both `first` and `second` hold; `second` is evaluated only if `first`
+/// holds.
 pub fn and<A, B>(first: A, second: B) -> And<A, B> {
     And(first, second)
 }
 
-/// Holds if one of them holds; `second` is evaluated only if `first` does not hold.
+/// Returns a predicate that holds if `first` or `second` holds; `second` is evaluated only if `first` does
+/// not hold.
 pub fn or<A, B>(first: A, second: B) -> Or<A, B> {
     Or(first, second)
 }
 
-/// Holds if `predicate` does not.
+/// Returns a predicate that holds if `predicate` does not hold.
 pub fn not<A>(predicate: A) -> Not<A> {
     Not(predicate)
 }

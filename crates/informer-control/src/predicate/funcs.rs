@@ -10,8 +10,8 @@ use crate::Trigger;
 type OnObject<O> = Box<dyn Fn(&O) -> bool + Send + Sync>;
 type OnUpdate<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
 
-/// Creates a predicate from up to four functions, one for each type of trigger. A trigger without a function
-/// passes.
+/// Creates a predicate from up to four functions, one for each type of trigger. A trigger passes if no
+/// function is set for its type.
 ///
 /// ```
 /// use informer_cache::testing::TestObject;
@@ -34,25 +34,27 @@ pub struct PredicateFuncs<O> {
 }
 
 impl<O> PredicateFuncs<O> {
-    /// Sets the function for added objects.
+    /// Sets the function that decides whether the trigger for an added object passes.
     pub fn added(mut self, decide: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.added = Some(Box::new(decide));
         self
     }
 
-    /// Sets the function for updates; its arguments are the old and the new object.
+    /// Sets the function that decides whether an update passes. The arguments of the function are the old and
+    /// the new object.
     pub fn updated(mut self, decide: impl Fn(&O, &O) -> bool + Send + Sync + 'static) -> Self {
         self.updated = Some(Box::new(decide));
         self
     }
 
-    /// Sets the function for deletions; its argument is the last known state.
+    /// Sets the function that decides whether a deletion passes. The argument of the function is the last
+    /// known state of the object.
     pub fn deleted(mut self, decide: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.deleted = Some(Box::new(decide));
         self
     }
 
-    /// Sets the function for generic triggers.
+    /// Sets the function that decides whether a generic trigger passes.
     pub fn generic(mut self, decide: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.generic = Some(Box::new(decide));
         self
@@ -84,11 +86,11 @@ impl<O> fmt::Debug for PredicateFuncs<O> {
     }
 }
 
-/// Passes triggers whose object matches `decide`: the new object of an update, the last known state of a
-/// deletion.
+/// Returns a predicate that passes triggers for whose object `decide` returns true. `decide` receives the new
+/// object of an update, or the last known state of a deleted object.
 ///
-/// The update in which an object ceases to match does not pass. A controller that cleans up in that case also
-/// checks [`Trigger::old`].
+/// The update in which an object ceases to match does not pass. A controller that must clean up in that case
+/// needs a predicate that also checks [`Trigger::old`].
 pub fn object<F>(decide: F) -> ObjectPredicate<F> {
     ObjectPredicate(decide)
 }
@@ -109,12 +111,14 @@ impl<F> fmt::Debug for ObjectPredicate<F> {
     }
 }
 
-/// Passes triggers whose object matches a label selector; see [`object`] for which object that is.
+/// Returns a predicate that passes triggers whose object matches a label selector; see [`object`] for which
+/// state of the object is used.
 pub fn selects<O: Object>(selector: LabelSelector) -> impl Predicate<O> {
     object(move |object: &O| selector.matches(object.labels()))
 }
 
-/// Passes triggers whose object is in one of these namespaces. Cluster-scoped objects never match.
+/// Returns a predicate that passes triggers whose object is in one of these namespaces. Triggers for
+/// cluster-scoped objects never pass.
 pub fn namespaces<O: Object>(names: impl IntoIterator<Item = impl Into<String>>) -> impl Predicate<O> {
     let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
     object(move |object: &O| object.key().namespace().is_some_and(|namespace| names.contains(namespace)))

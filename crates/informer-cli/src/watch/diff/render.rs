@@ -10,7 +10,7 @@ use crate::watch::mask;
 use crate::watch::notes::plain;
 use crate::watch::printer::Styles;
 
-/// The length at which values are truncated.
+/// The number of characters after which a printed value is truncated.
 const MAX_VALUE_CHARS: usize = 400;
 /// The number of unchanged lines that are printed around a change in a multi-line string.
 const CONTEXT_LINES: usize = 1;
@@ -19,13 +19,13 @@ const MAX_TEXT_LINES: usize = 40;
 
 #[derive(Debug, Clone, Copy)]
 pub(in crate::watch) struct Rendering<'a> {
-    /// Hides the values of Secrets.
+    /// True if the values of Secrets are hidden.
     pub(in crate::watch) masked: bool,
     pub(in crate::watch) styles: &'a Styles,
 }
 
 impl Rendering<'_> {
-    /// Formats the lines below an update.
+    /// Formats the differences of an update as lines, which are printed below the update.
     pub(in crate::watch) fn lines(&self, differences: &[&Difference<'_>]) -> String {
         let mut lines = String::new();
         for difference in differences {
@@ -34,7 +34,7 @@ impl Rendering<'_> {
         lines
     }
 
-    /// Returns a value, without the secret parts of a Secret.
+    /// Returns a value for printing; if it belongs to a Secret, its secret parts are hidden.
     pub(in crate::watch) fn value(&self, path: &[Segment<'_>], value: &Value) -> Value {
         match self.masked {
             true => mask::hide(path, value),
@@ -60,7 +60,7 @@ impl Rendering<'_> {
     }
 }
 
-/// Formats a path as `spec.containers[name=web].ports[0]`; the whole object is a dot.
+/// Formats a path as `spec.containers[name=web].ports[0]`. The path of the whole object is a dot.
 pub(in crate::watch) fn path(segments: &[Segment<'_>]) -> String {
     let mut path = String::new();
     for segment in segments {
@@ -81,7 +81,7 @@ fn is_word(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// Formats a value as JSON, truncated if it is long.
+/// Formats a value as JSON, which is truncated if it is long.
 fn short(value: &Value) -> String {
     if *value == mask::HIDDEN {
         return mask::HIDDEN.to_owned();
@@ -93,7 +93,7 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// Returns true if the strings are compared by line.
+/// Returns true if the difference between two strings is shown line by line, because they have several lines.
 fn is_text(old: &str, new: &str) -> bool {
     old.trim_end().contains('\n') || new.trim_end().contains('\n')
 }

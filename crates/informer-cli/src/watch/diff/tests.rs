@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{Rendering, Segment, differences};
 use crate::watch::printer::Styles;
 
-/// Returns the lines of the difference, without colors.
+/// Returns the printed lines for the differences between two objects, without colors.
 fn lines(old: &Value, new: &Value) -> Vec<String> {
     render(old, new, false)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::BoxError;
 use crate::client::ClientError;
 
-/// The error of credentials that could not be obtained. It contains no secret.
+/// The error returned when the client could not obtain credentials. The error contains no secret.
 #[derive(Clone)]
 pub(crate) struct CredentialsError {
     problem: String,

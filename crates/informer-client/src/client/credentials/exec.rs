@@ -17,23 +17,25 @@ use tokio::sync::oneshot;
 use super::{CredentialsError, Current, Identities, Loaded, bearer};
 use crate::client::ClientError;
 
-/// Maximum size of the output. A token has a few KB, a certificate with its chain some tens of KB.
+/// Maximum size of the output of an exec plugin. A token has a few KB, a certificate with its chain some tens
+/// of KB.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// How often the process is polled for its exit after it has closed its output.
+/// How often the client checks whether an exec plugin that has closed its output has exited.
 const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(10);
 
 pub(super) struct ExecPlugin {
     config: ExecConfig,
     command: String,
     timeout: Duration,
-    /// `None` without TLS, because client certificates are not used then.
+    /// Creates TLS identities from the certificates of the plugin. `None` if the server is accessed without
+    /// TLS, because client certificates are not used then.
     identities: Option<Identities>,
-    /// The certificate and key that the current identity was created from.
+    /// The certificate and the key, as PEM, from which the current TLS identity was created.
     last: parking_lot::Mutex<Option<(String, String)>>,
 }
 
-/// The status of an `ExecCredential`.
+/// The status of an `ExecCredential`: the credentials that the plugin issued.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Issued {
     token: Option<String>,
@@ -143,18 +145,19 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // `kill` fails if the process has ended. After `kill`, `wait` returns almost immediately.
+        // `kill` fails if the child process has already ended. After a successful `kill`, `wait` returns
+        // almost immediately, so it may block.
         if self.0.kill().is_ok() {
             let _ = self.0.wait();
         }
     }
 }
 
-/// Runs a command without blocking the runtime. Returns its exit status and its output.
+/// Runs a command without blocking the runtime. Returns the exit status and the output of the command.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future kills the process. The thread that reads the output ends when no process has the
+/// Dropping the future kills the process. The thread that reads the output ends once no process has the
 /// output open.
 async fn output(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let spawned = tokio::task::spawn_blocking(move || command.spawn().map(Running)).await;
@@ -181,7 +184,8 @@ fn read_all(stdout: ChildStdout) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Parses an `ExecCredential`. The error contains no part of the output, because the output contains secrets.
+/// Parses the output of an exec plugin as an `ExecCredential`. The error contains no part of the output,
+/// because the output contains secrets.
 fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -9,7 +9,8 @@ use rustls::client::ResolvesClientCert;
 
 use super::{CredentialsError, Current, Identities, Loaded, bearer};
 
-/// The credential files of a user. A path is `None` if the credential is inline in the configuration.
+/// The credential files of a kubeconfig user. The path of a credential that is inline in the configuration is
+/// `None`.
 pub(super) struct Files {
     token: Option<PathBuf>,
     certificate: Option<PathBuf>,
@@ -23,7 +24,8 @@ pub(super) struct Contents {
     pair: Result<Pair, CredentialsError>,
 }
 
-/// The contents of the certificate file and the key file; `None` for inline ones.
+/// The contents of the certificate file and of the key file. The content is `None` if the certificate or the
+/// key is inline in the configuration.
 #[derive(Default, PartialEq, Eq)]
 pub(super) struct Pair {
     certificate: Option<Vec<u8>>,
@@ -43,7 +45,7 @@ impl Files {
         };
         let certificate = path(&user.client_certificate, inline.0);
         let key = path(&user.client_key, inline.1);
-        // kube rejects a certificate without a key.
+        // kube rejects a client certificate without a key, so the pair is used only if both are configured.
         let pair = (certificate.is_some() || inline.0) && (key.is_some() || inline.1);
         let (certificate, key) = if pair { (certificate, key) } else { (None, None) };
         let files = Self { token: token.map(PathBuf::from), certificate, key, identities };
@@ -65,9 +67,9 @@ impl Files {
     /// Creates credentials from the contents of the files. `last` is the pair that the current identity was
     /// created from.
     ///
-    /// If a file is unreadable or invalid, the previous credentials stay in use, if there are any. Token and
-    /// certificate are independent. A token file may be removed after it was read, to limit its exposure
-    /// (kubernetes/kubernetes#68164).
+    /// If a file is unreadable or invalid, the previous credentials stay in use, if there are any. A failure
+    /// of the token file does not affect the certificate, and vice versa. A token file may be removed after
+    /// it was read, to limit its exposure (kubernetes/kubernetes#68164).
     pub(super) fn load(
         &self,
         contents: Contents,
@@ -98,7 +100,7 @@ impl Files {
         Ok(loaded)
     }
 
-    /// Creates a new identity if the pair differs from that of the current identity.
+    /// Creates a new TLS identity if the certificate and key files differ from those of the current identity.
     fn identity(
         &self,
         pair: &Pair,
@@ -123,7 +125,7 @@ impl Files {
     }
 }
 
-/// Logs the error if there are earlier credentials, and returns it otherwise.
+/// Logs a failed load of a credential file if earlier credentials stay in use; returns the error otherwise.
 fn kept(error: CredentialsError, earlier: bool) -> Result<(), CredentialsError> {
     if !earlier {
         return Err(error);

@@ -26,8 +26,8 @@ fn token(current: &Current) -> String {
     request.headers()[AUTHORIZATION].to_str().unwrap().to_owned()
 }
 
-/// Returns a user with a plugin that prints the number of its run as the token. The plugin runs `before`
-/// first. `rest` is appended to the status after the token.
+/// Returns a user whose exec plugin prints the number of its runs as the token. The plugin runs the shell
+/// commands `before` first. `rest` is appended to the JSON of the status after the token.
 fn numbered_plugin(folder: &Path, before: &str, rest: &str) -> Config {
     let script = format!(
         "echo >> {runs}; n=$(wc -l < {runs} | tr -d ' '); {before}; \
@@ -44,7 +44,8 @@ fn runs(folder: &Path) -> usize {
     fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count()
 }
 
-/// Advances the clock by `time`, and lets it run again afterwards, because plugins are real processes.
+/// Advances tokio's paused clock by `time`, and resumes the clock afterwards, because exec plugins are real
+/// processes.
 async fn pass(time: Duration) {
     tokio::time::pause();
     advance(time).await;
@@ -152,7 +153,8 @@ async fn failed_exec_plugin_is_not_run_for_each_request_and_expired_credentials_
     let plugin = numbered_plugin(folder.path(), "if [ $n -gt 1 ]; then exit 1; fi", expired);
     let credentials = credentials(&plugin);
     for _ in 0..3 {
-        // A new result of the plugin is used even if it is expired by the local clock, which may be wrong.
+        // The client uses a new result of the plugin even if it is expired by the local clock, because the
+        // local clock may be wrong.
         assert_eq!(token(&credentials.current().await.unwrap()), "Bearer 1");
     }
     assert_eq!(runs(folder.path()), 1);

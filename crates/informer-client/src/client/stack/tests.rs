@@ -24,7 +24,7 @@ use super::super::connector::boxed;
 use super::super::{BoxError, ClientOptions, RequestError};
 use super::{builder, is_loopback};
 
-/// One end of an in-memory pipe that replaces a socket.
+/// One end of an in-memory pipe, used instead of a socket.
 struct Pipe(TokioIo<DuplexStream>);
 
 impl Connection for Pipe {
@@ -62,7 +62,7 @@ async fn unresponsive_http2_peer_is_detected_within_45_seconds() {
     let connector = tower::service_fn(|_uri: Uri| {
         Box::pin(async {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
-            // A server that sends the response headers and stops responding half a second later.
+            // This server sends the response headers, and stops responding half a second later.
             tokio::spawn(async move {
                 let service = hyper::service::service_fn(|_request| async {
                     let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
@@ -126,8 +126,8 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
     for _ in 0..20 {
         unread.push(get("/endless").await.unwrap());
     }
-    // The paused clock advances only when no task can run. At that point the windows of all these streams are
-    // used up.
+    // The paused clock advances only when no task can run. When this sleep ends, the receive windows of all
+    // these streams are therefore used up.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let body = get("/short").await.unwrap().into_body();
     let body =
@@ -142,17 +142,19 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
 enum Reply {
     /// A response with status 200 and no body.
     Ok,
-    /// The server resets the stream before it processes the request.
+    /// The server resets the HTTP/2 stream before it processes the request.
     RefusedStream,
-    /// The server resets the stream while it processes the request.
+    /// The server resets the HTTP/2 stream while it processes the request.
     InternalError,
-    /// The server closes the connection gracefully. It has not processed the request.
+    /// The server closes the connection with a GOAWAY frame and has not processed the request.
     GoAwayBefore,
-    /// The server closes the connection gracefully, and breaks it before the response.
+    /// The server closes the connection with a GOAWAY frame that names the request as processed, and then
+    /// breaks the connection before sending the response.
     GoAwayAfter,
 }
 
-/// Serves HTTP/2 connections, each with the next replies of the list. A connection ends with a GOAWAY.
+/// Serves HTTP/2 connections. Each connection sends the next replies of the list; a GOAWAY reply ends the
+/// connection.
 async fn serve_frames(mut io: DuplexStream, replies: Arc<Mutex<VecDeque<Reply>>>) -> io::Result<()> {
     let mut preface = [0; 24];
     io.read_exact(&mut preface).await?;
@@ -182,7 +184,8 @@ async fn serve_frames(mut io: DuplexStream, replies: Arc<Mutex<VecDeque<Reply>>>
     }
 }
 
-/// Sends a create to a server with these replies. Returns the status, and the number of unused replies.
+/// Sends a POST to a server that sends `replies`. Returns the response status, and the number of unused
+/// replies.
 async fn create_with(replies: &[Reply]) -> (Result<u16, BoxError>, usize) {
     let replies = Arc::new(Mutex::new(VecDeque::from(replies.to_vec())));
     let left = Arc::clone(&replies);

@@ -16,7 +16,7 @@ pub(super) struct JsonList {
     envelope: Envelope,
 }
 
-/// The members of the list except its items.
+/// The members of a JSON list other than `items`.
 #[derive(Default)]
 struct Envelope {
     kind: Option<String>,
@@ -66,13 +66,15 @@ impl JsonList {
         Ok(())
     }
 
-    /// Returns the end of the list. `untyped_items`: whether any item lacked its `kind`.
+    /// Returns the metadata of the list after its body has been read. `untyped_items` is true if any item
+    /// lacked its `kind`.
     pub(super) fn end(&mut self, untyped_items: bool) -> Result<Ended, ListProblem> {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.envelope.items));
         }
         let kind = self.envelope.kind.as_deref().unwrap_or_default();
-        // A custom resource may have any list kind; then the kinds of the items are validated instead.
+        // The list of a custom resource may have any `kind`. The kind of such a list is accepted, and the
+        // kinds of its items are validated instead.
         let named = kind.ends_with("List") || self.envelope.items > 0;
         let expected = &self.expected;
         let metadata = expected.metadata_only && kind == METADATA_LIST_KIND;
@@ -90,7 +92,7 @@ impl JsonList {
     }
 }
 
-/// A member of the list, other than its items, that cannot be decoded.
+/// The error for a member of a list, other than `items`, that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("the list's {member} is invalid: {problem}")]
 struct EnvelopeError {

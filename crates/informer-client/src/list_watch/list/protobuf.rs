@@ -16,9 +16,10 @@ pub(super) struct ProtobufList {
     expected: Arc<Expected>,
     end: ListEnd,
     items: u64,
-    /// The number of body bytes so far.
+    /// The number of bytes of the response body received so far.
     bytes: u64,
-    /// Whether the TypeMeta of the list has been received. Every server sends it before the items.
+    /// Whether the TypeMeta of the list has been received. Every API server sends the TypeMeta before the
+    /// items.
     named: bool,
 }
 
@@ -94,8 +95,8 @@ impl ProtobufList {
 }
 
 impl Expected {
-    /// Returns why a list does not match the requested one. Group and version are compared, too: nothing else
-    /// on the wire distinguishes kinds.
+    /// Returns the difference between the kind of a received list and the requested kind, or `None` if they
+    /// are equal. Group and version are compared, too, because protobuf items do not contain their kind.
     fn wrong_names(&self, api_version: &str, kind: &str) -> Option<String> {
         let metadata = self.metadata_only && kind == METADATA_LIST_KIND;
         let right = metadata || (kind == self.list_kind && api_version == self.api_version);

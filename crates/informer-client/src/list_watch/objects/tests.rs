@@ -1,4 +1,4 @@
-//! Pruned objects in all representations, compared with a tree of values.
+//! Property tests that compare pruned objects in all representations with a pruned `serde_json` tree.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::object::{Interner, Origin, Packed};
 use crate::scan::Cursor;
 use crate::{Lazy, Pruning, Representation, ResourceKind, arbitrary};
 
-/// The members that differ between objects. They are mostly pruned together, so that only shared parts
-/// remain.
+/// The metadata members that differ between objects. The tests mostly prune all of them, so that only members
+/// remain that are shared between objects.
 const OWN: [&str; 5] = [
     "metadata.name",
     "metadata.namespace",
@@ -49,7 +49,7 @@ fn remove(value: &mut Value, path: &[&str]) {
     }
 }
 
-/// Labels, annotations and owners that are long enough to be shared between objects.
+/// Generates labels, annotations and owner references that are long enough to be shared between objects.
 fn templated() -> impl Strategy<Value = Map<String, Value>> {
     let words = || prop::collection::btree_map("[a-z]{1,3}", "[a-z]{40,50}", 1..3).prop_map(|map| json!(map));
     let owner =
@@ -101,7 +101,8 @@ proptest! {
             remove(&mut expected, &path.split('.').collect::<Vec<_>>());
         }
         let (mut lazy, mut packed) = (reader::<Lazy<Value>>(&pruning), reader::<Packed<Value>>(&pruning));
-        // Parts that were seen before are not in the object's own bytes.
+        // The object is read three times, because an equal part (such as labels) is shared, and stored
+        // outside of the object's bytes, only after it was seen before.
         for _ in 0..3 {
             let (lazy, packed) = (read(&mut lazy, &text), read(&mut packed, &text));
             prop_assert_eq!(lazy.is_some(), packed.is_some());

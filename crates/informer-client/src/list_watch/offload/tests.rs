@@ -31,7 +31,7 @@ fn nothing_is_spawned_outside_of_a_runtime() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_are_returned_in_the_order_in_which_tasks_were_spawned() {
-    // The first task waits for the second.
+    // The first decoding task blocks until the second task runs, so the second one finishes first.
     let (sender, receiver) = mpsc::channel();
     tokio::spawn(async {
         let mut offload = Offload::here();

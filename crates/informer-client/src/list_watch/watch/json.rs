@@ -15,7 +15,7 @@ use crate::{Representation, fields};
 pub(super) struct Event<'a> {
     event_type: Cow<'a, str>,
     object: &'a str,
-    /// The offset of the object in the event, which the spans refer to.
+    /// The offset of the object in the JSON of the event. The offsets in `spans` are relative to the event.
     at: usize,
     spans: &'a [Span],
 }
@@ -69,7 +69,7 @@ impl RawEvent for Event<'_> {
 
     fn mark(&self) -> Result<(ResourceVersion, bool), String> {
         let mut raw = RawHeader::default();
-        // An error is ignored: only the fields before it are needed.
+        // A scan error is ignored, because the fields that were read before the error are sufficient.
         let _ = raw.scan(Cursor::new(self.object));
         let mark = fields::scalar(self.object, ["metadata", "annotations", INITIAL_EVENTS_END]);
         Ok((raw.version(), mark.as_deref() == Some("true")))

@@ -4,8 +4,8 @@ fn kind(name: &str) -> ResourceKind {
     ResourceKind::new("", "v1", name, "things")
 }
 
-/// Returns objects of one template that differ in a few bytes. Each seed gives another template, of other
-/// words.
+/// Returns an object that differs from the other objects of the same seed in a few bytes only. Objects of
+/// different seeds consist of different words.
 fn object(seed: u64, number: usize) -> Vec<u8> {
     let mut state = seed;
     let word = |_| {
@@ -43,7 +43,7 @@ fn changed_objects_get_a_new_dictionary_and_older_objects_stay_readable() {
     let new = pack_all(&packing, &kind, 2, 2 * WINDOW + SAMPLES + 2);
     let second = new.last().unwrap().dictionary.clone().unwrap();
     assert!(!Arc::ptr_eq(&first, &second), "the dictionary was not trained again");
-    // Includes objects of the new template that were compressed with the old dictionary.
+    // `new` includes objects that were compressed with the old dictionary.
     for (seed, packed) in [(1, &old), (2, &new)] {
         for (number, packed) in packed.iter().enumerate() {
             assert_eq!(packing.unpack(packed).unwrap(), object(seed, number));

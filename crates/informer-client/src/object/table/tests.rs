@@ -14,8 +14,7 @@ fn hash(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Returns the `n`th hash that belongs to the first set of the first stripe, regardless of the size of the
-/// table.
+/// Returns the `n`th hash that maps to the first set of the first stripe, whatever the number of sets.
 fn of_one_set(n: u64) -> u64 {
     n * (STRIPES * MAX_SETS) as u64
 }

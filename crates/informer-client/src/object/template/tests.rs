@@ -28,7 +28,8 @@ fn pod(name: &str, checksum: &str) -> Value {
     })
 }
 
-/// The number of hash seeds of a test: sharing must not depend on which hashes are in one set.
+/// The number of hash seeds that each test tries. Sharing between objects must not depend on which hashes
+/// fall into the same set of the table.
 const SEEDS: u64 = 64;
 
 fn origin(seed: u64) -> Arc<Origin> {
@@ -37,7 +38,7 @@ fn origin(seed: u64) -> Arc<Origin> {
     Arc::new(origin.with_wire(wire).with_interner(Arc::new(Interner::of_seed(seed))))
 }
 
-/// Each combination of decoder and hash seed.
+/// Returns each combination of a decoder and an interner with a different hash seed.
 fn ways() -> impl Iterator<Item = (Read, Arc<Origin>)> {
     let reads: [Read; 2] = [from_json, from_protobuf];
     (0..SEEDS).flat_map(move |seed| reads.map(|read| (read, origin(seed))))
@@ -63,7 +64,7 @@ fn from_protobuf(pod: &Value, origin: &Arc<Origin>) -> Lazy<Pod> {
     Lazy::decode(RawObject { header: scan.header().unwrap(), bytes, origin }).unwrap()
 }
 
-/// Returns the number of bytes that belong to the object only.
+/// Returns the number of stored bytes of a pod that are not shared with other pods.
 fn own(pod: &Lazy<Pod>) -> usize {
     pod.body.borrow().own().bytes().len()
 }

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::{MAX_TURNS, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
 use crate::object::body::{BodyRef, Encoded};
 
-/// Returns a string whose view, of a zero-sized type, is estimated at this number of bytes.
+/// Returns a string of JSON. The cache estimates the view of an object with this JSON, of a zero-sized type,
+/// at `estimate` bytes.
 fn text(estimate: usize) -> String {
     "x".repeat(estimate / TYPED_PER_JSON)
 }
@@ -14,7 +15,7 @@ fn body(text: &str) -> BodyRef<'_> {
     BodyRef::of(Encoded::Json { text, has_type: false })
 }
 
-/// Caches a new view of this number of bytes. Returns a weak reference to it.
+/// Caches a new view with an estimated size of `estimate` bytes. Returns a weak reference to the view.
 fn keep(views: &Views, estimate: usize) -> Weak<()> {
     let view = Arc::new(());
     views.keep(Arc::<()>::clone(&view), body(&text(estimate)));

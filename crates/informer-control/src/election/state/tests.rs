@@ -72,7 +72,7 @@ impl TestElector {
         Self { state: ElectorState::new(identity.to_owned(), ElectionTimes::default(), true, now), now }
     }
 
-    /// Advances the clock to the next request.
+    /// Advances the clock until the elector sends its next request.
     fn action(&mut self) -> ElectionAction {
         loop {
             self.state.tick(self.now);
@@ -171,7 +171,7 @@ fn leader_renews_without_reading_and_reads_after_a_conflict() {
     let renewed = elector.now;
     assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
     assert_eq!(elector.now - renewed, seconds(2.0));
-    server.version += 1; // A change of labels.
+    server.version += 1; // Another client changes the labels of the Lease.
     assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
     assert!(matches!(elector.exchange(&mut server), ElectionAction::Get));
     assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
@@ -196,7 +196,7 @@ fn leader_that_observes_no_holder_stays_leader_and_counts_a_transition() {
     verbs_until_leading(&mut elector, &mut server);
     let lease = server.lease.as_mut().expect("a Lease");
     (lease.holder, lease.transitions) = (String::new(), 4);
-    server.version += 1; // Emptied by hand, or released by another leader.
+    server.version += 1; // An administrator or another leader removed the holder.
     assert!(matches!(elector.exchange(&mut server), ElectionAction::Update(..)));
     assert!(matches!(elector.exchange(&mut server), ElectionAction::Get));
     let ElectionAction::Update(_, write) = elector.exchange(&mut server) else { panic!("an update") };
@@ -373,18 +373,18 @@ fn hints_cause_a_read_at_once_but_are_rate_limited() {
     assert_eq!(elector.now - last_get, super::MIN_HINT_INTERVAL);
 }
 
-/// An event of the simulation, at a true time in microseconds.
+/// An event of the simulation, ordered by its time in microseconds on the clock of the simulation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Wake(usize),
-    /// Candidate, its request, and index of the action. It may arrive long after the candidate has given it
-    /// up.
+    /// The request of a candidate arrives at the server. The fields are the index of the candidate, the
+    /// number of its request, and the index of the action. A request may arrive long after its timeout.
     Arrive(usize, u64, usize),
     Return(usize, u64),
     Restart(usize),
 }
 
-/// A candidate with a clock that runs at its own rate.
+/// A simulated candidate, whose clock runs at its own rate.
 struct Candidate {
     state: ElectorState,
     rate: f64,
@@ -393,7 +393,7 @@ struct Candidate {
     response: Option<ElectionResponse>,
 }
 
-/// Candidates, a server, and a network that delays and drops messages.
+/// The simulation: candidates, a server, and a network that delays and drops messages.
 struct World {
     rng: StdRng,
     server: Server,
@@ -435,7 +435,7 @@ impl World {
         candidate.base + Duration::from_secs_f64(self.now as f64 / SECOND as f64 * candidate.rate)
     }
 
-    /// A network delay: mostly short, sometimes seconds.
+    /// Returns a random network delay, which is mostly short and sometimes seconds long.
     fn delay(&mut self, calm: bool) -> u64 {
         let slow = !calm && self.rng.random_bool(0.15);
         self.rng.random_range(1_000..if slow { 6 * SECOND } else { SECOND / 20 })
@@ -489,7 +489,8 @@ impl World {
         self.candidates[index].state.handle_response(response, local, random);
     }
 
-    /// Runs one turn of a candidate's driver and checks that there is no other leader.
+    /// Runs one turn of a candidate: advances its state, sends the next request, and checks that at most one
+    /// candidate leads.
     fn settle(&mut self, index: usize, calm: bool) {
         let local = self.local(index);
         self.candidates[index].state.tick(local);
@@ -514,7 +515,7 @@ impl World {
             let request = candidate.request;
             self.events.push(Reverse((self.now + delay, Event::Arrive(index, request, self.actions.len()))));
             self.actions.push(action);
-            // The driver's default request timeout.
+            // The timeout of a request is 5 s, as in `informer-runtime`, by the clock of the candidate.
             let timeout = self.now + (5.0 / candidate.rate * SECOND as f64) as u64;
             self.events.push(Reverse((timeout, Event::Return(index, request))));
             self.candidates[index].response = Some(ElectionResponse::Failed("no response".to_owned()));
