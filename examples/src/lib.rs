@@ -20,10 +20,10 @@ use informer_apiserver::ApiServer;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-/// Any error.
+/// The error type of the examples, which any error converts to.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The result of the `main` of an example.
+/// The result type of the `main` function of an example.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 /// The timeout of operations in examples that normally complete within a second.
@@ -49,8 +49,9 @@ pub struct Changes(Option<JoinHandle<Result>>);
 /// Returns a client of the cluster of `KUBECONFIG`, or else of an embedded server with some pods, deployments
 /// and config maps.
 ///
-/// Pauses the time of a single-threaded runtime with an embedded server: sleeps and timeouts end as soon as
-/// all tasks are idle, so the example takes no real time and always prints the same.
+/// With an embedded server on a single-threaded runtime, the function pauses tokio's clock: sleeps and
+/// timeouts end as soon as all tasks are idle, so the example takes no real time and always prints the same
+/// output.
 ///
 /// # Errors
 ///
@@ -69,8 +70,9 @@ pub async fn connect() -> Result<(Client, Cluster)> {
     Ok((client, Cluster { server: Some(server) }))
 }
 
-/// Returns the client of an operator: with the user of `OPERATOR_KUBECONFIG`, who has only the permissions of
-/// its Role, or else `client`.
+/// Returns the client that an operator uses. If the environment variable `OPERATOR_KUBECONFIG` is set, the
+/// client uses this kubeconfig, whose user has only the permissions of the operator's Role. Otherwise the
+/// function returns a clone of `client`.
 ///
 /// # Errors
 ///
@@ -100,8 +102,9 @@ impl Cluster {
         Changes(self.server.clone().map(change_for_ever))
     }
 
-    /// Makes 8 changes of pods and waits until they have arrived: updates `default/web-0` and `shop/db-0`,
-    /// deletes `default/api-3` and re-creates it, twice. On a real cluster it waits for five seconds.
+    /// Makes 8 changes of pods on the embedded server and waits until informers have received them. The
+    /// changes are, twice: update `default/web-0` and `shop/db-0`, delete `default/api-3`, and re-create it.
+    /// On a real cluster it waits for five seconds.
     ///
     /// # Errors
     ///

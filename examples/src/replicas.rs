@@ -24,7 +24,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts a replica with the arguments of this process.
+    /// Starts a replica as a child process that runs this program with the arguments of this process.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Replica {
         self.name
     }
 
-    /// Kills the replica.
+    /// Kills the replica's process (SIGKILL).
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Replica {
         drop(self.child.stdin.take());
     }
 
-    /// Pauses the replica (SIGSTOP) until [`go_on`](Self::go_on).
+    /// Pauses the replica's process (SIGSTOP) until [`go_on`](Self::go_on).
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Replica {
         self.signal("-STOP")
     }
 
-    /// Resumes the replica (SIGCONT).
+    /// Resumes the replica's process (SIGCONT).
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ pub async fn parent_gone() {
 ///
 /// # Errors
 ///
-/// If it does not become true within a minute.
+/// If the condition does not become true within a minute.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<Duration> {
     let begin = Instant::now();
     while !holds() {
@@ -130,7 +130,7 @@ pub fn map_names(maps: usize) -> impl Iterator<Item = String> {
     (0..maps).map(|number| format!("map-{number}"))
 }
 
-/// Creates a namespace if it does not exist, and config maps in it.
+/// Creates a namespace if it does not exist, and the config maps that the replicas work on.
 ///
 /// # Errors
 ///

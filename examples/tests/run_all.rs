@@ -78,7 +78,8 @@ examples! {
     workqueue: "crates/informer-workqueue/examples/workqueue/main.rs";
 }
 
-/// In a child process, runs the example. Otherwise starts that child process and compares its output.
+/// In a child process, runs the example. In the parent, starts that child process and compares its output
+/// with the README.
 fn run(name: &str, program: &str, main: fn() -> Result) -> Result {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
         print!("{BEGIN}");
@@ -119,7 +120,7 @@ fn output_of(name: &str, child: &Output) -> String {
     printed.unwrap_or_else(|| panic!("{name} did not run:\n{out}\n{err}")).0.to_owned()
 }
 
-/// Returns the block in the section "Expected output" of a README.
+/// Returns the code block in the section "Expected output" of a README.
 fn documented_output(readme: &str) -> Result<&str> {
     let section = readme.split_once("## Expected output\n").ok_or("no section \"Expected output\"")?.1;
     let block = section.split_once("```text\n").ok_or("no block of text")?.1;

@@ -1,4 +1,4 @@
-//! The certificate of a server: read from files, or generated if missing.
+//! Reads the TLS certificate of a server from files, or generates one if the files are missing.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use informer_apiserver::{Certificate, CertificateAuthority, Tls};
 
 use crate::failure::Failure;
 
-/// The location of the server's certificate and its private key.
+/// The location of a server's TLS certificate and of its private key.
 pub(crate) enum Files<'a> {
     /// Two existing files: the certificate chain, and the private key.
     Named(&'a Path, &'a Path),
@@ -49,7 +49,7 @@ fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a file that only its owner can read.
+/// Writes a private file, such as a private key, with permissions that let only its owner read it.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);

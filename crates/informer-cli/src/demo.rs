@@ -1,5 +1,5 @@
 //! `informer demo`: runs informers, handlers and a controller against the embedded server, measures them, and
-//! compares what they saw with the server.
+//! compares the objects that they received with the objects on the server.
 
 mod child;
 mod handlers;
@@ -40,23 +40,23 @@ const WORKERS: usize = 4;
 /// The timeout of each step of the demo.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Fills an API server, runs informers, handlers and a small controller against it, and compares what they
-/// saw.
+/// Fills an API server, runs informers, handlers and a small controller against it, and compares the objects
+/// that they received with the objects on the server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArguments {
-    /// Pods on the server at the beginning, of about 6 KB each.
+    /// The number of pods on the server at the beginning. A pod has about 6 KB.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     objects: u32,
-    /// Changes a second.
+    /// The number of changes of pods a second.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: u32,
-    /// The duration of the changes, in seconds.
+    /// How long the server changes pods, in seconds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// The seed of the generated objects and changes.
+    /// The seed of the random numbers from which objects and changes are generated.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of the table.
+    /// Print the report as one JSON object instead of a table.
     #[arg(long)]
     json: bool,
 }

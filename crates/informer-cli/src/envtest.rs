@@ -35,10 +35,10 @@ Example:
 The programs accept the flags that envtest passes. An unknown flag, or a value for an unsupported
 feature, is an error that names it. DIR/kube-apiserver --help lists the accepted flags.")]
     Install {
-        /// The directory; it is created if missing.
+        /// The directory to write to; it is created if missing.
         #[arg(value_name = "DIR")]
         directory: PathBuf,
-        /// The kubectl to link to; by default the first one in PATH.
+        /// The kubectl executable to link to; by default the first one in PATH.
         #[arg(long, value_name = "FILE")]
         kubectl: Option<PathBuf>,
     },

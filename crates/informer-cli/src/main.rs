@@ -27,8 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     name = "informer",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 all went well; 1 the demo's comparison found a difference, or the command failed; 2 wrong usage.\n\
-                  Logs: RUST_LOG=informer=debug. Colours: only on a terminal, never with NO_COLOR."
+    after_help = "Exit codes: 0 success; 1 the demo's comparison found a difference, or the command failed; 2 wrong usage.\n\
+                  Logs: RUST_LOG=informer=debug. Colors: only on a terminal, never with NO_COLOR."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -43,12 +43,13 @@ enum Command {
     Watch(watch::WatchArguments),
     Serve(serve::ServeArguments),
     Envtest(envtest::EnvtestArguments),
-    /// Print a completion script, as `informer completions bash > /etc/bash_completion.d/informer`.
+    /// Print a shell completion script, for example `informer completions bash >
+    /// /etc/bash_completion.d/informer`.
     Completions {
-        /// The shell.
+        /// The shell for which the completion script is printed.
         shell: Shell,
     },
-    /// The demo's API server; started by `demo`.
+    /// Runs the API server of the demo. The command `demo` starts it as a child process.
     #[command(hide = true)]
     DemoServer(demo::server::ServerArguments),
 }

@@ -73,7 +73,7 @@ Exit codes:
   1  the address, a manifest, the snapshot or the faults file cannot be used
   2  wrong usage")]
 pub(crate) struct ServeArguments {
-    /// The listen address, a loopback address; port 0 selects a free port.
+    /// The address to listen on, by default a loopback address; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]
     listen: String,
     /// Load a manifest in YAML or JSON, or all manifests of a directory. Kinds that are not built in are
@@ -87,17 +87,18 @@ pub(crate) struct ServeArguments {
     /// kube-apiserver reads it.
     #[arg(long, value_name = "FILE", group = "users")]
     token_file: Option<PathBuf>,
-    /// Serve over TLS, and request client certificates of the CAs in this file: the common name is the user,
-    /// the organizations are the groups.
+    /// Serve over TLS, and request client certificates that a CA in this file has issued. The common name of
+    /// a certificate is the user, its organizations are the groups.
     #[arg(long, value_name = "FILE", group = "users")]
     client_ca: Option<PathBuf>,
-    /// Serve over TLS with apiserver.crt and apiserver.key of this directory; they are generated if missing.
+    /// Serve over TLS with the files apiserver.crt and apiserver.key in this directory; they are generated if
+    /// missing.
     #[arg(long, value_name = "DIR")]
     cert_dir: Option<PathBuf>,
-    /// Serve over TLS with this certificate; the file may contain its chain.
+    /// Serve over TLS with the certificate in this file, which may also contain the certificate chain.
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "cert_dir")]
     tls_cert: Option<PathBuf>,
-    /// The private key of the certificate.
+    /// The file with the private key of the certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Authorize requests with RBAC; a request without token and certificate is anonymous.
@@ -114,7 +115,7 @@ pub(crate) struct ServeArguments {
     json: bool,
 }
 
-/// Serves until Ctrl-C.
+/// Serves until Ctrl-C or SIGTERM.
 pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let address = address(&arguments).await?;
     let tls = arguments.tls(address)?;

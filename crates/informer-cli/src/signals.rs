@@ -1,4 +1,4 @@
-//! Termination signals, on which a command shuts down gracefully.
+//! Waits for termination signals, on which a command shuts down gracefully.
 
 use crate::failure::Failure;
 

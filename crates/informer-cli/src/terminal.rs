@@ -1,4 +1,4 @@
-//! Terminal colors.
+//! Colors of the output on a terminal.
 
 use std::io::IsTerminal;
 

@@ -71,58 +71,60 @@ Examples:
       A server without a kubeconfig, as `informer serve` or `kubectl proxy`.
 
 Lines of -o diff:
-  + default/web-0 @17 (initial)     came into the cache, at version 17
-  ~ default/web-0 @17 -> @19        changed, and below it what changed
+  + default/web-0 @17 (initial)     added to the cache, at version 17
+  ~ default/web-0 @17 -> @19        updated; the changed fields follow
       ~ status.phase: \"Pending\" -> \"Running\"
       + metadata.labels.tier: \"front\"
       - spec.containers[name=proxy].image: \"proxy:1\"
-  = default/web-0 @19 (resync)      told again, unchanged, because of --resync
-  - default/web-0 @19               gone; (last known) if the deletion was missed
+  = default/web-0 @19 (resync)      delivered again, unchanged, because of --resync
+  - default/web-0 @19               deleted; (last known) if the deletion was missed
 
 Members of -o json:
   type                add, update or delete
   key                 namespace/name, or the name alone
-  old_rv, new_rv      resource versions; null where there is none
-  initial             true for what the first list held
+  old_rv, new_rv      resource versions; null if absent
+  initial             true for the objects of the initial list
   tombstone           true for a deletion that was missed and found by a list
-  resync              true for what is told again, unchanged
+  resync              true for an object that is delivered again, unchanged
   kind, group         with several kinds
   time                when the handler was called, in UTC
-  object              the new state; the last known one of a deletion
+  object              the new state; for a deletion the last known state
   changes             of an update: the paths that changed, with their old and new values
 
 Exit codes:
-  0  ended by Ctrl-C, or because nobody reads the output any more
+  0  ended by Ctrl-C, or because the output was closed
   1  no server, no such kind, or not synced within --timeout
-  2  wrong usage, as a selector that cannot be read")]
+  2  wrong usage, such as an invalid selector")]
 pub(crate) struct WatchArguments {
     /// Kinds to watch: kinds, plurals or short names in any case, with their group if the name alone is
     /// ambiguous, such as `pods`, `po`, `Deployment`, `deployments.apps`. `pods,secrets` names two kinds, and
     /// `pods/web-0` one object.
     #[arg(required = true, value_name = "KIND[.GROUP][/NAME]", value_parser = target::parse)]
     kinds: Vec<Targets>,
-    /// Only this namespace; by default that of the kubeconfig.
+    /// Watch only objects of this namespace; by default the namespace of the kubeconfig.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// All namespaces.
+    /// Watch objects in all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Only objects with these labels, as `app in (web, api), !canary`; the server selects.
+    /// Watch only objects whose labels match, for example `app in (web, api), !canary`. The server selects
+    /// the objects.
     #[arg(short = 'l', long = "selector", value_name = "LABELS")]
     labels: Option<LabelSelector>,
-    /// Only objects with these fields, as `spec.nodeName=node-1`; the server selects.
+    /// Watch only objects whose fields match, for example `spec.nodeName=node-1`. The server selects the
+    /// objects.
     #[arg(long = "field-selector", value_name = "FIELDS")]
     fields: Option<FieldSelector>,
-    /// How events are shown.
+    /// The format in which events are printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// The URL of the server. No kubeconfig is read then.
+    /// The URL of the server; with this option no kubeconfig is read.
     #[arg(long, value_name = "URL", value_parser = connect::server_url)]
     server: Option<http::Uri>,
-    /// The kubeconfig; by default KUBECONFIG or ~/.kube/config.
+    /// The path of the kubeconfig; by default KUBECONFIG or ~/.kube/config.
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; by default its current one.
+    /// The context of the kubeconfig to use; by default its current context.
     #[arg(long, value_name = "NAME", conflicts_with = "server")]
     context: Option<String>,
     /// Send all requests as this user (impersonation).
@@ -131,14 +133,16 @@ pub(crate) struct WatchArguments {
     /// Send all requests as a member of this group. Can be repeated.
     #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
     as_groups: Vec<String>,
-    /// Exit with an error if the initial list is not complete after this time, as `30s`. By default there is
-    /// no timeout.
+    /// Exit with an error if the initial list is not complete after this time, for example `30s`. By default
+    /// there is no timeout.
     #[arg(long, value_name = "DURATION", value_parser = period::parse)]
     timeout: Option<Duration>,
-    /// Deliver every cached object again in this period, as `10m`; at least 1s.
+    /// Deliver every cached object to the handler again after each period of this length, for example `10m`;
+    /// at least 1s.
     #[arg(long, value_name = "DURATION", value_parser = period::parse_resync)]
     resync: Option<Duration>,
-    /// Request initial lists as streams (WatchList): until the server rejects one, always, or never.
+    /// When to request initial lists as streaming lists (WatchList): until the server rejects one, always, or
+    /// never.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     streaming_list: Streaming,
     /// Do not show changes of this field and the fields below it, for example
@@ -146,25 +150,25 @@ pub(crate) struct WatchArguments {
     /// repeated.
     #[arg(long, value_name = "PATH", value_parser = ignore::parse)]
     ignore: Vec<IgnoredPath>,
-    /// Begin each event of -o diff and -o name with the time in UTC.
+    /// Print the time in UTC before each event of -o diff and -o name.
     #[arg(long)]
     timestamps: bool,
-    /// Show the values of Secrets.
+    /// Print the values of Secrets, which are hidden by default.
     #[arg(long)]
     show_secrets: bool,
 }
 
-/// How events are shown.
+/// The format in which events are printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A line for each event, and below an update the fields that changed.
+    /// One line for each event. Below an update, the fields that changed.
     #[default]
     Diff,
-    /// One JSON object for each event, on a line of its own.
+    /// One line with a JSON object for each event.
     Json,
     /// The object of each event as a YAML document, after a comment with the time and the event.
     Yaml,
-    /// `kind/namespace/name` for each event.
+    /// One line with `kind/namespace/name` for each event.
     Name,
 }
 

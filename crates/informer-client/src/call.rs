@@ -74,7 +74,7 @@ pub enum PatchFormat {
     Json,
     /// Strategic merge patch: lists in objects of built-in kinds are merged by the merge keys of the list.
     Strategic,
-    /// Server-side apply.
+    /// Server-side apply patch.
     Apply,
 }
 
@@ -115,7 +115,7 @@ impl Call {
         Self { namespace: namespace.map(str::to_owned), ..Self::of(method, verb, kind) }
     }
 
-    /// Gets an object.
+    /// Creates a call that reads an object.
     pub fn get(kind: &ResourceKind, key: &ObjectKey) -> Self {
         Self::object(Method::GET, "get", kind, key)
     }
@@ -136,18 +136,18 @@ impl Call {
         Self::object(Method::POST, "create", kind, key)
     }
 
-    /// Replaces an object.
+    /// Creates a call that replaces an object.
     pub fn replace(kind: &ResourceKind, key: &ObjectKey) -> Self {
         Self::object(Method::PUT, "replace", kind, key)
     }
 
-    /// Patches an object.
+    /// Creates a call that patches an object.
     pub fn patch(kind: &ResourceKind, key: &ObjectKey, format: PatchFormat) -> Self {
         let verb = if format == PatchFormat::Apply { "apply" } else { "patch" };
         Self { content_type: format.content_type(), ..Self::object(Method::PATCH, verb, kind, key) }
     }
 
-    /// Deletes an object.
+    /// Creates a call that deletes an object.
     pub fn delete(kind: &ResourceKind, key: &ObjectKey) -> Self {
         Self::object(Method::DELETE, "delete", kind, key)
     }
@@ -224,8 +224,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the server rejects the call, or if no complete response arrives in time. In the
-    /// second case the server may have performed a write.
+    /// Returns an error if the server rejects the call, or if no complete response arrives in time. Without a
+    /// complete response, the server may have performed a write.
     pub async fn call(&self, call: Call) -> Result<Bytes, CallError> {
         let attempt = call.attempt();
         let request = match call.into_request() {

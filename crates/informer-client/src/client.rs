@@ -45,8 +45,8 @@ type NewService = Arc<dyn Fn() -> BoxService + Send + Sync>;
 /// A client for one API server. Clones are cheap and share connections.
 ///
 /// The client takes authentication, TLS settings, proxy and headers from [`kube_client::Config`], but has its
-/// own HTTP stack. It retries a request only if the credentials were outdated. It uses HTTP/2 if the server
-/// offers it. It detects an unresponsive peer within 45 s on HTTP/1.1 and HTTP/2.
+/// own HTTP stack. The client retries a request only if the credentials were outdated. It uses HTTP/2 if the
+/// server offers it, and detects an unresponsive server within 45 s.
 ///
 /// # Credentials
 ///
@@ -90,7 +90,7 @@ struct Inner {
     schema: OnceLock<Arc<Schema>>,
     /// The last response of the server to `/version`.
     server_version: server_version::Cached,
-    /// Kinds for which the server sends fields that the built-in schema does not contain.
+    /// The kinds for which the server sends fields that the built-in schema does not contain.
     unknown_fields: UnknownFieldsLog,
 }
 
@@ -114,8 +114,8 @@ pub struct ClientOptions {
     /// informer/VERSION`, with [`program_name`] as PROGRAM. An API server uses the part before the slash as
     /// the field manager of writes that set none.
     pub user_agent: Option<HeaderValue>,
-    /// The timeout of an exec plugin of the kubeconfig, after which it is killed. The default is 60 s. A
-    /// plugin that waits for the user, for example for a login in the browser, needs more.
+    /// The timeout of an exec plugin, which is killed when it runs longer. The default is 60 s. A plugin that
+    /// waits for the user, for example for a login in the browser, needs a longer timeout.
     pub exec_timeout: Option<Duration>,
 }
 
@@ -151,7 +151,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The same as for [`new`](Self::new).
+    /// Returns the same errors as [`new`](Self::new).
     pub fn with_options(config: Config, options: ClientOptions) -> Result<Self, ClientError> {
         let gzip = options.gzip.unwrap_or_else(|| !stack::is_loopback(&config.cluster_url));
         let gzip = gzip && !config.disable_compression;
@@ -161,10 +161,11 @@ impl Client {
         Ok(Self::assemble(transport, address, namespace, gzip, options.user_agent))
     }
 
-    /// Returns a client for the same server and with the same credentials that has its own connections.
+    /// Returns a client with separate connections to the same server, and with the same credentials.
     ///
-    /// Its requests neither queue behind requests of `self` nor fail with the connections of `self`. Leader
-    /// election and shard membership use it by default. It opens no connection before the first request.
+    /// Requests of the returned client neither queue behind requests of `self` nor fail with the connections
+    /// of `self`. Leader election and shard membership use such a client by default. The returned client
+    /// opens no connection before its first request.
     ///
     /// Returns a clone if `self` was created from a service or from a [`kube_client::Client`], because then
     /// there is no configuration to connect with.
@@ -227,13 +228,14 @@ impl Client {
         &self.inner.address
     }
 
-    /// Returns the namespace of the configuration, or `default` if it sets none.
+    /// Returns the default namespace of the client's configuration, or `default` if the configuration sets
+    /// none.
     pub fn default_namespace(&self) -> &str {
         &self.inner.default_namespace
     }
 
-    /// Sends one request. Its URI consists of path and query. Returns the decompressed response with any
-    /// status.
+    /// Sends one request. The URI of `request` consists of path and query. Returns the decompressed response
+    /// with any status.
     ///
     /// # Cancel safety
     ///
@@ -297,10 +299,10 @@ impl Client {
     }
 
     /// Registers an observer that is called once for each of the [kinds with unknown
-    /// fields](Self::kinds_with_unknown_fields). It is called immediately for kinds that are already known,
-    /// and for each further kind when it is found. The client keeps an observer for its lifetime, and at most
-    /// 1,024 observers; any further one is called only for the kinds that are already known. An observer must
-    /// not block. It can be called by any task.
+    /// fields](Self::kinds_with_unknown_fields). The observer is called immediately for kinds that are
+    /// already known, and for each further kind when it is found. The client keeps an observer for its
+    /// lifetime, and at most 1,024 observers; any further one is called only for the kinds that are already
+    /// known. An observer must not block. Any task can call an observer.
     pub fn observe_unknown_fields(&self, observer: impl Fn(&Gvk) + Send + Sync + 'static) {
         self.inner.unknown_fields.observe(Arc::new(observer));
     }

@@ -30,7 +30,7 @@ const ACCEPT_AGGREGATED: &str =
 /// A kind that a server serves, as described by discovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredKind {
-    /// The kind.
+    /// The discovered kind, with its scope.
     pub kind: ResourceKind,
     /// True if the objects of the kind have a namespace.
     pub namespaced: bool,
@@ -82,13 +82,13 @@ fn version_and_group(gvk: &informer_core::Gvk) -> String {
 /// A resource name as typed by a user, such as `deployments.v1.apps`, with an optional version and group.
 struct NameQuery<'a> {
     name: &'a str,
-    /// `GROUP`, or `VERSION.GROUP`.
+    /// The qualifier after the resource name: `GROUP`, or `VERSION.GROUP`.
     qualifier: Option<&'a str>,
 }
 
 impl Client {
-    /// Resolves a name as `kubectl` does: kind, plural, singular or short name, in upper or lower case. The
-    /// name can be qualified by the group, or by version and group (`Deployment`, `deploy`,
+    /// Resolves the name of a kind as `kubectl` does: kind, plural, singular or short name, in upper or lower
+    /// case. The name can be qualified by the group, or by version and group (`Deployment`, `deploy`,
     /// `deployments.apps`, `deployments.v1.apps`).
     ///
     /// The core group has precedence, then the other groups in the order of the server. Within a group, the
@@ -116,7 +116,8 @@ impl Client {
         })
     }
 
-    /// Looks up the scope of a collection in discovery. Returns `None` if the server has no such collection.
+    /// Looks up in discovery whether a collection is namespaced. Returns `None` if the server has no such
+    /// collection.
     pub(crate) async fn scope_of(&self, gvr: &Gvr) -> Result<Option<ResourceScope>, SourceError> {
         let (group, version) = (escaped(&gvr.group), escaped(&gvr.version));
         let path = match group.as_str() {
@@ -188,7 +189,7 @@ impl Client {
         parse(path, &text)
     }
 
-    /// Returns the content type and the body of one discovery document.
+    /// Requests one discovery document. Returns its content type and its body.
     async fn document(&self, path: &str, accept: &'static str) -> Result<(String, Vec<u8>), SourceError> {
         let reading = tokio::time::timeout(DOCUMENT_TIMEOUT, self.read_document(path, accept));
         reading.await.unwrap_or_else(|_| {

@@ -117,7 +117,8 @@ impl SharedInformerFactory {
         self.with(|options| options.resync = Some(period))
     }
 
-    /// Sets limits, pruning and timeouts of responses, and the size of the view cache of each informer.
+    /// Sets how the informers read responses: limits, pruning, timeouts, and the size of the view cache of
+    /// each informer.
     pub fn read_options(self, read: ReadOptions) -> Self {
         self.with(|options| options.read = read)
     }
@@ -146,8 +147,9 @@ impl SharedInformerFactory {
         self.informer_as()
     }
 
-    /// Returns the informer for `K` in the [`Packed`](crate::Packed) representation: compressed bytes take a
-    /// fraction of the memory, and each access takes one or two microseconds more.
+    /// Returns the informer for `K` in the [`Packed`](crate::Packed) representation, which compresses
+    /// objects. They take a fraction of the memory of [`Lazy`], and each access takes one or two microseconds
+    /// more.
     #[cfg(feature = "packed")]
     pub fn packed<K>(&self) -> SharedInformer<crate::Packed<K>>
     where
@@ -183,13 +185,13 @@ impl SharedInformerFactory {
         self.informer_of(kind)
     }
 
-    /// Returns the informer for a kind in any representation.
+    /// Returns the informer for a kind in any representation `O`.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> SharedInformer<O> {
         self.informer_with(kind, |informer| informer)
     }
 
-    /// Returns the informer for a kind, with its own settings such as a transform, a resync period or an
-    /// error handler. `tweak` is called only if this call creates the informer. An existing informer is
+    /// Returns the informer for a kind. If this call creates the informer, it calls `tweak` to change the
+    /// informer's settings, such as a transform, a resync period or an error handler. An existing informer is
     /// returned unchanged.
     pub fn informer_with<O: Representation>(
         &self,

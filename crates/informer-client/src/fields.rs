@@ -1,4 +1,4 @@
-//! Reads single fields of an object from JSON text or from a `Value`.
+//! Reads single fields of an object from its JSON text or from a `serde_json::Value`.
 
 use std::borrow::Cow;
 

@@ -53,19 +53,19 @@ impl ResourceKind {
         }
     }
 
-    /// Returns the same kind as cluster-scoped.
+    /// Returns this kind with the scope set to cluster-scoped.
     #[must_use]
     pub fn cluster_scoped(self) -> Self {
         Self { scope: Some(ResourceScope::Cluster), ..self }
     }
 
-    /// Returns the same kind as namespaced.
+    /// Returns this kind with the scope set to namespaced.
     #[must_use]
     pub fn namespaced(self) -> Self {
         Self { scope: Some(ResourceScope::Namespaced), ..self }
     }
 
-    /// Returns the scope, if it is known.
+    /// Returns the scope of this kind, if it is known.
     pub fn scope(&self) -> Option<ResourceScope> {
         self.scope
     }
@@ -75,7 +75,8 @@ impl ResourceKind {
         self.scope == Some(ResourceScope::Cluster)
     }
 
-    /// Returns the namespace for URLs of this kind: `None` for a cluster-scoped kind.
+    /// Returns the namespace to use in a URL of this kind: `namespace`, or `None` if the kind is
+    /// cluster-scoped.
     pub(crate) fn namespace_in_url<'a>(&self, namespace: Option<&'a str>) -> Option<&'a str> {
         namespace.filter(|_| !self.is_cluster_scoped())
     }

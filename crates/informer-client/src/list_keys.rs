@@ -85,7 +85,7 @@ impl ListKeys {
         keys.collect()
     }
 
-    /// Returns the position of the object itself.
+    /// Returns the position of the object itself, from which the positions of its fields are reached.
     pub fn root(&self) -> ListKeysAt<'_> {
         ListKeysAt(match &self.0 {
             Source::Unknown => At::Unknown,
@@ -96,7 +96,8 @@ impl ListKeys {
 }
 
 impl<'a> ListKeysAt<'a> {
-    /// Returns the position of a field of an object, or of a value of a map.
+    /// Returns the position of the field `name` of the object at this position, or of the values of a map at
+    /// this position.
     #[must_use]
     pub fn member(self, name: &str) -> Self {
         Self(match self.0 {
@@ -115,7 +116,7 @@ impl<'a> ListKeysAt<'a> {
         })
     }
 
-    /// Returns the position of the elements of a list.
+    /// Returns the position of the elements of the list at this position.
     #[must_use]
     pub fn element(self) -> Self {
         Self(match self.0 {

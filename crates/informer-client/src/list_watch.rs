@@ -102,14 +102,14 @@ impl Selection {
     }
 }
 
-/// Options for reading responses: limits, pruning, encodings and timeouts.
+/// Options for reading the responses to list and watch requests: limits, pruning, encodings and timeouts.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    /// The size limits for the parts of a response.
+    /// The maximum sizes of a response and of the objects in it.
     pub limits: Limits,
-    /// The fields that are removed from each object.
+    /// The fields that are removed from each received object before it is cached.
     pub pruning: Pruning,
-    /// The encodings in which objects are requested.
+    /// The encodings in which objects are requested: protobuf or JSON.
     pub encodings: Encodings,
     /// The timeout for the response headers of a list or watch. The default is 75 s, because API servers end
     /// requests after 60 s.
@@ -145,20 +145,21 @@ impl Default for ReadOptions {
     }
 }
 
-/// The encodings in which objects are requested.
+/// The encodings in which a client requests objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encodings {
-    /// Protobuf if the kind is built in, its [representation](Representation::takes_protobuf) supports it and
-    /// only managed fields are pruned; JSON otherwise. If the server has no protobuf for a kind, the client
-    /// repeats the request as JSON immediately and requests the kind as JSON from then on.
+    /// Objects are requested as protobuf if the kind is built in, its
+    /// [representation](Representation::takes_protobuf) supports it and only managed fields are pruned; JSON
+    /// otherwise. If the server has no protobuf for a kind, the client repeats the request as JSON
+    /// immediately and requests the kind as JSON from then on.
     ///
-    /// The fields of built-in kinds are those of the table in `informer-schema`. If a newer server has more
+    /// The fields of built-in kinds are those of the schema in `informer-schema`. If a newer server has more
     /// fields, objects received as protobuf lack them
     /// ([`Object::is_partial`](informer_core::Object::is_partial)). Once a read needs such a field (by its
     /// path, by its type, or for the JSON of a partial object), informers of the kind list again as JSON.
     #[default]
     Auto,
-    /// Requests always ask for JSON.
+    /// Objects are always requested as JSON.
     Json,
 }
 
@@ -169,9 +170,9 @@ pub enum StreamingLists {
     /// lists of that kind.
     #[default]
     Auto,
-    /// Always.
+    /// Lists are always requested as streaming lists.
     On,
-    /// Never.
+    /// Lists are never requested as streaming lists.
     Off,
 }
 
@@ -260,8 +261,9 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
-    /// Lists the namespaces in parallel instead of sending one list request or streaming list for all of
-    /// them: for servers with more than a few cores, which encode a list on one core.
+    /// Splits a list of all namespaces into one list request for each namespace, several of which are sent in
+    /// parallel. This is faster for servers with more than a few cores, because a server encodes each list on
+    /// one core.
     ///
     /// A list is split if it covers all namespaces without selectors, the client may list namespaces, and the
     /// server returns the number of objects. Any other list is one request, and so is the list after a failed
@@ -294,7 +296,7 @@ impl<O: Representation> KubeListWatch<O> {
         })
     }
 
-    /// Returns the kind.
+    /// Returns the kind that this source lists and watches.
     pub fn kind(&self) -> &ResourceKind {
         &self.kind
     }

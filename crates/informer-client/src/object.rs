@@ -107,7 +107,7 @@ pub(crate) enum RawBytes<'a> {
 }
 
 impl<'a> RawObject<'a> {
-    /// Returns the header.
+    /// Returns the header of the object.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -261,7 +261,7 @@ impl std::fmt::Debug for RawObject<'_> {
     }
 }
 
-/// Data shared by the objects of one response.
+/// Data that all objects of one response share, such as their kind.
 #[derive(Debug)]
 pub struct Origin {
     kind: ResourceKind,

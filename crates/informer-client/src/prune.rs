@@ -1,8 +1,8 @@
 //! Removes members from the JSON text of an object before it is decoded.
 //!
 //! `metadata.managedFields` makes up a third of the bytes of a typical object and half of its decoding time,
-//! and controllers do not read it. The header scan finds its range as a by-product. Other paths need a
-//! separate scan, which runs only if such paths are configured.
+//! and controllers do not read it. The scan that reads the header of an object also finds the range of the
+//! managed fields. Other paths need a separate scan, which runs only if such paths are configured.
 
 use std::ops::Range;
 
@@ -26,25 +26,26 @@ pub struct Pruning {
 }
 
 impl Default for Pruning {
-    /// Removes `metadata.managedFields` and nothing else.
+    /// Returns a pruning that removes `metadata.managedFields` and nothing else.
     fn default() -> Self {
         Self { managed_fields: true, paths: Vec::new() }
     }
 }
 
 impl Pruning {
-    /// Removes nothing: objects are kept as the server sent them.
+    /// Returns a pruning that removes nothing, so that objects are kept as the server sent them.
     pub fn nothing() -> Self {
         Self { managed_fields: false, paths: Vec::new() }
     }
 
-    /// Also removes the member at `path`, if it exists. A path that leads through a list has no effect.
+    /// Makes this pruning also remove the member at `path` of each object, if it exists. A path that leads
+    /// through a list has no effect.
     pub fn cut(mut self, path: FieldPath) -> Self {
         self.paths.push(path);
         self
     }
 
-    /// Returns true if `metadata.managedFields` is removed.
+    /// Returns true if this pruning removes `metadata.managedFields`.
     pub fn cuts_managed_fields(&self) -> bool {
         self.managed_fields
     }

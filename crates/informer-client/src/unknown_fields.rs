@@ -28,7 +28,7 @@ const MAX_OBSERVERS: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct UnknownFieldsLog {
-    /// One entry for each kind that the client reads. Entries are never removed.
+    /// One entry for each kind that the client has read. Entries are never removed.
     kinds: Mutex<HashMap<Gvr, Arc<UnknownFields>>>,
     shared: Arc<Mutex<Observed>>,
 }
@@ -84,7 +84,8 @@ impl UnknownFields {
         self.found.load(Ordering::Relaxed)
     }
 
-    /// Records that an object has unknown fields. The first call logs a warning and notifies the observers.
+    /// Records that an object of this kind has unknown fields. The first call logs a warning and notifies the
+    /// observers.
     pub(crate) fn note(&self) {
         if self.is_found() || self.found.swap(true, Ordering::Relaxed) {
             return;

@@ -46,7 +46,7 @@ impl Outcome {
         Self::Requeue { priority: None }
     }
 
-    /// Requeues after `delay`.
+    /// Returns an outcome that requeues the request after `delay`.
     pub fn requeue_after(delay: Duration) -> Self {
         Self::RequeueAfter { delay, priority: None }
     }
@@ -67,10 +67,10 @@ impl From<()> for Outcome {
     }
 }
 
-/// How a reconcile ended.
+/// How the reconcile of a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReconcileEnd {
-    /// The reconcile returned an outcome.
+    /// The reconcile succeeded and returned this outcome.
     Succeeded(Outcome),
     /// The reconcile returned an error.
     Failed {
@@ -103,7 +103,7 @@ pub enum ReconcileEnd {
 pub struct RequeueDecision {
     /// True if the failure count of the request is reset.
     pub forget: bool,
-    /// Whether, and when, the request is requeued.
+    /// Whether, and after which delay, the request is requeued.
     pub requeue: Requeue,
     /// The priority of the requeued request; `None` keeps the priority with which the request was handed out.
     pub priority: Option<i32>,
@@ -113,7 +113,7 @@ pub struct RequeueDecision {
 /// reconcile is handed out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
-    /// The request is not requeued.
+    /// The request is not requeued; only its next event enqueues it again.
     Never,
     /// The request is requeued after this delay.
     After(Duration),

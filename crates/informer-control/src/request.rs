@@ -37,7 +37,7 @@ impl Request {
         self.key.namespace()
     }
 
-    /// Returns the name.
+    /// Returns the name of the object to reconcile.
     pub fn name(&self) -> &str {
         self.key.name()
     }

@@ -11,7 +11,7 @@ use informer_workqueue::LOW_PRIORITY;
 /// The event that enqueues a request of a controller: a cache event, or a generic event from outside the
 /// cache.
 pub enum Trigger<O> {
-    /// An event of an informer.
+    /// A cache event: an object was added, updated or deleted in the cache of an informer.
     Event(Event<O>),
     /// A generic event, for example from a timer or a webhook of another system. A channel source or stream
     /// source of `informer-runtime` sends it.

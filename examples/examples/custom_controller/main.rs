@@ -39,7 +39,7 @@ impl Controller {
     }
 }
 
-/// Runs the controller.
+/// Runs the controller while the example changes objects, until all of its keys are processed.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;

@@ -1,4 +1,4 @@
-//! Informers of kinds that are known only at run time. See `README.md` in this folder.
+//! Informers of kinds whose Rust types are unknown at compile time. See `README.md` in this folder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

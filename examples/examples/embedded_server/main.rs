@@ -17,7 +17,7 @@ fn pod(name: &str, phase: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": containers}, "status": {"phase": phase}})
 }
 
-/// Demonstrates the server.
+/// Demonstrates the embedded server and its fault injection.
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub async fn main() -> Result {
     let (server, pods_gvr) = (ApiServer::builder().build(), Gvr::new("", "v1", "pods"));

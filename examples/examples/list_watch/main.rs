@@ -29,7 +29,7 @@ impl Object for Manifest {
     }
 }
 
-/// The source.
+/// A source of objects for an informer: the YAML manifests in a directory.
 #[derive(Clone)]
 struct Directory {
     path: PathBuf,
@@ -163,7 +163,7 @@ impl ListWatch<Manifest> for Directory {
     }
 }
 
-/// Demonstrates the source.
+/// Demonstrates an informer of the manifests in a temporary directory.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let directory = tempfile::tempdir()?;

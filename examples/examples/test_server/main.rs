@@ -5,7 +5,7 @@ use informer::testing::{TestServer, list, pod, watch};
 use informer_examples::Result;
 use k8s_openapi::api::core::v1::Pod;
 
-/// Demonstrates the server.
+/// Demonstrates the test server with an informer of pods.
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub async fn main() -> Result {
     let server = TestServer::start().await;

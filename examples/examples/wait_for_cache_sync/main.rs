@@ -8,7 +8,7 @@ use informer::client::ResourceKind;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 
-/// Demonstrates the wait.
+/// Demonstrates waiting for informers that sync, and for one that does not.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;

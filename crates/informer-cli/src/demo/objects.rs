@@ -1,5 +1,5 @@
-//! Generates realistic objects from a seed: pods of about 6 KB with managedFields, in workloads, and
-//! ConfigMaps.
+//! Generates the objects of the demo from a seed: ConfigMaps, and pods of about 6 KB with managedFields,
+//! which belong to workloads.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;

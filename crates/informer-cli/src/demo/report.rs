@@ -1,4 +1,4 @@
-//! The report of the demo: a table, or one JSON object.
+//! The report that the demo prints: a table, or one JSON object.
 
 use std::fmt;
 

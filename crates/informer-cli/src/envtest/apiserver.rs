@@ -217,7 +217,8 @@ fn rbac(given: &Given) -> Result<bool, Failure> {
     let mut rbac = false;
     for mode in given.list("authorization-mode") {
         match mode {
-            // A request is allowed if one authorizer allows it, so with `AlwaysAllow` RBAC has no effect.
+            // With the mode `AlwaysAllow`, RBAC has no effect, because a request is allowed if one authorizer
+            // allows it.
             "AlwaysAllow" => return Ok(false),
             "RBAC" => rbac = true,
             "Node" => {}

@@ -81,7 +81,8 @@ impl Given {
         self.values.get(name)?.last().map(String::as_str)
     }
 
-    /// Returns all values of a list flag, separated by commas or given several times.
+    /// Returns all values of a flag that is a list. The values may be separated by commas, or the flag may be
+    /// given several times.
     pub(super) fn list(&self, name: &str) -> impl Iterator<Item = &str> {
         let values = self.values.get(name).into_iter().flatten();
         values.flat_map(|value| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
@@ -94,7 +95,7 @@ fn unknown(name: &str) -> Failure {
     ))
 }
 
-/// Formats the help of the flags, one per line.
+/// Formats the help texts of the flags, one flag per line.
 pub(super) fn help(known: &[Flag]) -> String {
     let mut text = String::new();
     for Flag { name, does, about } in known {

@@ -1,4 +1,4 @@
-//! `informer envtest install`.
+//! `informer envtest install`: installs the programs that envtest starts into a directory.
 
 use std::fs;
 use std::io::{self, Write};
@@ -70,7 +70,7 @@ fn link(target: &Path, path: &Path) -> Result<(), Failure> {
     linked.map_err(failed)
 }
 
-/// Returns the first program of this name in PATH.
+/// Returns the path of the first program with this name in PATH.
 fn find(name: &str) -> Option<PathBuf> {
     let file = Path::new(name).with_extension(std::env::consts::EXE_EXTENSION);
     std::env::split_paths(&std::env::var_os("PATH")?)

@@ -93,8 +93,8 @@ impl Kinds {
     }
 }
 
-/// Returns true if two kinds have the same group, version and kind. Their plurals may differ: the plural of a
-/// guessed kind may be wrong.
+/// Returns true if two kinds have the same group, version and kind. The plurals of the two kinds may differ,
+/// because the plural of a guessed kind may be wrong.
 fn is_same(one: &Kind, other: &Kind) -> bool {
     one.kind() == other.kind() && one.gvr().api_version() == other.gvr().api_version()
 }

@@ -17,10 +17,10 @@ pub(super) use render::{Rendering, path};
 /// The names of the fields that identify an item of an array, in order of preference.
 const IDENTITIES: [&str; 4] = ["name", "type", "uid", "key"];
 
-/// One step of a path.
+/// One step of the path to a value in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Segment<'a> {
-    /// A field.
+    /// A field of an object, identified by its name.
     Key(&'a str),
     /// An array item, identified by its position.
     Index(usize),

@@ -1,4 +1,4 @@
-//! Paths of fields whose changes are not shown.
+//! Paths of the fields whose changes `informer watch --ignore` does not print.
 
 /// The path of an ignored field, in the format in which paths are printed, for example
 /// `status.conditions[type=Ready].lastHeartbeatTime`. The path also covers the fields below it. `[*]` stands
@@ -6,7 +6,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IgnoredPath(Vec<String>);
 
-/// Reads `--ignore`.
+/// Parses the path of the option `--ignore`.
 pub(super) fn parse(text: &str) -> Result<IgnoredPath, String> {
     match segments(text) {
         Some(segments) if !segments.is_empty() => Ok(IgnoredPath(segments)),

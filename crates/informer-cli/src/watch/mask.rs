@@ -1,4 +1,4 @@
-//! Hides the values of Secrets.
+//! Hides the values of Secrets in the output of `informer watch`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Suggests similar names for a kind that the server does not have.
+//! Suggests names that are similar to a kind that the server does not have.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Parses durations.
+//! Parses durations on the command line.
 
 use std::time::Duration;
 

@@ -324,7 +324,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `pod/default/web-0`, or `deployment.apps/default/web`.
+/// Returns the kind and key of an object for printing, such as `pod/default/web-0` or
+/// `deployment.apps/default/web`.
 fn name(kind: &ResourceKind, event: &Event<Text>) -> String {
     let dot = if kind.gvk().group.is_empty() { "" } else { "." };
     format!("{}{dot}{}/{}\n", kind.kind().to_lowercase(), kind.gvk().group, plain(event.key().as_str()))

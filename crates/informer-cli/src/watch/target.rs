@@ -1,4 +1,4 @@
-//! The kinds and objects that a command line names.
+//! Parses the kinds and objects to watch that are named on the command line.
 
 /// A kind to watch, or one object of a kind to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]

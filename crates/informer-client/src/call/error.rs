@@ -9,8 +9,8 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// The error of a failed call: the server rejected it, or sent no complete response.
 ///
-/// The methods classify the error. The message contains the operation, the object and the message of the
-/// server.
+/// The methods of this type classify the error. The message contains the operation, the object and the
+/// message of the server.
 #[derive(Debug)]
 pub struct CallError {
     attempt: String,
@@ -82,7 +82,7 @@ impl CallError {
         self.has(404, "")
     }
 
-    /// Returns true if an object with this name already exists (409).
+    /// Returns true if the server rejected the creation of an object because its name already exists (409).
     pub fn is_already_exists(&self) -> bool {
         self.has(0, "AlreadyExists")
     }

@@ -1,4 +1,4 @@
-//! Settings of a kubeconfig that `kube_client::Config` discards.
+//! Reads settings of a kubeconfig that `kube_client::Config` discards.
 
 use std::path::PathBuf;
 

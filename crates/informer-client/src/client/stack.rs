@@ -39,7 +39,8 @@ const HTTP2_STREAM_WINDOW: u32 = 2 << 20;
 /// streams.
 const HTTP2_STREAM_WINDOWS: u32 = 100;
 const _: () = assert!(MAX_STREAMS_PER_CONNECTION < HTTP2_STREAM_WINDOWS as usize);
-/// Receive window of one HTTP/2 connection. HTTP/2 allows at most 2 GiB.
+/// Receive window of one HTTP/2 connection: [`HTTP2_STREAM_WINDOWS`] stream windows, 200 MiB. HTTP/2 allows
+/// at most 2 GiB.
 const HTTP2_CONNECTION_WINDOW: u32 = HTTP2_STREAM_WINDOW * HTTP2_STREAM_WINDOWS;
 /// Idle time after which the client closes a connection. API servers close idle connections after 90 s.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(80);

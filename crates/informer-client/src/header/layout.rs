@@ -1,4 +1,4 @@
-//! The offsets of the members of an object's `metadata` in its JSON.
+//! Records the byte offsets of the members of an object's `metadata` in its JSON.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The scope of built-in kinds.
+//! The scope of the built-in kinds: the table of those that are cluster-scoped.
 
 /// Group and plural of each built-in cluster-scoped kind, sorted. The scope of a kind is the same in all of
 /// its versions.
@@ -42,7 +42,8 @@ const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
-/// Returns true for a built-in cluster-scoped kind, and false for namespaced kinds and custom resources.
+/// Returns true if the kind is built in and cluster-scoped, and false for namespaced kinds and custom
+/// resources.
 pub(super) fn is_cluster_scoped(group: &str, plural: &str) -> bool {
     CLUSTER_SCOPED.binary_search(&(group, plural)).is_ok()
 }

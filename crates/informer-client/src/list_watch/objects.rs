@@ -13,7 +13,7 @@ use crate::scan::Cursor;
 use crate::splitter::Slice;
 use crate::{Pruning, Representation, ResourceKind};
 
-/// The kind of objects in a metadata-only response.
+/// The kind of the objects in the response to a metadata-only request.
 pub(super) const METADATA_KIND: &str = "PartialObjectMetadata";
 
 pub(super) struct ObjectReader<O: informer_core::Object> {
@@ -75,7 +75,7 @@ impl<O: Representation> ObjectReader<O> {
         self.origin.wire()
     }
 
-    /// Returns group and version of the kind, such as `apps/v1`.
+    /// Returns the `apiVersion` of the kind, such as `apps/v1`.
     pub(super) fn api_version(&self) -> &str {
         &self.api_version
     }

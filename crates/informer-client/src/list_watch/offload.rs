@@ -48,7 +48,7 @@ impl<T: Send + 'static> Room<'_, T> {
 }
 
 impl<T: Send + 'static> Offload<T> {
-    /// Creates an offload for the current runtime.
+    /// Creates an offload that spawns its decoding tasks on the current runtime.
     pub(super) fn here() -> Self {
         let place = Handle::try_current().ok().and_then(|handle| {
             let workers = handle.metrics().num_workers();

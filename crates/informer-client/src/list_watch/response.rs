@@ -115,7 +115,7 @@ fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     ServerStatus { code: code.as_u16(), reason, message, ..ServerStatus::default() }
 }
 
-/// The fields of a `Status` that the client uses.
+/// The fields of a Kubernetes `Status` that the client uses.
 #[derive(Deserialize)]
 struct StatusText {
     #[serde(default)]

@@ -52,7 +52,7 @@ pub struct HashShares {
     taken: Vec<u32>,
 }
 
-/// The hashed field.
+/// The field of an object whose hash determines the object's share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HashKey {
     /// The uid of each object is hashed.
@@ -130,7 +130,7 @@ impl HashShares {
         self.ranges().any(|range| range.contains(&hash))
     }
 
-    /// Returns the range of hashes of each selected share.
+    /// Returns the range of hash values of each selected share.
     fn ranges(&self) -> impl Iterator<Item = Range<u128>> {
         let bound = |share: u32| u128::from(share) * HASHES / u128::from(self.of);
         self.taken.iter().map(move |share| bound(*share)..bound(share + 1))

@@ -235,7 +235,7 @@ impl<'a> BodyRef<'a> {
         decode_error::decode(&self.typed_json(origin, header)?, origin.kind(), header)
     }
 
-    /// Returns the object as JSON. Items of built-in lists lack `apiVersion` and `kind`.
+    /// Returns the object as JSON. Objects from lists of built-in kinds lack `apiVersion` and `kind`.
     pub(crate) fn json(self, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
         match self.own {
             Encoded::Json { text, .. } => Ok(self.spliced(text, "")),
@@ -243,7 +243,7 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Returns the object as JSON with `apiVersion` and `kind`.
+    /// Returns the object as JSON, always with `apiVersion` and `kind`.
     pub(crate) fn typed_json(self, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
         let gvk = origin.kind().gvk();
         let type_meta = || format!(r#""apiVersion":"{}","kind":"{}""#, gvk.api_version(), gvk.kind);
@@ -294,8 +294,9 @@ impl<'a> BodyRef<'a> {
             .map_err(|_| DecodeError::new(origin.kind(), header, "", "text that is not UTF-8"))
     }
 
-    /// Returns the scalar at the end of a path; see [`Object::field`](informer_core::Object::field). `kind`
-    /// and `apiVersion` are always returned, even if the bytes lack them.
+    /// Returns the number, string or boolean at the end of a path; see
+    /// [`Object::field`](informer_core::Object::field). `kind` and `apiVersion` are always returned, even if
+    /// the bytes lack them.
     pub(crate) fn field(self, path: &FieldPath, origin: &Origin) -> Option<Cow<'a, str>> {
         let mut segments = path.segments();
         match (segments.next(), segments.next()) {

@@ -54,12 +54,12 @@ impl DecodeError {
         self.needs_json
     }
 
-    /// Returns the key of the object.
+    /// Returns the key of the object that could not be decoded.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    /// Returns the kind of the object.
+    /// Returns the kind of the object that could not be decoded.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -94,7 +94,7 @@ fn explain<K: DeserializeOwned>(text: &str, kind: &ResourceKind, header: &Header
     }
 }
 
-/// Returns the message of a serde error without the invalid value.
+/// Returns the message of a serde error with the invalid value removed.
 fn harmless(error: &serde_json::Error) -> String {
     if !error.is_data() {
         return format!("not JSON at line {}, column {}", error.line(), error.column());

@@ -25,7 +25,7 @@ impl Dynamic {
         &self.value
     }
 
-    /// Returns a copy of the object as kube's dynamic type.
+    /// Returns a copy of the object as kube's [`DynamicObject`].
     ///
     /// # Errors
     ///

@@ -61,8 +61,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
     ///
     /// # Errors
     ///
-    /// When the object does not fit the type. The error names the field. The first failure of each version is
-    /// also reported to the informer of the object and counted there.
+    /// When the object does not fit the type. The error names the field. The first failure of each
+    /// resourceVersion is also reported to the informer of the object, which counts it.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         if let Some(view) = self.view.lock().upgrade() {
             return Ok(view);
@@ -83,9 +83,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
 impl<K> Lazy<K> {
     /// Returns the object as JSON, without the pruned fields: the received JSON, or the JSON that the server
     /// would have sent instead of protobuf. Items of a list of a built-in kind have neither `apiVersion` nor
-    /// `kind`. A [partial](Object::is_partial) object lacks the fields that the table does not know; the
-    /// informer then reads the kind again as JSON. Labels, annotations and owners come first in the metadata
-    /// if they are shared with other objects.
+    /// `kind`. A [partial](Object::is_partial) object lacks the fields that the built-in schema does not
+    /// contain; the informer then reads the kind again as JSON. Labels, annotations and owners come first in
+    /// the metadata if they are shared with other objects.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl<K> Lazy<K> {
         self.body.borrow().json(&self.origin, &self.header)
     }
 
-    /// Returns the bytes, without the pruned fields: JSON, or a protobuf message without envelope. They are
-    /// assembled if a part of them is shared with other objects.
+    /// Returns the bytes of the object without the pruned fields: JSON, or a protobuf message without
+    /// envelope. The bytes are assembled on each call if a part of the object is shared with other objects.
     pub fn raw(&self) -> Cow<'_, [u8]> {
         self.body.borrow().bytes()
     }
@@ -110,11 +110,11 @@ impl<K> Lazy<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
-    /// Returns an object from its JSON text, without pruning.
-    /// Returns an object from its JSON, without pruning.
+    /// Creates an object from its JSON text, without pruning.
+    ///
     /// # Errors
     ///
-    /// When the input is not JSON, or its header is invalid.
+    /// Returns an error if the text is not JSON or the header of the object is invalid.
     pub fn from_json(text: &str) -> Result<Self, crate::HeaderError> {
         let mut raw = crate::header::RawHeader::default();
         raw.scan(crate::scan::Cursor::new(text))?;

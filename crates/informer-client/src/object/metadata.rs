@@ -31,7 +31,7 @@ impl<K> Metadata<K> {
         self.finalizers.iter().map(|finalizer| &**finalizer)
     }
 
-    /// Returns `metadata.creationTimestamp`, as the server sent it.
+    /// Returns `metadata.creationTimestamp` as a string, as the server sent it.
     pub fn creation_timestamp(&self) -> Option<&str> {
         self.creation_timestamp.as_deref()
     }
@@ -78,7 +78,7 @@ impl<K: 'static> Object for Metadata<K> {
         Cow::Borrowed(&self.annotations)
     }
 
-    /// Returns a field of the metadata; other fields are absent.
+    /// Returns a field of `metadata`; returns `None` for any other field, because the server did not send it.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         let segments: Vec<&str> = path.segments().collect();
         match segments.as_slice() {

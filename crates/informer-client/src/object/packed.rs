@@ -38,7 +38,8 @@ pub struct Packed<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
-    /// Returns the typed object. It is decoded unless a caller already holds it.
+    /// Returns the typed object. The object is decoded, unless a caller still holds the result of an earlier
+    /// call.
     ///
     /// # Errors
     ///

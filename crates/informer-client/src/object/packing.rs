@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! 1. A dictionary is immutable: each object holds the dictionary with which it was compressed.
-//! 2. Secrets are never used for a dictionary: parts of them would stay in memory after their deletion.
+//! 2. A dictionary is never trained on Secrets, because parts of them would stay in memory after their
+//!    deletion.
 //!
 //! # Lock order
 //!

@@ -1,4 +1,4 @@
-//! Insertion of members into the JSON of an object.
+//! Inserts members into the JSON of an object.
 
 use crate::scan::Cursor;
 

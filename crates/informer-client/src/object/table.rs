@@ -54,7 +54,7 @@ struct Stripe<T> {
     crowded: usize,
 }
 
-/// A slot of a set.
+/// One slot of a set: a hash, and a weak reference to the value with this hash.
 #[derive(Debug)]
 struct Place<T> {
     hash: u64,

@@ -40,7 +40,7 @@ pub(crate) struct Views {
     kept: Mutex<Kept>,
 }
 
-/// The cached views, the oldest first.
+/// The queue of cached views, the oldest first.
 #[derive(Default)]
 struct Kept {
     views: VecDeque<(View, usize)>,

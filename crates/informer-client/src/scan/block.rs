@@ -11,9 +11,9 @@ pub(crate) const BLOCK: usize = 64;
 pub(crate) struct Masks {
     pub(crate) quotes: u64,
     pub(crate) backslashes: u64,
-    /// `{` and `[`.
+    /// The bits of the opening brackets `{` and `[`.
     pub(crate) opens: u64,
-    /// `}` and `]`.
+    /// The bits of the closing brackets `}` and `]`.
     pub(crate) closes: u64,
     /// Distinguishes curly from square brackets: the bit of a curly bracket is set. The bits of bytes that
     /// are not brackets have no meaning.

@@ -175,8 +175,9 @@ impl<'a> Cursor<'a> {
         self.expect(b'{', "an object")
     }
 
-    /// Returns the key of the next member and moves past its colon; returns `None` and moves past the closing
-    /// brace at the end of the object. `first` is true for the first call in an object and is cleared.
+    /// Returns the key of the object's next member and moves the cursor past the colon after the key. At the
+    /// end of the object, returns `None` and moves the cursor past the closing brace. `first` must be true
+    /// for the first call in an object and is set to false.
     pub(crate) fn member(&mut self, first: &mut bool) -> Result<Option<Text<'a>>, ScanError> {
         if !self.next(b'}', first, "',' or '}'")? {
             return Ok(None);
@@ -186,8 +187,9 @@ impl<'a> Cursor<'a> {
         Ok(Some(key))
     }
 
-    /// Returns true if an array has another element, which the cursor is then before; returns false and moves
-    /// past the closing bracket at the end of the array.
+    /// Returns true if the array has another element, and moves the cursor to it. At the end of the array,
+    /// returns false and moves the cursor past the closing bracket. `first` must be true for the first call
+    /// in an array and is set to false.
     pub(crate) fn element(&mut self, first: &mut bool) -> Result<bool, ScanError> {
         self.next(b']', first, "',' or ']'")
     }

@@ -1,4 +1,4 @@
-//! Calls with truncated responses or invalid parameters.
+//! Tests of calls with truncated responses or invalid parameters.
 
 use informer_cache::source::{ListRequest, SourceErrorKind};
 use informer_client::{Call, CallError, KubeListWatch, Lazy, ResourceKind};

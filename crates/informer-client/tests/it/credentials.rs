@@ -1,4 +1,4 @@
-//! Credentials that change during the lifetime of a client: tokens and certificates from files and exec
+//! Tests of credentials that change while a client is in use: tokens and certificates from files and exec
 //! plugins.
 
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ const HANGS: Duration = Duration::from_secs(120);
 /// A request received by the fake server: method, `Authorization` header and body.
 type Seen = (Method, String, Bytes);
 
-/// A server that responds with 401 unless the token is correct, and leaves watches open.
+/// A fake server that responds with 401 unless the token is correct, and keeps watches open.
 #[derive(Clone, Default)]
 struct Server {
     token: Arc<Mutex<String>>,

@@ -28,32 +28,33 @@ pub enum ControllerPhase {
     Created,
     /// The controller waits for its sources to sync.
     Starting,
-    /// The controller reconciles requests.
+    /// The controller's workers reconcile requests.
     Running,
     /// The controller starts no more reconciles and waits for the running ones.
     Stopping,
-    /// The controller has ended.
+    /// The controller has ended, and its reconciles have ended or were dropped.
     Stopped,
 }
 
-/// The result of [`ControllerLifecycle::start_sources`]: whether the caller must start the sources.
+/// The result of [`ControllerLifecycle::start_sources`], which says whether the caller must start the sources
+/// of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceStart {
     /// The caller must start the sources now, and then call [`ControllerLifecycle::sources_started`] with the
     /// result.
     Start,
-    /// The sources are started and synced.
+    /// The sources of the controller are started and synced.
     Started,
-    /// The sources failed to start or to sync, or their start was abandoned.
+    /// The sources of the controller failed to start or to sync, or their start was abandoned.
     Failed,
 }
 
 /// The next step for reconciles that still run after the controller was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainStep {
-    /// Cancel the cancellation token of the reconciles.
+    /// Cancel the cancellation token of the reconciles that still run.
     Cancel,
-    /// Drop the futures of the reconciles.
+    /// Drop the futures of the reconciles that still run.
     Drop,
 }
 
@@ -150,7 +151,7 @@ impl ControllerLifecycle {
         self.sources = if synced { Sources::Synced } else { Sources::Failed };
     }
 
-    /// Returns true before the first call of [`start_sources`](Self::start_sources).
+    /// Returns true if [`start_sources`](Self::start_sources) was not called yet.
     pub fn sources_not_started(&self) -> bool {
         self.sources == Sources::NotStarted
     }
@@ -207,7 +208,7 @@ impl ControllerLifecycle {
         }
     }
 
-    /// Moves to `Stopped`.
+    /// Moves the controller to the phase `Stopped`.
     pub fn end(&mut self) {
         self.phase = Phase::Stopped;
     }

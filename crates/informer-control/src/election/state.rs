@@ -65,7 +65,7 @@ pub struct LeaseRecord {
 /// A request that the driver must send to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElectionAction {
-    /// Reads the Lease.
+    /// Read the Lease.
     Get,
     /// Create the Lease. The server rejects the request with a conflict if the Lease exists.
     Create(LeaseWrite),
@@ -92,7 +92,7 @@ pub struct LeaseWrite {
 pub enum ElectionResponse {
     /// The Lease as read or written by this request, and its resourceVersion.
     Lease(LeaseRecord, ResourceVersion),
-    /// The Lease does not exist.
+    /// The Lease that was read or updated does not exist.
     NotFound,
     /// The server rejected the write, because the Lease has another resourceVersion or already exists.
     Conflict,
@@ -104,7 +104,7 @@ pub enum ElectionResponse {
 /// leadership. The driver reads notices with [`poll_notice`](ElectorState::poll_notice).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElectionNotice {
-    /// The term begins.
+    /// This candidate has become the leader. The fencing token identifies its term.
     Leading(Fence),
     /// The Lease has another holder, with this identity; empty if the Lease has no holder now.
     Holder(String),
@@ -144,7 +144,7 @@ struct ObservedLease {
     first_seen: Instant,
 }
 
-/// One candidate for one Lease.
+/// The state machine of one candidate for the leadership that one Lease represents.
 #[derive(Debug)]
 #[must_use = "it does nothing until it is driven"]
 pub struct ElectorState {

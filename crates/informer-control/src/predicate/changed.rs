@@ -31,26 +31,26 @@ macro_rules! changed {
 }
 
 changed! {
-    /// A predicate that passes updates whose resourceVersion differs. It rejects resyncs, and passes all
-    /// triggers that are not updates.
+    /// Returns a predicate that passes updates whose resourceVersion differs. It rejects resyncs, and passes
+    /// all triggers that are not updates.
     resource_version_changed, ResourceVersionChanged, |old, new| old.resource_version() != new.resource_version()
 }
 
 changed! {
-    /// A predicate that passes updates whose `metadata.generation` differs, which are changes of the spec.
-    /// Kinds without a generation, such as ConfigMap, never change it, so all updates of their objects are
-    /// rejected.
+    /// Returns a predicate that passes updates whose `metadata.generation` differs, which are changes of the
+    /// spec. Kinds without a generation, such as ConfigMap, never change it, so all updates of their objects
+    /// are rejected.
     generation_changed, GenerationChanged, |old, new| old.generation() != new.generation()
 }
 
 changed! {
-    /// A predicate that passes updates whose labels differ.
+    /// Returns a predicate that passes updates whose labels differ.
     labels_changed, LabelsChanged, |old, new| old.labels() != new.labels()
 }
 
 changed! {
-    /// A predicate that passes updates whose annotations differ. For representations that do not store
-    /// annotations, it rejects all updates.
+    /// Returns a predicate that passes updates whose annotations differ. For representations that do not
+    /// store annotations, it rejects all updates.
     annotations_changed, AnnotationsChanged, |old, new| old.annotations() != new.annotations()
 }
 

@@ -1,4 +1,4 @@
-//! Formats differences as lines.
+//! Formats the differences between two states of an object as lines of text.
 
 use std::fmt::Write;
 
@@ -12,9 +12,9 @@ use crate::watch::printer::Styles;
 
 /// The number of characters after which a printed value is truncated.
 const MAX_VALUE_CHARS: usize = 400;
-/// The number of unchanged lines that are printed around a change in a multi-line string.
+/// The number of unchanged lines that are printed before and after a change in a multi-line string.
 const CONTEXT_LINES: usize = 1;
-/// The maximum number of printed lines of one multi-line string.
+/// The maximum number of lines that are printed for the changes of one multi-line string.
 const MAX_TEXT_LINES: usize = 40;
 
 #[derive(Debug, Clone, Copy)]

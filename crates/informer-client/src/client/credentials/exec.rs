@@ -140,7 +140,7 @@ impl ExecPlugin {
     }
 }
 
-/// A child process that is killed on drop.
+/// A running exec plugin: a child process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -203,7 +203,7 @@ fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
         client_key_data: Option<String>,
     }
 
-    // Most plugins print JSON. Some print YAML, which client-go also accepts.
+    // Most exec plugins print JSON. Some print YAML, which client-go also accepts.
     let parsed = serde_json::from_slice(output).ok().or_else(|| serde_saphyr::from_slice(output).ok());
     let credential: ExecCredential = parsed.ok_or("its output is not an ExecCredential")?;
     if credential.kind.is_some_and(|kind| kind != "ExecCredential") {

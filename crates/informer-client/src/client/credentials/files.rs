@@ -1,4 +1,4 @@
-//! Tokens and certificates in files, such as those of a mounted Secret.
+//! Reads tokens and certificates from files, such as those of a mounted Secret.
 
 use std::io;
 use std::path::{Path, PathBuf};
