@@ -104,7 +104,8 @@ fn single(c: &mut Criterion) {
     group.finish();
 }
 
-/// 4 producers of 25,000 keys each and 4 workers, on one thread per core, as in Go's runtime.
+/// Measures 4 producers of 25,000 keys each and 4 workers on one queue. The tokio runtime has one thread per
+/// core, like Go's runtime.
 fn contention(c: &mut Criterion) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads can be started");
@@ -138,7 +139,7 @@ async fn four_by_four(parts: Vec<Vec<Arc<str>>>) {
         producers.spawn(async move {
             for key in part {
                 black_box(queue.add(key));
-                // Yields to other tasks, as Go's scheduler does.
+                // Yields to other tasks, since Go's scheduler preempts goroutines too.
                 tokio::task::coop::consume_budget().await;
             }
         });
@@ -148,7 +149,8 @@ async fn four_by_four(parts: Vec<Vec<Arc<str>>>) {
     tasks.join_all().await;
 }
 
-/// From `add` on one thread to the worker on another, and back: half of it is the cost of one hand-over.
+/// Measures a round trip: a key goes through one queue to a worker on another thread, and back through a
+/// second queue. Half of the time is the cost of one hand-over between threads.
 fn hand_over(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -192,7 +194,7 @@ fn delays(c: &mut Criterion) {
     let keys: Vec<u64> = (0..MILLION as u64).collect();
     let add = |queue: &WorkQueue<u64>| {
         for &key in &keys {
-            // Spread over an hour, in no order.
+            // The deadlines are spread over one hour, in no order.
             let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 3_600_000;
             queue.add_after(key, Duration::from_secs(3600) + Duration::from_millis(spread));
         }
@@ -210,7 +212,8 @@ fn delays(c: &mut Criterion) {
     group.finish();
 }
 
-/// Memory of a million waiting keys, without the keys. Runs first, before other benchmarks have freed memory.
+/// Measures the memory of a million waiting keys, excluding the keys themselves. Runs before the other
+/// benchmarks, which would leave freed memory in the allocator.
 fn memory(_: &mut Criterion) {
     const MILLION: usize = 1_000_000;
     let before = resident();
@@ -225,7 +228,7 @@ fn memory(_: &mut Criterion) {
     drop(queue);
 }
 
-/// Resident bytes of this process, on Linux, which reports them in pages of 4 KiB.
+/// Returns the resident memory of this process in bytes. Linux reports it in pages, assumed to be 4 KiB.
 fn resident() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     text.split(' ').nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)

@@ -33,7 +33,7 @@ async fn main() {
     let backoff = ExponentialPerItem::new(Duration::from_millis(10), Duration::from_secs(1));
     let queue = WorkQueue::builder()
         .rate_limiter(backoff)
-        // Large top-level directories take turns with small ones.
+        // Large top-level directories take turns with small ones, so that the small ones are not delayed.
         .fair_by(|path: &PathBuf| {
             path.components().nth(1).map_or("".into(), |c| c.as_os_str().to_string_lossy())
         })
@@ -92,7 +92,7 @@ fn list(path: &Path) -> io::Result<Found> {
     let mut found = Found { directories: Vec::new(), files: 0, bytes: 0 };
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
-        // Links are not followed, so the crawl has no cycles.
+        // Symbolic links are not followed, so the crawl has no cycles.
         let metadata = entry.metadata()?;
         if metadata.is_dir() {
             found.directories.push(entry.path());

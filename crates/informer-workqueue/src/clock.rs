@@ -1,7 +1,7 @@
 //! Time inside a queue: nanoseconds since the queue was created, in eight bytes.
 //!
-//! Pure state takes [`Nanos`] as an argument. Only drivers own a [`Clock`], which reads tokio's clock, so
-//! paused time controls the whole queue.
+//! The pure state of a queue takes [`Nanos`] as arguments. Only the code that drives it owns a [`Clock`],
+//! which reads tokio's clock, so paused time controls the whole queue.
 
 use std::time::Duration;
 
@@ -14,20 +14,22 @@ pub(crate) struct Nanos(pub(crate) u64);
 const NANOS_A_SECOND: u64 = 1_000_000_000;
 
 impl Nanos {
-    /// Adds a delay. An overflow saturates at the last representable instant, which is never reached.
+    /// Returns the instant after a delay. An overflow saturates at the last representable instant, which is
+    /// never reached.
     pub(crate) fn after(self, delay: Duration) -> Self {
         let whole = delay.as_secs().saturating_mul(NANOS_A_SECOND);
         Self(self.0.saturating_add(whole).saturating_add(u64::from(delay.subsec_nanos())))
     }
 
-    /// Returns zero if `earlier` is later, because a clock may jump.
+    /// Returns the duration since `earlier`. If `earlier` is the later instant, because a clock may jump,
+    /// returns zero.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Replaces deadlines that the platform cannot represent: later than any program runs, early enough for every
-/// clock.
+/// The delay that replaces delays that the platform cannot represent. It is longer than any program runs, and
+/// short enough for every clock.
 const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! A work queue: deduplicated keys, delays, rate limits, priorities and fairness.
 //!
-//! The queue behind every controller, usable without one. Producers add keys as often as they like. A key
-//! that is added several times is handed out once, and never to two workers at the same time. A failed key is
-//! retried with a delay, a key that was added again while in process is handed out again immediately, and no
-//! key is lost when a worker panics.
+//! It is the queue inside of every controller, and usable without a controller. Producers add keys as often
+//! as they like. A key that is added several times is handed out once, and never to two workers at the same
+//! time. A failed key is retried with a delay, a key that was added again while in process is handed out
+//! again immediately, and no key is lost when a worker panics.
 //!
 //! # Vocabulary
 //!
@@ -67,7 +67,7 @@
 //!
 //! # Guarantees
 //!
-//! - A key that was added before shutdown, without a delay, is handed out after that add.
+//! - A key that was added before shutdown, without a delay, is handed out at least once after that add.
 //! - A key is in process at most once. Dropped futures lose no key and no wake-up.
 //! - Low priorities do not starve ([`Aging`]), and one group cannot block the others
 //!   ([`fair_by`](WorkQueueBuilder::fair_by)).
@@ -78,8 +78,8 @@
 //! Differences from client-go and controller-runtime:
 //!
 //! - An immediate add ends the delay of the key; in client-go the key is handed out twice.
-//! - [`get`](WorkQueue::get) returns `None` after shutdown only when nothing more *will* become ready: it
-//!   waits for a key in process that was added again.
+//! - [`get`](WorkQueue::get) returns `None` after shutdown only when no key *will* become ready: it waits for
+//!   a key in process that was added again.
 //! - A drain also waits for ready keys, and has a deadline.
 //!
 //! # Features

@@ -1,8 +1,8 @@
 //! Metrics of a queue.
 //!
-//! Counters and durations are pushed after the lock is released. Depths and running times are pulled with
-//! [`QueueProbe::stats`]: they are exact when they are read, cost nothing otherwise, and need no refresh
-//! task.
+//! The queue reports counters and durations to [`QueueMetrics`] after it has released its lock. The numbers
+//! of keys and the times in process are read with [`QueueProbe::stats`]. They are exact when they are read,
+//! cost nothing otherwise, and need no task that refreshes them.
 
 #[cfg(feature = "prometheus")]
 mod prometheus;
@@ -35,7 +35,7 @@ pub trait QueueMetrics: Send + Sync + 'static {
     }
 }
 
-/// Reads the state of a queue without keeping it alive.
+/// A weak reference to a queue, to read its state without keeping it alive.
 #[derive(Clone)]
 pub struct QueueProbe {
     queue: Weak<dyn Observe>,
@@ -46,7 +46,8 @@ impl QueueProbe {
         Self { queue }
     }
 
-    /// Returns true if the queue still exists. Takes no lock, so that it is cheap for holders of many probes.
+    /// Returns true if the queue still exists. The call takes no lock, so a caller with many probes can check
+    /// all of them cheaply.
     ///
     /// ```
     /// use std::sync::{Arc, OnceLock};
@@ -105,26 +106,27 @@ pub struct QueueStats {
     pub waiting: usize,
     /// Number of keys in process.
     pub processing: usize,
-    /// Sum of the times that the current keys have been in process. Zero in a queue without metrics.
+    /// Sum of the times that the keys now in process have been in process. Zero in a queue without metrics.
     pub unfinished: Duration,
-    /// The longest of these times. Zero in a queue without metrics.
+    /// The longest time that one of the keys now in process has been in process. Zero in a queue without
+    /// metrics.
     pub longest: Duration,
-    /// `ready` by priority and group, highest priority first; at most 100 rows.
+    /// The number of ready keys by priority and group, highest priority first; at most 100 rows.
     pub depths: Vec<QueueDepth>,
-    /// Number of ready keys that are in no row.
+    /// Number of ready keys that are in no row of `depths`, because it has at most 100 rows.
     pub others: usize,
     /// True if the queue's [`Order`](crate::Order) panicked or violated its contract and was replaced by
     /// FIFO.
     pub order_failed: bool,
 }
 
-/// Ready keys of one priority and group.
+/// The number of ready keys of one priority and group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueDepth {
-    /// The priority; `None` in a queue without priorities.
+    /// The priority of these keys; `None` in a queue without priorities.
     pub priority: Option<i32>,
-    /// The group; `None` in a queue without groups.
+    /// The group of these keys; `None` in a queue without groups.
     pub group: Option<Arc<str>>,
     /// Number of ready keys.
     pub len: usize,

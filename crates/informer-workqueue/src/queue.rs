@@ -1,7 +1,7 @@
 //! The work queue: the handle and the operations on single keys.
 //!
-//! Pure [`state`] is protected by one short lock in the [`driver`]. This file hashes keys, calls the rate
-//! limiter and reports metrics, all outside of that lock.
+//! The pure [`state`] of a queue is protected by one lock in the [`driver`], which is held only briefly. This
+//! file hashes keys, calls the rate limiter and reports metrics, all without holding that lock.
 
 mod add;
 mod builder;
@@ -46,8 +46,8 @@ use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
 
 /// Maximum number of keys in a queue. Keys are numbered in 32 bits to halve the memory of a waiting key; on
-/// most machines memory runs out first. Further adds are rejected. [`max_keys`](WorkQueueBuilder::max_keys)
-/// sets a lower limit.
+/// most machines memory runs out first. A full queue rejects further keys.
+/// [`max_keys`](WorkQueueBuilder::max_keys) sets a lower limit.
 pub const MAX_KEYS: u32 = u32::MAX - 1;
 
 /// A queue of keys, each processed by one worker at a time.
@@ -105,7 +105,7 @@ pub struct WorkQueue<K: QueueKey> {
 
 type GroupOf<K> = dyn for<'k> Fn(&'k K) -> Cow<'k, str> + Send + Sync;
 
-/// Returns the rank of a key, for use by an order.
+/// The function that computes the rank of a key, a number by which a user-defined order can sort.
 type RankOf<K> = dyn Fn(&K) -> u64 + Send + Sync;
 
 struct Shared<K: QueueKey> {
@@ -119,12 +119,12 @@ struct Shared<K: QueueKey> {
 }
 
 impl<K: QueueKey> Shared<K> {
-    /// Hashes a key, before the lock is taken.
+    /// Returns the hash of a key. Callers compute it before they take the lock of the queue.
     fn hash(&self, key: &K) -> KeyHash {
         KeyHash::new(self.hasher.hash_one(key))
     }
 
-    /// Returns the number of ready keys after promoting the keys that are due.
+    /// Makes the waiting keys ready whose delay is over, then returns the number of ready keys.
     fn ready(&self) -> usize {
         loop {
             let mut inner = self.driver.lock();
@@ -138,7 +138,8 @@ impl<K: QueueKey> Shared<K> {
         }
     }
 
-    /// Returns whether the key will be handed out again; `None` if the hand-out was already finished.
+    /// Finishes the hand-out `ticket`; `again` requests another one with a delay and a priority. Returns
+    /// whether the key will be handed out again; `None` if the hand-out was already finished.
     fn finish(&self, ticket: Ticket, again: Option<(Duration, i32)>) -> Option<bool> {
         let now = if again.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
         let moment = now.unwrap_or_default();
@@ -176,7 +177,7 @@ impl<K: QueueKey> Shared<K> {
     }
 }
 
-/// Returns no deadline if there is no delay.
+/// Returns the deadline `at` of a key that is added with `delay`; `None` if the delay is zero.
 fn deadline(at: crate::clock::Nanos, delay: Duration) -> Option<crate::clock::Nanos> {
     (!delay.is_zero()).then_some(at)
 }

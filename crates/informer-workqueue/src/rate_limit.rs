@@ -1,4 +1,4 @@
-//! Retry delays of failed keys.
+//! Rate limiters, which compute the retry delays of failed keys.
 
 mod combine;
 mod exponential;
@@ -18,16 +18,16 @@ pub use self::token_bucket::TokenBucket;
 
 /// Computes the retry delay of a failed key.
 ///
-/// Runs outside of all locks of the queue. Limiters can be combined: see [`MaxOf`], [`WithMaxWait`],
-/// [`WithJitter`].
+/// The queue calls a limiter while it holds none of its locks. Limiters can be combined: see [`MaxOf`],
+/// [`WithMaxWait`], [`WithJitter`].
 pub trait RateLimiter<K>: Send + Sync {
-    /// Counts a failure of the key and returns its retry delay. `now` is tokio's clock.
+    /// Counts a failure of the key and returns its retry delay. `now` is the current time of tokio's clock.
     fn when(&self, key: &K, now: Instant) -> Duration;
 
     /// Forgets the failures of the key, because it succeeded or was given up.
     fn forget(&self, key: &K);
 
-    /// Returns the number of counted failures of the key.
+    /// Returns the number of failures of the key since it was last forgotten.
     fn retries(&self, key: &K) -> u32;
 }
 
@@ -59,7 +59,7 @@ impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
-/// Shares one limiter between several queues.
+/// Several queues share one limiter through an `Arc`.
 impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Arc<L> {
     fn when(&self, key: &K, now: Instant) -> Duration {
         (**self).when(key, now)

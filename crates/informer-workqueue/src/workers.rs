@@ -2,16 +2,17 @@
 //!
 //! # Invariants
 //! 1. A worker holds at most one key.
-//! 2. Every key gets an outcome: from the returned value, or from the guard that is dropped with the future.
+//! 2. Every key gets an outcome: the value that the work returned, or the outcome of the guard that is
+//!    dropped with a cancelled future.
 //!
 //! # Lock order
-//! Only the report is locked; no user code runs under it.
+//! The lock of the report is the only one; no user code runs under it.
 //!
 //! # Shutdown
 //! 1. The queue is shut down, by the stop signal or by another handle.
-//! 2. Workers continue until nothing is ready.
-//! 3. At the deadline they are cancelled at their next await, and not waited for: work that never awaits
-//!    cannot be stopped.
+//! 2. Workers continue until no key is ready.
+//! 3. At the deadline the workers are cancelled at their next await. The pool does not wait for them, since a
+//!    worker that never awaits cannot be stopped.
 
 mod outcome;
 mod report;
@@ -30,16 +31,17 @@ pub use self::outcome::{BoxError, Cause, Failure, RetryDecision, WorkOutcome};
 pub use self::report::Report;
 use crate::{Item, QueueKey, WorkQueue};
 
-/// How long workers may continue after shutdown by default: the termination grace period of a Pod.
+/// The default time that workers may continue after the queue is shut down. It equals the default termination
+/// grace period of a Pod.
 const DRAIN_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a worker pauses after a panic outside the work, such as in Clone of a key or in a rate limiter,
-/// which is likely to recur at once.
+/// The pause of a worker after a panic outside of the work function, such as in Clone of a key or in a rate
+/// limiter. Without the pause, such a panic would be likely to recur at once.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 type OnFailure<K> = dyn Fn(&K, &Failure<'_>) + Send + Sync;
 
-/// A number of workers that process the keys of a queue until it is shut down.
+/// A pool of workers that process the keys of a queue until it is shut down.
 ///
 /// A success forgets the failures of a key. An error or a panic adds it again with its priority through the
 /// rate limiter. A panic of the work is caught, counted and treated as an error.
@@ -118,7 +120,8 @@ impl<K: QueueKey> Workers<K> {
         self
     }
 
-    /// Sets how often a key is retried after an error or a panic. The default is unlimited.
+    /// Sets how often a key is retried after an error or a panic. Without this call, the number of retries is
+    /// unlimited.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.policy.max_retries = Some(retries);
         self
@@ -136,7 +139,8 @@ impl<K: QueueKey> Workers<K> {
         self
     }
 
-    /// Processes keys until the queue is shut down, then until nothing is ready or the deadline has passed.
+    /// Processes keys until the queue is shut down, and after that until no key is ready or the deadline of
+    /// [`drain_within`](Self::drain_within) has passed.
     ///
     /// # Cancel safety
     ///
@@ -178,7 +182,8 @@ impl<K: QueueKey> Workers<K> {
             () = async { while tasks.join_next().await.is_some() {} } => {}
             () = deadline => {}
         }
-        // Read before the workers are cancelled: cancelling tries to add their keys again, which fails.
+        // The report is read before the workers are cancelled, because a cancelled worker tries to add its
+        // key again, which fails after shutdown.
         let mut report = report.lock().clone();
         report.abandoned = report.started - report.ended;
         report.left = queue.len();
@@ -218,7 +223,7 @@ where
         }
     }
 
-    /// Processes keys until the end of the queue.
+    /// The loop of one worker: processes one key after another until the queue ends.
     async fn turns(&self) {
         let mut next = self.queue.get().await;
         while let Some(item) = next {
@@ -229,7 +234,7 @@ where
         }
     }
 
-    /// Processes one key. Returns its item if it still has to be finished as done.
+    /// Processes one key. Returns the item of the key if the caller still has to mark it as done.
     async fn turn(&self, item: Item<K>) -> Option<Item<K>> {
         self.report.lock().started += 1;
         let ended = CountEnd { report: &self.report, cancelled: true };
@@ -294,7 +299,7 @@ where
     }
 }
 
-/// Counts the end of processing a key, unless the worker was cancelled.
+/// A guard that counts the end of processing a key when it is dropped, unless the worker was cancelled.
 struct CountEnd<'r> {
     report: &'r Mutex<Report>,
     cancelled: bool,
@@ -314,7 +319,7 @@ impl Drop for CountEnd<'_> {
     }
 }
 
-/// Returns the message of a panic if it is a string.
+/// Returns the message of a panic whose payload is a string; other payloads get a fixed message.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

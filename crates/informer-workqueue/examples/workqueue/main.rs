@@ -10,10 +10,10 @@ const MS: Duration = Duration::from_millis(1);
 
 type Result<T = (), E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// Demonstrates the queue. Time is paused: the delays are exact and take no real time.
+/// Demonstrates the queue. The clock of tokio is paused: delays are exact and take no real time.
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub async fn main() -> Result {
-    // Handed out once however often it is added, and again if it is added while it is processed.
+    // A key is handed out once however often it is added, and again if it is added while it is processed.
     let queue = WorkQueue::new();
     queue.add_all(["a", "b", "a", "a"]);
     let mut order = Vec::new();
@@ -27,7 +27,7 @@ pub async fn main() -> Result {
     println!("deduplicated: {order:?}");
     assert_eq!(order, ["a", "b", "a"]);
 
-    // Delays: the earliest deadline counts, and an immediate add ends the wait.
+    // Delays: a waiting key becomes ready at its earliest deadline, and an immediate add ends the wait.
     let begin = Instant::now();
     queue.add_after("late", 60 * MS);
     queue.add_after("soon", 20 * MS);
@@ -55,7 +55,8 @@ pub async fn main() -> Result {
         }
     }
 
-    // Priorities: new keys precede the initial list, which does not starve either.
+    // Priorities: new keys are handed out before those of the initial list, which has a low priority but does
+    // not starve.
     let priorities = WorkQueue::builder().priorities(Aging::Every(3)).build();
     for number in 0..4 {
         priorities.add_with(format!("old-{number}"), AddOptions::new().priority(LOW_PRIORITY));

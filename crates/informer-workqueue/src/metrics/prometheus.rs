@@ -34,10 +34,11 @@ use super::{QueueMetrics, QueueProbe, QueueStats};
 /// Labels of one row.
 type Labels = Vec<(&'static str, String)>;
 
-/// The buckets that client-go's dashboards expect: ten, from 10 ns to 10 s.
+/// The ten buckets of the duration histograms, from 10 ns to 10 s, which client-go's dashboards expect.
 const BUCKETS: (f64, f64, u16) = (10e-9, 10.0, 10);
 
-/// The value of `priority` and `group` in the row that sums up all remaining keys, as in controller-runtime.
+/// The value of the labels `priority` and `group` in the row that sums up the keys beyond the row limit, as
+/// in controller-runtime.
 const OTHERS: &str = "exceeded_cardinality_limit";
 
 /// The metrics of all queues of a registry:
@@ -157,16 +158,17 @@ impl QueueMetrics for OneQueue {
     }
 }
 
-/// A queue and its name label.
+/// A probe of a queue with the value of the queue's `name` label.
 type Named = (Arc<str>, QueueProbe);
 
-/// Below this number of probes, dropped queues are not searched for.
+/// While `queues` holds fewer probes than this, probes of dropped queues are not removed.
 const MIN_PROBES: usize = 64;
 
 #[derive(Debug)]
 struct Probes {
     list: Vec<Named>,
-    /// The number of probes at which dropped queues are removed, because there may never be a scrape.
+    /// Number of probes in `queues` at which the probes of dropped queues are removed. A scrape removes them
+    /// too, but a process may never be scraped.
     look_at: usize,
 }
 
@@ -190,7 +192,7 @@ impl Probes {
     }
 }
 
-/// Reads the gauges from the queues at scrape time.
+/// The collector that reads the gauges from all queues at scrape time.
 #[derive(Clone, Debug, Default)]
 struct Queues {
     probes: Arc<Mutex<Probes>>,
@@ -233,7 +235,8 @@ impl Collector for Queues {
     }
 }
 
-/// Adds the depths of one queue to `rows`. An empty queue gets one row, so that its series continues.
+/// Adds the number of ready keys of one queue, by priority and group, to `rows`. An empty queue gets one row,
+/// so that its time series continues.
 fn depths(name: &Labels, stats: &QueueStats, rows: &mut BTreeMap<Labels, f64>) {
     let mut add = |priority: Option<String>, group: Option<String>, len: usize| {
         let mut labels = name.clone();
@@ -258,7 +261,8 @@ fn depths(name: &Labels, stats: &QueueStats, rows: &mut BTreeMap<Labels, f64>) {
     }
 }
 
-/// Converts without loss: a queue holds fewer than 2^32 keys.
+/// Converts the number of keys of a queue to `f64`. The conversion is lossless, since a queue holds fewer
+/// than 2^32 keys.
 fn to_f64(len: usize) -> f64 {
     f64::from(u32::try_from(len).unwrap_or(u32::MAX))
 }

@@ -10,8 +10,8 @@ use super::slots::Newcomer;
 use super::state::{Phase, Wish};
 use super::{QueueKey, Shared, WorkQueue, deadline};
 
-/// The priority of work that should not delay new events: the initial list, a resync. The default priority is
-/// 0.
+/// The priority for work that should not delay new events, such as the initial list or a resync. The default
+/// priority is 0.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// Options of an add.
@@ -41,14 +41,15 @@ impl AddOptions {
     }
 
     /// Sets the priority; in a queue with priorities, higher ones are handed out first. If a key is added
-    /// several times before it is handed out, the highest priority counts. A key whose priority rises moves
-    /// to the end of its new level.
+    /// several times before it is handed out, the highest priority counts. A key whose priority rises is
+    /// handed out after the ready keys that already have the higher priority.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Sets a delay. Zero means immediately; a delay that overflows never ends.
+    /// Sets a delay after which the key becomes ready. With a zero delay the key is ready immediately; if the
+    /// delay overflows, the key never becomes ready.
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
@@ -77,8 +78,8 @@ impl<K: QueueKey> WorkQueue<K> {
         self.shared.put(key, None, 0)
     }
 
-    /// Adds a key after a delay. Zero means immediately. A ready key stays ready; a waiting key keeps the
-    /// earlier deadline.
+    /// Adds a key after a delay. With a zero delay the key is ready immediately. If the key is already ready,
+    /// it stays ready; if it is already waiting, the earlier deadline counts.
     ///
     /// Return value and panics are those of [`add`](Self::add).
     pub fn add_after(&self, key: K, delay: Duration) -> bool {
@@ -126,7 +127,8 @@ impl<K: QueueKey> Shared<K> {
         let now = if delay.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
         let due = delay.and_then(|delay| deadline(now?.after(delay), delay));
 
-        // Declared before the lock, so that the remaining keys are dropped after it is released.
+        // The remaining keys of the iterator are stored in a variable declared before the lock guard. They
+        // are therefore dropped after the lock is released.
         let mut _rest = None;
         let mut inner = self.driver.lock_to_add();
         let state = &mut inner.state;
@@ -152,7 +154,7 @@ impl<K: QueueKey> Shared<K> {
                 }
             }
         };
-        // Keys that were due before this add precede it.
+        // Keys whose delay was over before this add are handed out before the added key.
         let due_before = self.driver.promote(&mut inner, now);
         let effect = inner.state.mark(id, Wish { due, priority }, now.unwrap_or_default()).and(due_before);
         self.driver.settle(inner, effect);

@@ -55,7 +55,7 @@ impl<K: QueueKey> Default for WorkQueue<K> {
 }
 
 impl<K: QueueKey> WorkQueueBuilder<K> {
-    /// Sets the delays of `add_rate_limited` and `retry`.
+    /// Sets the rate limiter that computes the delays of `add_rate_limited` and `retry`.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
@@ -72,7 +72,8 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     /// the group of a key, such as a namespace or a tenant. In combination with priorities, groups take turns
     /// within each priority.
     ///
-    /// It runs in every add, before the lock is taken. Its result is used only when the key enters the queue.
+    /// `group_of` runs in every add, before the lock is taken. Its result is used only when the key enters
+    /// the queue.
     ///
     /// ```
     /// use informer_workqueue::WorkQueue;
@@ -90,9 +91,9 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
         self
     }
 
-    /// Hands out keys in a custom order; see [`Order`] for how to write one. It sees priorities, groups and
-    /// ranks. Instead of calling [`priorities`](Self::priorities), wrap the order within a priority in
-    /// [`PriorityOrder`](crate::PriorityOrder).
+    /// Hands out keys in a custom order; see [`Order`] for how to write one. The order can use priorities,
+    /// groups and ranks. Instead of calling [`priorities`](Self::priorities), wrap the order within a
+    /// priority in [`PriorityOrder`](crate::PriorityOrder).
     ///
     /// ```
     /// use informer_workqueue::{Aging, PriorityOrder, FifoOrder, WorkQueue};
@@ -107,7 +108,8 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
 
     /// Sets the function that computes the rank of a key, a number that an [`order`](Self::order) can use.
     ///
-    /// It runs in every add, before the lock is taken. Its result is used only when the key enters the queue.
+    /// The function runs in every add, before the lock is taken. Its result is used only when the key enters
+    /// the queue.
     pub fn rank_by(mut self, rank_of: impl Fn(&K) -> u64 + Send + Sync + 'static) -> Self {
         self.rank_of = Some(Box::new(rank_of));
         self
@@ -120,14 +122,14 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
         self
     }
 
-    /// Sets the receiver of metrics. Without one, the queue never reads a clock to measure, and stores no
-    /// times.
+    /// Sets the receiver of metrics. Without a receiver, the queue measures no times and never reads a clock
+    /// for metrics.
     pub fn metrics(mut self, metrics: Arc<dyn QueueMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Sets what happens to a key whose worker panicked or was cancelled.
+    /// Sets whether a key is retried or marked as done if its worker panicked or was cancelled.
     pub fn on_drop(mut self, on_drop: OnDrop) -> Self {
         self.on_drop = on_drop;
         self

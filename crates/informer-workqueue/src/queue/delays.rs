@@ -1,5 +1,5 @@
-//! The delay heap: waiting keys ordered by deadline. It is a 4-ary heap with the position of each slot, so
-//! that deadlines can be changed and keys removed without leaving stale entries.
+//! The delay heap: waiting keys ordered by deadline. It is a 4-ary heap that records the position of each
+//! slot. Deadlines can therefore be changed and keys removed without leaving stale entries.
 //!
 //! # Invariants
 //! 1. No node is due before its parent; nodes due at the same time are ordered by their adds.
@@ -11,14 +11,14 @@ use std::collections::BinaryHeap;
 use super::slots::{NONE, SlotId};
 use crate::clock::Nanos;
 
-/// Children per node: four entries of 16 bytes share a cache line.
+/// Number of children of a heap node. Four entries of 16 bytes share a cache line.
 const ARITY: usize = 4;
 
-/// Two words, so that it is passed in registers.
+/// An entry of the heap. It consists of two words, so that it is passed in registers.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     due: Nanos,
-    /// A sequence number in the high half and the slot in the low half.
+    /// The sequence number of the entry in the high half, and its slot in the low half.
     seq_slot: u64,
 }
 
@@ -27,7 +27,8 @@ impl Entry {
         Self { due, seq_slot: (seq as u64) << 32 | slot as u64 }
     }
 
-    /// Wraps; compared only among entries due at the same nanosecond.
+    /// Returns the sequence number of the entry. Sequence numbers wrap around; they are compared only among
+    /// entries with the same deadline.
     const fn seq(self) -> u32 {
         let [_, _, _, _, a, b, c, d] = self.seq_slot.to_le_bytes();
         u32::from_le_bytes([a, b, c, d])
@@ -65,7 +66,7 @@ impl Delays {
         self.position(slot).map(|at| self.heap[at].due)
     }
 
-    /// Inserts a slot, which must not be in the heap. Returns whether the next deadline changed.
+    /// Inserts a slot that is not in the heap yet. Returns whether the earliest deadline of the heap changed.
     #[inline]
     pub(super) fn push(&mut self, slot: SlotId, due: Nanos) -> bool {
         match self.positions.len().cmp(&(slot as usize)) {
@@ -79,8 +80,8 @@ impl Delays {
         self.rise(self.heap.len() - 1, entry) == 0
     }
 
-    /// Moves a slot to an earlier deadline; a later one is ignored. Returns whether the next deadline
-    /// changed.
+    /// Moves a slot to an earlier deadline; a later deadline is ignored. Returns whether the earliest
+    /// deadline of the heap changed.
     pub(super) fn advance(&mut self, slot: SlotId, due: Nanos) -> bool {
         let Some(at) = self.position(slot).filter(|&at| due < self.heap[at].due) else { return false };
         self.rise(at, Entry { due, ..self.heap[at] }) == 0
@@ -104,17 +105,18 @@ impl Delays {
         Some((first.slot(), first.due))
     }
 
-    /// Removes the cheapest slot: the last one. For emptying the heap.
+    /// Removes the slot in the last node of the heap, which is the cheapest to remove. Used for emptying the
+    /// heap.
     pub(super) fn pop_any(&mut self) -> Option<SlotId> {
         let last = self.heap.pop()?;
         self.positions[last.slot() as usize] = NONE;
         Some(last.slot())
     }
 
-    /// Returns the first `max` slots in the order of their deadlines, without changing the heap.
+    /// Returns the `max` slots with the earliest deadlines, sorted by deadline, without changing the heap.
     pub(super) fn first(&self, max: usize) -> Vec<(SlotId, Nanos)> {
-        // Order by deadline, then by age. The age replaces the sequence number, because sequence numbers
-        // wrap.
+        // Sorts the nodes by deadline, then by age. Ages are compared instead of sequence numbers, because
+        // sequence numbers wrap around.
         let turn = |node: usize| {
             let entry = self.heap[node];
             Reverse((entry.due, Reverse(self.seq.wrapping_sub(entry.seq())), node))
@@ -144,11 +146,13 @@ impl Delays {
 
     fn place(&mut self, at: usize, entry: Entry) {
         self.heap[at] = entry;
-        // The heap holds at most one entry per slot, and slots are numbered in 32 bits.
+        // The conversion cannot fail: the heap holds at most one entry per slot, and slots are numbered in 32
+        // bits.
         self.positions[entry.slot() as usize] = u32::try_from(at).unwrap_or(NONE);
     }
 
-    /// Moves an entry from `at` towards the root. Returns its position.
+    /// Moves an entry from the node `at` towards the root, as far as its deadline requires. Returns its new
+    /// position.
     #[inline]
     fn rise(&mut self, mut at: usize, entry: Entry) -> usize {
         while at > 0 {

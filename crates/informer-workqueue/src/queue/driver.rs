@@ -1,11 +1,12 @@
 //! Waiting in `get`: the lock, the wake-ups and the timer.
 //!
-//! The queue starts no task. One of the waiting getters, the *keeper*, owns the timer. There is therefore one
-//! timer for any number of workers and waiting keys, nothing has to be stopped, and the queue works on every
-//! runtime flavor. While no getter waits no timer is needed: the next getter promotes the keys that are due.
+//! The queue starts no task. One of the waiting getters, the *keeper*, owns the timer. A queue therefore
+//! needs one timer for any number of workers and waiting keys, has no task to stop, and works on every
+//! runtime flavor. While no getter waits, no timer is needed: the next getter makes the keys ready whose
+//! delay is over.
 //!
 //! # Invariants
-//! 1. `sleepers` counts the getters that found nothing and were not yet resumed or dropped.
+//! 1. `sleepers` counts the getters that found no ready key and were not yet resumed or dropped.
 //! 2. `keeper` is set iff one of the sleepers has armed a timer for the next deadline that it read under the
 //!    lock.
 //! 3. If getters sleep and keys wait, there is a keeper, or a woken sleeper is about to become it.
@@ -14,14 +15,14 @@
 //!    the wake-up on (`tokio::sync::Notify` does so).
 //!
 //! # Lock order
-//! There is one lock, which is never held across an await or a wake-up. The only user code under it is Eq and
-//! Clone of a key, and a user-defined [`Order`](super::Order).
+//! A queue has one lock, which is never held across an await or a wake-up. The only user code that runs under
+//! it is Eq and Clone of a key, and a user-defined [`Order`](super::Order).
 //!
 //! # Shutdown
 //! 1. The phase changes under the lock. 2. All sleepers are woken. 3. Waiting keys are dropped, a few at a
 //!    time.
 //!
-//! Getters return when nothing is ready and no key in process is dirty.
+//! After shutdown, getters return `None` when no key is ready and no key in process was added again.
 
 use std::pin::pin;
 
@@ -37,22 +38,24 @@ pub(super) struct Inner<K> {
     pub(super) state: State<K>,
     sleepers: usize,
     keeper: bool,
-    /// Number of callers that wait until the queue is empty.
+    /// Number of callers of `WorkQueue::idle`, which wait until the queue is empty.
     idlers: usize,
 }
 
-/// The part of the queue that is independent of single keys; rate limiter, groups and metrics are elsewhere.
+/// The state of a queue that only needs the hash and the slot of a key, with its lock and its wake-ups. The
+/// rate limiter, the function for groups and the metrics are in `WorkQueue`.
 pub(super) struct Driver<K> {
     inner: QueueLock<Inner<K>>,
     clock: Clock,
     timed: bool,
-    /// Wakes getters: a key is ready, the queue is shut down, or a keeper is needed.
+    /// Wakes waiting getters when a key is ready, when the queue is shut down, or when a getter has to take
+    /// over the timer.
     wake: Notify,
-    /// Wakes the keeper: the next deadline is earlier.
+    /// Wakes the keeper (the getter that owns the timer) when the next deadline has become earlier.
     rearm: Notify,
-    /// Wakes callers that wait for the end of a drain.
+    /// Wakes callers that wait until a queue that is being drained has no unfinished keys.
     pub(super) drained: Notify,
-    /// Wakes callers that wait for shutdown.
+    /// Wakes callers that wait until the queue is shut down.
     pub(super) closed: Notify,
     /// Wakes callers that wait until the queue is empty.
     idle: Notify,
@@ -62,7 +65,7 @@ pub(super) struct Driver<K> {
 pub(super) enum Found {
     Keys,
     Nothing,
-    /// The queue has ended: no key is ready, and none will be.
+    /// The queue is shut down, no key is ready, and no key will become ready.
     End,
 }
 
@@ -86,13 +89,14 @@ impl<K: Eq + Clone> Driver<K> {
         self.inner.lock_to_add()
     }
 
-    /// Returns the time if it is needed: a queue without metrics or delays never reads a clock.
+    /// Returns the current time if the queue measures times for metrics, otherwise `None`. A queue without
+    /// metrics reads the clock only if a key waits for a delay.
     pub(super) fn now(&self) -> Option<Nanos> {
         self.timed.then(|| self.clock.now())
     }
 
-    /// Releases the lock, then notifies the waiters that the change concerns. Finally resumes a panic of the
-    /// order.
+    /// Releases the lock, then notifies the waiters that `effect` concerns. Finally resumes a panic of a
+    /// user-defined order that was caught under the lock.
     #[inline]
     pub(super) fn settle(&self, mut inner: MutexGuard<'_, Inner<K>>, effect: Effect) {
         let ended = inner.sleepers > 0 && inner.state.is_finished();
@@ -123,7 +127,7 @@ impl<K: Eq + Clone> Driver<K> {
         }
     }
 
-    /// Waits until the queue is empty.
+    /// Waits until the queue has no key that is ready, waiting or in process.
     pub(super) async fn idle(&self) {
         loop {
             let mut idle = pin!(self.idle.notified());
@@ -142,14 +146,15 @@ impl<K: Eq + Clone> Driver<K> {
         Some(Idler { driver: self })
     }
 
-    /// Wakes all waiters, so that they check the phase.
+    /// Wakes all waiting callers, so that they check the phase of the queue.
     pub(super) fn wake_all(&self) {
         self.closed.notify_waiters();
         self.wake.notify_waiters();
         self.drained.notify_waiters();
     }
 
-    /// Promotes the keys that are due at `now`, which the caller has read if needed.
+    /// Makes the waiting keys ready whose delay is over at `now`. If `now` is `None` and a key is waiting,
+    /// reads the clock.
     #[inline]
     pub(super) fn promote(&self, inner: &mut Inner<K>, now: Option<Nanos>) -> Effect {
         if inner.state.next_due().is_none() {
@@ -158,12 +163,13 @@ impl<K: Eq + Clone> Driver<K> {
         inner.state.promote(now.unwrap_or_else(|| self.clock.now()))
     }
 
-    /// Takes up to `max` ready keys, without waiting. Also returns how many keys became ready by their delay.
+    /// Takes up to `max` ready keys without waiting. Also returns how many keys became ready because their
+    /// delay was over.
     pub(super) fn take(&self, max: usize, give: &mut impl FnMut(Taken<K>)) -> (Found, usize) {
         self.look(&mut Sleeper { driver: self, asleep: None }, false, max, give)
     }
 
-    /// Finishes a hand-out and takes the next key under one lock.
+    /// Finishes a hand-out and takes the next key, while the lock is taken only once.
     #[inline]
     pub(super) fn finish_and_take(
         &self,
@@ -171,8 +177,8 @@ impl<K: Eq + Clone> Driver<K> {
         give: &mut impl FnMut(Taken<K>),
     ) -> (Option<Finished<K>>, Found, usize) {
         let _rescue = WakeOnPanic { driver: self };
-        // Declared first: the key is dropped after the lock is released, even if Clone of the next one
-        // panics.
+        // `finished` is declared before the lock guard. The finished key is therefore dropped after the lock
+        // is released, even if Clone of the next key panics.
         let finished;
         let mut inner = self.lock();
         let now = self.now();
@@ -194,15 +200,15 @@ impl<K: Eq + Clone> Driver<K> {
     }
 
     /// Waits until at least one key is taken, or the queue has ended. Cancel safe: taking a key is the last
-    /// step, with no await after it. `became_ready` receives the number of keys that became ready by their
-    /// delay.
+    /// step, with no await after it. `became_ready` receives the number of keys that became ready because
+    /// their delay was over.
     pub(super) async fn wait(
         &self,
         max: usize,
         give: &mut (impl FnMut(Taken<K>) + Send),
         became_ready: &(dyn Fn(usize) + Sync),
     ) {
-        // A worker that never finds the queue empty must still yield to other tasks.
+        // Yields to other tasks also if the queue always has a ready key and `get` never has to wait.
         tokio::task::coop::consume_budget().await;
         let (found, ready) = self.take(max, give);
         became_ready(ready);
@@ -230,8 +236,8 @@ impl<K: Eq + Clone> Driver<K> {
         }
     }
 
-    /// Looks for keys as an awake getter. If it finds nothing and `may_sleep` is set, it counts itself as a
-    /// sleeper again.
+    /// Looks for ready keys on behalf of a getter that is awake. If there is no ready key and `may_sleep` is
+    /// set, the getter is counted as a sleeper again.
     fn look(
         &self,
         sleeper: &mut Sleeper<'_, K>,
@@ -276,8 +282,8 @@ impl<K> Drop for Idler<'_, K> {
     }
 }
 
-/// Wakes all getters if a getter panics in `Clone` of a key: it has consumed a wake-up and may have promoted
-/// other keys.
+/// A guard that wakes all getters if a getter panics in `Clone` of a key. That getter has consumed a wake-up
+/// and may have made other keys ready.
 struct WakeOnPanic<'d, K: Eq + Clone> {
     driver: &'d Driver<K>,
 }
@@ -292,13 +298,14 @@ impl<K: Eq + Clone> Drop for WakeOnPanic<'_, K> {
 
 #[derive(Clone, Copy, Debug)]
 enum Sleep {
-    /// Sleeps without a timer, because another getter is the keeper or no key waits for its delay.
+    /// The getter sleeps without a timer, because another getter owns the timer or no key waits for a delay.
     Plain,
-    /// Is the keeper: sleeps until this deadline at the latest.
+    /// The getter owns the timer and sleeps until this deadline at the latest.
     Keeper(Nanos),
 }
 
-/// A sleeping getter. Dropping it while asleep corrects the counts and hands the timer over.
+/// A sleeping getter. Dropping it while it sleeps corrects the counts of getters and passes the timer to
+/// another getter.
 struct Sleeper<'d, K: Eq + Clone> {
     driver: &'d Driver<K>,
     asleep: Option<Sleep>,

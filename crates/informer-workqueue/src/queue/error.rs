@@ -1,15 +1,15 @@
 //! Errors of draining a queue.
 
-/// A drain that did not complete. The queue stays shut down.
+/// The error of a drain that did not complete. The queue stays shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DrainError {
-    /// The deadline passed: workers are stuck, or no worker gets keys any more.
+    /// The deadline of the drain passed: workers are stuck, or no worker gets keys any more.
     #[error("drain work queue: deadline passed: {ready} keys are ready and {processing} in process")]
     DeadlinePassed {
-        /// Number of keys that were not handed out.
+        /// Number of ready keys, which were not handed out.
         ready: usize,
-        /// Number of keys that were handed out and not finished.
+        /// Number of keys in process, which were handed out and not finished.
         processing: usize,
     },
     /// `shut_down` was called during the drain.
@@ -17,9 +17,9 @@ pub enum DrainError {
         "drain work queue: interrupted by `shut_down`: {ready} keys are ready and {processing} in process"
     )]
     BrokenOff {
-        /// Number of keys that were not handed out.
+        /// Number of ready keys, which were not handed out.
         ready: usize,
-        /// Number of keys that were handed out and not finished.
+        /// Number of keys in process, which were handed out and not finished.
         processing: usize,
     },
 }

@@ -3,12 +3,13 @@
 use super::driver::Found;
 use super::{Item, QueueKey, Shared, WorkQueue};
 
-/// Maximum number of keys that one [`WorkQueue::get_batch`] takes, because it holds the lock for all of them.
+/// Maximum number of keys that one [`WorkQueue::get_batch`] takes, because the lock is held until all of them
+/// are taken.
 const MAX_BATCH: usize = 256;
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// Waits for the next key. Returns `None` if the queue is shut down and will hand out nothing more:
-    /// nothing is ready, and no key in process is dirty.
+    /// Waits for the next key. Returns `None` if the queue is shut down and will hand out nothing more: no
+    /// key is ready, and no key in process was added again.
     ///
     /// # Cancel safety
     ///
@@ -54,8 +55,8 @@ impl<K: QueueKey> WorkQueue<K> {
         item
     }
 
-    /// Finishes the hand-out of a [`detach`](Item::detach)ed key. Returns false and does nothing if the key
-    /// is not in process.
+    /// Finishes the processing of a key whose item was [detached](Item::detach). Returns false and does
+    /// nothing if the key is not in process.
     pub fn done(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let ticket = self.shared.driver.lock().state.ticket(hash, key);

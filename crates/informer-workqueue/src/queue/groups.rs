@@ -1,5 +1,5 @@
-//! Interns group names as numbers. A group exists while the queue contains one of its keys, so unused names
-//! take no memory.
+//! Interns group names as numbers. A group exists while the queue contains a key of the group, so unused
+//! names take no memory.
 //!
 //! # Invariants
 //! 1. `table` holds exactly the groups with users. 2. [`NO_GROUP`] means no group and has no name.
@@ -26,8 +26,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Returns the number of the group with this name and adds a user. Each user takes a slot, so there are
-    /// fewer groups than numbers.
+    /// Returns the number of the group with this name, and counts one more key of the group. Each key takes a
+    /// slot, so there are fewer groups than slot numbers.
     pub(super) fn enter(&mut self, name: &str, hash: u64) -> u32 {
         let Self { list, table, free } = self;
         if let Some(&id) = table.find(hash, |&id| *list[id as usize].name == *name) {

@@ -1,21 +1,21 @@
-//! Maps the hash of a key to its slot: a hash table of eight bytes an entry that never reads the keys.
+//! Maps the hash of a key to its slot: a hash table with entries of eight bytes, which never reads the keys.
 //!
-//! An entry has 32 bits of the hash and the number of the slot. Slots with another hash are never read. When
-//! most keys have been removed, the table shrinks: a table that kept the size of its largest burst would miss
-//! the processor's cache at every later add.
+//! An entry has 32 bits of the hash and the number of the slot. A lookup reads only slots whose 32 bits of
+//! the hash are equal. When most keys have been removed, the table shrinks: a table that kept the size of its
+//! largest burst would miss the processor's cache at every later add.
 
 use hashbrown::HashTable;
 
 use super::slots::SlotId;
 
-/// The capacity below which the table does not shrink.
+/// The capacity of the hash table below which it does not shrink.
 const MIN_SHRUNK: usize = 64;
 
-/// If fewer than one in this many places is taken, the table shrinks to a quarter. At that size it is far
-/// from growing again.
+/// If fewer than one in this many places of the hash table are used, the table shrinks to a quarter. After
+/// shrinking it is far from having to grow again.
 const SHRINK_BELOW: usize = 16;
 
-/// 32 bits of a hash.
+/// The 32 bits of a key's hash that the index stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyHash(pub(super) u32);
 
@@ -25,7 +25,8 @@ impl KeyHash {
         Self(u32::from_le_bytes([a ^ e, b ^ f, c ^ g, d ^ h]))
     }
 
-    /// Returns the hash for the table, which uses its highest and its lowest bits.
+    /// Extends the 32 bits to the 64 bits that the hash table expects. The table uses the highest and the
+    /// lowest of them.
     const fn wide(self) -> u64 {
         (self.0 as u64) << 32 | self.0 as u64
     }
@@ -45,13 +46,14 @@ impl Index {
         self.0.len()
     }
 
-    /// Returns the slot with this hash for which `same` returns true. A panic of `same` changes nothing.
+    /// Returns the slot with this hash for which `same` returns true. If `same` panics, the index is
+    /// unchanged.
     #[inline]
     pub(super) fn find(&self, hash: KeyHash, same: impl Fn(SlotId) -> bool) -> Option<SlotId> {
         self.0.find(hash.wide(), |entry| entry.hash == hash && same(entry.slot)).map(|entry| entry.slot)
     }
 
-    /// Inserts a slot that the index does not contain.
+    /// Inserts a slot that is not in the index yet.
     #[inline]
     pub(super) fn insert(&mut self, hash: KeyHash, slot: SlotId) {
         self.0.insert_unique(hash.wide(), Entry { hash, slot }, |entry| entry.hash.wide());

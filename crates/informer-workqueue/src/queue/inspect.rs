@@ -6,11 +6,11 @@ use super::state::{Effect, State};
 use super::{QueueKey, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueDepth, QueueStats};
 
-/// Maximum number of waiting keys that are dropped under one lock.
+/// Maximum number of waiting keys that are cancelled while the lock is held once.
 const CANCELLED_AT_ONCE: usize = 64;
 
-/// Maximum number of rows in [`QueueStats::depths`]. The rest is summed up, because dashboards cannot show
-/// it.
+/// Maximum number of rows in [`QueueStats::depths`]. The keys of further rows are summed up in one number,
+/// because dashboards cannot show so many rows.
 const MAX_DEPTHS: usize = 100;
 
 /// A key that waits for its deadline.
@@ -74,7 +74,8 @@ impl<K: QueueKey> WorkQueue<K> {
         Some(self.shared.driver.clock().instant(due))
     }
 
-    /// Removes a waiting key without handing it out. Returns whether it was waiting; a ready key stays ready.
+    /// Removes a waiting key without handing it out. Returns whether the key was waiting. A ready key stays
+    /// ready.
     pub fn cancel_waiting(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let mut inner = self.shared.driver.lock();
@@ -85,7 +86,7 @@ impl<K: QueueKey> WorkQueue<K> {
         waited
     }
 
-    /// Removes all waiting keys. Returns how many there were.
+    /// Removes all waiting keys without handing them out. Returns the number of removed keys.
     pub fn cancel_all_waiting(&self) -> usize {
         let wanted = self.shared.driver.lock().state.delays.len();
         let mut cancelled = 0;
@@ -109,9 +110,9 @@ impl<K: QueueKey> WorkQueue<K> {
     /// Returns the state of the queue for metrics and debug pages, by priority and by group if the queue has
     /// them.
     ///
-    /// It visits every priority and group with a ready key, and every key in process, under the lock: call it
-    /// per scrape, not per add. Times in process exist only in a queue with
-    /// [`metrics`](crate::WorkQueueBuilder::metrics).
+    /// The call visits every priority and group with a ready key, and every key in process, under the lock:
+    /// call it per scrape, not per add. The times for which keys have been in process are measured only in a
+    /// queue with [`metrics`](crate::WorkQueueBuilder::metrics).
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.shared.stats()

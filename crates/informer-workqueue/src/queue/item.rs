@@ -1,4 +1,5 @@
-//! A guard for a key in process, so that no key stays in process forever because a worker failed.
+//! The guard for a key in process. It ensures that a key does not stay in process forever if its worker
+//! panics or is cancelled.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,10 +18,10 @@ use super::{QueueKey, Taken, Ticket, WorkQueue};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDrop {
-    /// Adds the key again after the delay of the rate limiter, so that its work is not lost.
+    /// Adds the key again after the delay of the rate limiter, so that the key is processed again.
     #[default]
     Retry,
-    /// Marks the key as done, as if the work had succeeded.
+    /// Marks the key as done, as if it had been processed successfully.
     Done,
 }
 
@@ -51,7 +52,7 @@ impl<K: QueueKey> Item<K> {
         &self.key
     }
 
-    /// Returns the highest priority with which it was added.
+    /// Returns the highest priority with which the key was added.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.priority
@@ -74,9 +75,9 @@ impl<K: QueueKey> Item<K> {
         self.end(None);
     }
 
-    /// Finishes the key like [`done`](Self::done), then waits for the next key like [`WorkQueue::get`] and
-    /// holds it. Returns false at the end of the queue. In the loop of a worker this takes the lock once per
-    /// key instead of twice.
+    /// Finishes the key like [`done`](Self::done), then waits for the next key like [`WorkQueue::get`]; the
+    /// item then holds that key. Returns false if the queue is shut down and will hand out no more keys. A
+    /// worker that loops over this call takes the lock once per key instead of twice.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -111,7 +112,7 @@ impl<K: QueueKey> Item<K> {
         let found = if has_turn().await {
             self.end_and_take()
         } else {
-            // Finishes the key before yielding to other tasks.
+            // The key is finished before this task yields to other tasks.
             self.end(None);
             Found::Nothing
         };
@@ -143,7 +144,8 @@ impl<K: QueueKey> Item<K> {
 
     /// Finishes the key and adds it again with its priority after the delay of the rate limiter.
     ///
-    /// Returns false if the queue is shut down; the key is then lost unless it was added again before.
+    /// Returns false if the queue is shut down. The key is then not handed out again, unless it was added
+    /// again before the shutdown.
     pub fn retry(mut self) -> bool {
         let delay = self.queue.shared.limiter.when(&self.key, Instant::now());
         self.end(Some((delay, self.priority)))
@@ -162,7 +164,7 @@ impl<K: QueueKey> Item<K> {
         self.priority = priority;
     }
 
-    /// Releases the guard: the key stays in process until [`WorkQueue::done`] is called with it.
+    /// Releases the guard: the returned key stays in process until [`WorkQueue::done`] is called with it.
     #[must_use = "the key stays in process until `WorkQueue::done` is called with it"]
     pub fn detach(mut self) -> K {
         let key = self.key.clone();
@@ -189,7 +191,8 @@ impl<K: QueueKey> Deref for Item<K> {
 }
 
 impl<K: QueueKey> Drop for Item<K> {
-    /// Never panics: it often runs during unwinding, and a second panic would abort the process.
+    /// Dropping an item never panics: it often happens during unwinding, and a second panic would abort the
+    /// process.
     fn drop(&mut self) {
         if !self.open {
             return;
@@ -198,12 +201,13 @@ impl<K: QueueKey> Drop for Item<K> {
             let limit = || self.queue.shared.limiter.when(&self.key, Instant::now());
             (catch_unwind(AssertUnwindSafe(limit)).unwrap_or(RETRY_WITHOUT_LIMITER), self.priority)
         });
-        // Calls user-defined metrics and drops the key, after the state of the queue has changed.
+        // `end` first changes the state of the queue. Then it calls user-defined metrics and drops the key,
+        // which may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| self.end(again)));
     }
 }
 
-/// Consumes one unit of the task's coop budget, if one is left.
+/// Returns true if the coop budget of the task is not exhausted, and consumes one unit of it.
 async fn has_turn() -> bool {
     poll_fn(|cx| match coop::poll_proceed(cx) {
         Poll::Ready(turn) => {
@@ -215,7 +219,7 @@ async fn has_turn() -> bool {
     .await
 }
 
-/// Retry delay after a panic of the rate limiter: long enough to avoid a busy loop.
+/// The retry delay if the rate limiter panics. It is long enough to avoid a busy loop.
 const RETRY_WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 
 impl<K: QueueKey + fmt::Debug> fmt::Debug for Item<K> {

@@ -15,8 +15,8 @@ pub(super) use ready::ReadyKeys;
 
 pub use super::slots::{Entries, EntryId};
 
-/// Receives the number of ready keys of each priority and group: `(priority, group, keys)`. The priority is
-/// `None` in an order without priorities, and the group is `None` in one without groups.
+/// The callback that receives the number of ready keys of each priority and group: `(priority, group, keys)`.
+/// The priority is `None` in an order without priorities, and the group is `None` in one without groups.
 pub type Depths<'a> = dyn FnMut(Option<i32>, Option<u32>, usize) + 'a;
 
 /// The order in which ready keys are handed out.
@@ -111,11 +111,11 @@ pub type Depths<'a> = dyn FnMut(Option<i32>, Option<u32>, usize) + 'a;
 /// ```
 #[expect(clippy::len_without_is_empty, reason = "the queue never needs `is_empty`")]
 pub trait Order: Send + 'static {
-    /// Adds an entry that is not in the order.
+    /// Adds an entry to the order, which does not contain it yet.
     fn push(&mut self, entries: &mut Entries, id: EntryId);
 
-    /// Returns the next entry; `None` if there is none. Changes nothing, so that the queue can fail before it
-    /// takes the entry.
+    /// Returns the entry that is to be handed out next; `None` if the order is empty. Changes nothing, so
+    /// that the queue can fail before it takes the entry.
     fn peek(&self, entries: &Entries) -> Option<EntryId>;
 
     /// Removes the entry that `peek` returned, because it is handed out.
@@ -123,7 +123,7 @@ pub trait Order: Send + 'static {
         self.remove(entries, id);
     }
 
-    /// Removes an entry at any position.
+    /// Removes an entry from any position of the order.
     fn remove(&mut self, entries: &mut Entries, id: EntryId);
 
     /// Notifies the order that the priority of an entry has risen from `before` to its current value.
@@ -131,7 +131,7 @@ pub trait Order: Send + 'static {
         let _ = (entries, id, before);
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries in the order.
     fn len(&self) -> usize;
 
     /// Reports the number of entries for [`QueueStats::depths`](crate::QueueStats::depths). An order with

@@ -6,13 +6,14 @@ use super::state::Phase;
 use super::{DrainError, QueueKey, WorkQueue};
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// Rejects further adds and drops waiting keys. Ready keys are still handed out. A running drain fails.
+    /// Shuts the queue down: further adds are rejected, waiting keys are dropped, and ready keys are still
+    /// handed out. A running [`shut_down_with_drain`](Self::shut_down_with_drain) returns an error.
     pub fn shut_down(&self) {
         self.close(Phase::Closed);
     }
 
     /// Shuts down and waits until all keys that are ready or in process are done. Workers must continue to
-    /// get keys; otherwise this lasts until the deadline.
+    /// get keys; otherwise the call lasts until the deadline.
     ///
     /// A key that was added again while in process is handed out once more.
     ///
@@ -23,7 +24,7 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped the queue stays shut down.
+    /// If the future is dropped, the queue stays shut down.
     pub async fn shut_down_with_drain(&self, deadline: Duration) -> Result<(), DrainError> {
         self.close(Phase::Draining);
         let driver = &self.shared.driver;
@@ -48,8 +49,8 @@ impl<K: QueueKey> WorkQueue<K> {
         self.shared.driver.lock().state.phase != Phase::Open
     }
 
-    /// Waits until no key is ready, waiting or in process. More keys may be added before the caller checks.
-    /// Cancel safe.
+    /// Waits until no key is ready, waiting or in process. Another thread may add keys before the caller
+    /// continues. Cancel safe.
     pub async fn idle(&self) {
         self.shared.driver.idle().await;
     }
@@ -64,7 +65,7 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     fn close(&self, phase: Phase) {
-        // Promotes keys that are due before the others are dropped.
+        // Keys whose delay is over become ready; the other waiting keys are dropped afterwards.
         self.shared.ready();
         self.shared.driver.lock().state.phase = phase;
         self.shared.driver.wake_all();

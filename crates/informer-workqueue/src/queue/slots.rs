@@ -1,10 +1,11 @@
-//! A slab of keys with their state. Each key is stored once; sets, orders and the delay heap refer to it by a
-//! number of four bytes.
+//! A slab of keys with their state. Each key is stored once; sets, orders and the delay heap refer to the key
+//! by the number of its slot, which has four bytes.
 //!
-//! The state is stored apart from the keys, so that an [`Order`](super::Order) gets access to the state only.
+//! The state is stored apart from the keys, so that an [`Order`](super::Order) gets access to the state but
+//! not to the keys.
 //!
 //! # Invariants
-//! 1. A slot without a key is in the free list, and in nothing else.
+//! 1. A slot without a key is in the free list, and in no other structure.
 //! 2. `prev` and `next` belong to the one [`List`] that holds the slot, or to the free list.
 
 use std::ops::{Index, IndexMut};
@@ -13,13 +14,13 @@ use super::groups::NO_GROUP;
 
 pub(super) type SlotId = u32;
 
-/// The end of a list of slots: no slot has this number.
+/// The slot number that marks the end of a list of slots. No slot has this number.
 pub(super) const NONE: SlotId = SlotId::MAX;
 
 /// The pending request for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// The key was not added since it was handed out.
+    /// The key was not added again since it was handed out.
     Idle,
     /// The key becomes ready at a deadline in the delay heap.
     Waiting,
@@ -34,13 +35,15 @@ pub(super) struct Slot {
     prev: SlotId,
     next: SlotId,
     pub(super) priority: i32,
-    /// Counts hand-outs, so that a second outcome of a hand-out is not taken for that of a later one.
+    /// Number of times that a key of this slot was handed out. A second outcome of an earlier hand-out is
+    /// recognized by it and ignored.
     pub(super) handout: u32,
     pub(super) pending: Pending,
     pub(super) processing: bool,
 }
 
-/// A new key and the values computed from it before the lock was taken.
+/// A key to be inserted, and the hash, group and rank that were computed from the key before the lock was
+/// taken.
 #[derive(Debug)]
 pub(super) struct Newcomer<K> {
     pub(super) key: K,
@@ -53,19 +56,21 @@ pub(super) struct Newcomer<K> {
 #[derive(Debug, Default)]
 pub struct Entries {
     list: Vec<Slot>,
-    /// The rank of the key in each slot. Ends at the last slot that was given a rank, so it needs no memory
-    /// in a queue without ranks.
+    /// The rank of the key in each slot. The vector ends at the last slot whose rank was set, so it needs no
+    /// memory in a queue without ranks.
     ranks: Vec<u64>,
-    /// The number of the group of the key in each slot. Needs no memory in a queue without groups.
+    /// The number of the group (see `WorkQueueBuilder::fair_by`) of the key in each slot. The vector is empty
+    /// in a queue without groups.
     groups: Vec<u32>,
 }
 
-/// The number of a key in the queue. Numbers are small and are reused after their keys are removed.
+/// The number that an [`Order`](super::Order) uses instead of a key. Numbers are small and are reused after
+/// their keys are removed from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(pub(super) SlotId);
 
 impl EntryId {
-    /// Returns the number as an index for tables of the order.
+    /// Returns the number as an index into tables of a user-defined order.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -79,8 +84,8 @@ impl Entries {
         self.list[id.index()].priority
     }
 
-    /// Returns the number of the key's group. It is the same for all keys of a group while one of them is in
-    /// the queue.
+    /// Returns the number of the key's group. The number of a group does not change while the queue contains
+    /// a key of the group.
     #[must_use]
     pub fn group(&self, id: EntryId) -> u32 {
         self.groups.get(id.index()).copied().unwrap_or(NO_GROUP)
@@ -92,7 +97,7 @@ impl Entries {
         self.ranks.get(id.index()).copied().unwrap_or_default()
     }
 
-    /// Returns true if a key is in the order: ready and not in process.
+    /// Returns true if the key of a slot is in the order: it is ready and not in process.
     pub(super) fn is_ready(&self, id: SlotId) -> bool {
         self.list.get(id as usize).is_some_and(|slot| slot.pending == Pending::Ready && !slot.processing)
     }
@@ -118,7 +123,7 @@ impl<K> Slots<K> {
         self.keys[id as usize].as_ref()
     }
 
-    /// Adds a key. If `limit` slots are in use, the key is returned as the error.
+    /// Inserts a key. If `limit` slots are already in use, returns the key as the error.
     #[inline]
     pub(super) fn insert(&mut self, newcomer: Newcomer<K>, limit: u32) -> Result<SlotId, K> {
         let Newcomer { key, hash, group, rank } = newcomer;
@@ -162,7 +167,7 @@ impl<K> Slots<K> {
     }
 }
 
-/// Sets a value in a column that ends at its last value that differs from `absent`.
+/// Sets the value of a slot in `column`. If the vector is too short, it is extended with `absent`.
 fn set<T: Clone>(column: &mut Vec<T>, id: SlotId, value: T, absent: T) {
     column.resize(column.len().max(id as usize + 1), absent);
     column[id as usize] = value;
@@ -198,7 +203,8 @@ impl<K> IndexMut<SlotId> for Slots<K> {
     }
 }
 
-/// A FIFO list linked through the slots. It needs no further memory, and removes any member in constant time.
+/// A FIFO list that is linked through the slots. It allocates no memory, and removes any member in constant
+/// time.
 #[derive(Debug)]
 pub(super) struct List {
     head: SlotId,

@@ -1,4 +1,4 @@
-//! The state of the queue. Pure: no clock, no lock, no await.
+//! The state of the queue. It is pure: it uses no clock, no lock and no await.
 //!
 //! ```text
 //!              add                 take                       done
@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! 1. Every slot is in `index` under its hash, and is pending or in process; otherwise it is removed.
-//! 2. A slot is in the order iff it is `Ready` and not in process; in `delays` iff it is `Waiting`.
+//! 2. A slot is in the order iff it is `Ready` and not in process. It is in `delays` iff it is `Waiting`.
 //! 3. `processing` counts the slots in process, and `dirty` those of them that are `Ready`.
 //! 4. `times` exist iff the queue is timed; `started` holds exactly the slots in process.
 
@@ -31,28 +31,31 @@ use super::slots::{EntryId, Newcomer, Pending, SlotId, Slots};
 use crate::clock::Nanos;
 
 /// The maximum number of waiting keys that become ready while the lock is held once. The lock is then
-/// released and taken again for the rest, so that other callers do not wait for all of them.
+/// released and taken again for the remaining keys, so that other callers do not wait until all keys are
+/// ready.
 const PROMOTED_AT_ONCE: usize = 64;
 
-/// The phases of a queue. It never opens again; a drain may begin and fail in a queue that is shut down.
+/// The phases of a queue. A queue that was shut down never accepts keys again, but a drain may begin and fail
+/// in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
-    /// Rejects keys, hands out ready keys, and a caller waits until all of them are done.
+    /// The queue rejects new keys and hands out ready keys, and a caller waits until all of them are done.
     Draining,
-    /// Rejects keys and hands out ready keys; no caller waits.
+    /// The queue rejects new keys and hands out ready keys; no caller waits until they are done.
     Closed,
 }
 
-/// The work for the caller after it has released the lock.
+/// The notifications that a caller of the state has to send after it has released the lock.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub(super) struct Effect {
-    /// Number of keys that entered the order: as many getters can proceed.
+    /// Number of keys that entered the order. The caller wakes as many getters.
     pub(super) pushed: u32,
-    /// Number of keys that became ready, in the order or dirty.
+    /// Number of keys that became ready. A key in process that was added again counts too, although it enters
+    /// the order later.
     pub(super) added: u32,
-    /// The next deadline is earlier.
+    /// True if the next deadline has become earlier, so that the timer must be reset.
     pub(super) rearm: bool,
 }
 
@@ -81,7 +84,7 @@ pub(super) struct Ticket {
     handout: u32,
 }
 
-/// A request for a key.
+/// A request to hand out a key, at a given time and with a given priority.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     /// `None` means immediately.
@@ -91,19 +94,19 @@ pub(super) struct Wish {
 
 #[derive(Debug)]
 pub(super) struct Finished<K> {
-    /// To be dropped outside of the lock.
+    /// The finished key if it left the queue. The caller drops it after releasing the lock.
     pub(super) key: Option<K>,
     pub(super) effect: Effect,
-    /// The key will be handed out again.
+    /// True if the key was added again and will be handed out again.
     pub(super) kept: bool,
-    /// How long the key was in process; only in a timed queue.
+    /// How long the key was in process; `None` in a queue that measures no times.
     pub(super) worked: Option<Duration>,
 }
 
-/// The times at which keys entered their current state.
+/// The times at which keys became ready or were handed out, for metrics.
 #[derive(Default)]
 struct Times {
-    /// The times at which keys became ready, by slot.
+    /// The times at which keys became ready, indexed by slot.
     ready: Vec<Nanos>,
     /// The times at which keys in process were handed out.
     started: HashMap<SlotId, Nanos>,
@@ -118,7 +121,7 @@ impl Times {
         self.ready[id as usize] = since;
     }
 
-    /// Records the start of processing. Returns how long the slot was ready.
+    /// Records that the key of a slot is now in process. Returns how long the key was ready before.
     fn start(&mut self, id: SlotId, now: Nanos) -> Duration {
         self.started.insert(id, now);
         now.since(self.ready[id as usize])
@@ -162,17 +165,17 @@ impl<K: Eq + Clone> State<K> {
         self.processing
     }
 
-    /// No key is ready, waits or is in process.
+    /// Returns true if no key is ready, waiting or in process.
     pub(super) fn is_empty(&self) -> bool {
         self.index.len() == 0
     }
 
-    /// Returns true if nothing will be handed out any more.
+    /// Returns true if the queue is shut down and will hand out no more keys.
     pub(super) fn is_finished(&self) -> bool {
         self.phase != Phase::Open && self.dirty == 0 && self.order.len() == 0
     }
 
-    /// Returns true if nothing is ready or in process.
+    /// Returns true if the queue is shut down and no key is ready or in process.
     pub(super) fn is_drained(&self) -> bool {
         self.phase != Phase::Open && self.processing == 0 && self.order.len() == 0
     }
@@ -181,14 +184,14 @@ impl<K: Eq + Clone> State<K> {
         self.delays.next_due().filter(|_| self.phase == Phase::Open)
     }
 
-    // Eq of the key runs before anything is changed: a panic leaves the state unchanged.
+    // Eq of the key runs before the state is changed, so a panic in Eq leaves the state unchanged.
     #[inline]
     pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<SlotId> {
         self.index.find(hash, |slot| self.slots.key(slot) == Some(key))
     }
 
-    /// Inserts a key that has no slot; returns it if the queue is full. The caller must mark the slot under
-    /// the same lock.
+    /// Inserts a key that has no slot; returns the key if the queue is full. The caller must call `mark` for
+    /// the new slot before it releases the lock.
     #[inline]
     pub(super) fn insert(&mut self, newcomer: Newcomer<K>) -> Result<SlotId, K> {
         let hash = KeyHash(newcomer.hash);
@@ -197,7 +200,8 @@ impl<K: Eq + Clone> State<K> {
         Ok(id)
     }
 
-    /// Requests a key. The earliest time and the highest priority are kept.
+    /// Applies a request to the key of a slot. If the key was already requested, the earlier time and the
+    /// higher priority of the two requests count.
     #[inline]
     pub(super) fn mark(&mut self, id: SlotId, wish: Wish, now: Nanos) -> Effect {
         let slot = &mut self.slots[id];
@@ -246,7 +250,7 @@ impl<K: Eq + Clone> State<K> {
         Effect { pushed: 1, added: 1, rearm: false }
     }
 
-    /// Promotes a bounded number of keys that are due.
+    /// Makes waiting keys ready whose delay is over, at most [`PROMOTED_AT_ONCE`] keys per call.
     pub(super) fn promote(&mut self, now: Nanos) -> Effect {
         let mut total = Effect::default();
         if self.phase != Phase::Open {
@@ -259,9 +263,9 @@ impl<K: Eq + Clone> State<K> {
         total
     }
 
-    /// Hands out the next key. If Clone of the key panics, the key moves to the end so that it does not block
-    /// the others, and the panic is resumed.
-    // Inlined, like `finish`: copying the result would cost more than the function itself.
+    /// Hands out the next key. If Clone of the key panics, the key moves to the end of the queue so that it
+    /// does not block the others, and the panic is resumed.
+    // This function is inlined, like `finish`: copying its result would cost more than the function itself.
     #[inline(always)]
     pub(super) fn take(&mut self, now: Nanos) -> Option<Taken<K>> {
         let id = self.order.peek(&mut self.slots.entries)?;
@@ -277,8 +281,8 @@ impl<K: Eq + Clone> State<K> {
         let slot = &mut self.slots[id];
         slot.pending = Pending::Idle;
         slot.processing = true;
-        // Reads the fields once: a load right after the store of `handout` would wait for that store, which
-        // is measurable in so short a function.
+        // Reads the fields `handout` and `priority` once, before storing `handout`. A load directly after
+        // that store would wait for it, which is measurable in so short a function.
         let (handout, priority) = (slot.handout.wrapping_add(1), slot.priority);
         slot.handout = handout;
         self.processing += 1;
@@ -286,13 +290,14 @@ impl<K: Eq + Clone> State<K> {
         Some(Taken { key, ticket: Ticket { slot: id, handout }, priority, waited })
     }
 
-    /// Returns the current hand-out of a key in process.
+    /// Returns the ticket of the current hand-out of a key; `None` if the key is not in process.
     pub(super) fn ticket(&self, hash: KeyHash, key: &K) -> Option<Ticket> {
         let slot = self.find(hash, key).filter(|&id| self.slots[id].processing)?;
         Some(Ticket { slot, handout: self.slots[slot].handout })
     }
 
-    /// Finishes a hand-out, optionally with a new request. Returns `None` if it was already finished.
+    /// Finishes a hand-out, optionally with a new request for its key. Returns `None` if the hand-out was
+    /// already finished.
     #[inline(always)]
     pub(super) fn finish(&mut self, ticket: Ticket, wish: Option<Wish>, now: Nanos) -> Option<Finished<K>> {
         let id = ticket.slot;
@@ -317,7 +322,8 @@ impl<K: Eq + Clone> State<K> {
         Some(Finished { key: self.release_if_idle(id), effect, kept, worked })
     }
 
-    /// Cancels the delay of a key. Returns whether it was waiting, and the key if it was removed.
+    /// Cancels the delay of the key in a slot. Returns whether the key was waiting, and the key itself if it
+    /// was removed from the queue.
     pub(super) fn cancel_waiting(&mut self, id: SlotId) -> (bool, Option<K>) {
         if !self.delays.remove(id) {
             return (false, None);
@@ -326,7 +332,8 @@ impl<K: Eq + Clone> State<K> {
         (true, self.release_if_idle(id))
     }
 
-    /// Cancels the waiting key that is cheapest to remove.
+    /// Cancels the delay of the waiting key that is cheapest to remove from the delay heap. Returns `None` if
+    /// no key is waiting.
     pub(super) fn cancel_any(&mut self) -> Option<Option<K>> {
         let id = self.delays.pop_any()?;
         self.slots[id].pending = Pending::Idle;
@@ -344,7 +351,7 @@ impl<K: Eq + Clone> State<K> {
         self.slots.remove(id)
     }
 
-    /// Returns the sum and the maximum of the times that the current keys have been in process.
+    /// Returns for how long the keys that are now in process have been in process: the sum and the maximum.
     pub(super) fn in_process(&self, now: Nanos) -> (Duration, Duration) {
         let spans = self.times.iter().flat_map(|times| times.started.values()).map(|&start| now.since(start));
         spans.fold((Duration::ZERO, Duration::ZERO), |(sum, longest), span| {

@@ -15,12 +15,13 @@ use super::{Aging, MAX_KEYS, QueueKey, deadline};
 use crate::clock::Nanos;
 
 /// The state behind a [`WorkQueue`](super::WorkQueue) without lock, clock, timer, rate limiter and waiting
-/// tasks. It follows the same rules; use it in a simulator or inside another state machine. `now` is an
-/// argument; an instant before that of [`new`](Self::new) counts as that instant.
+/// tasks. It follows the rules of a `WorkQueue`; use it in a simulator or inside another state machine. `now`
+/// is an argument; an instant before that passed to [`new`](Self::new) counts as the latter.
 ///
-/// The driver calls [`take`](Self::take) for a worker and [`finish`](Self::finish) with each [`Handout`]. It
-/// wakes as many waiting workers as [`QueueEffect::pushed`] says and calls `take` again at
-/// [`next_due`](Self::next_due), which it reads again after [`QueueEffect::rearm`].
+/// The driver (the code that uses this state) calls [`take`](Self::take) for a worker and
+/// [`finish`](Self::finish) with each [`Handout`]. It wakes as many waiting workers as
+/// [`QueueEffect::pushed`] says and calls `take` again at [`next_due`](Self::next_due), a deadline that it
+/// reads again after every [`QueueEffect::rearm`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,17 +46,17 @@ pub struct QueueState<K> {
     epoch: Instant,
 }
 
-/// The work for the driver of a [`QueueState`] after a call.
+/// The effects of a call of a [`QueueState`] that its caller, the driver, has to carry out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueEffect {
-    /// Number of keys that became ready: wake as many waiting workers.
+    /// Number of keys that became ready. The driver wakes as many waiting workers.
     pub pushed: usize,
-    /// The next deadline is earlier: reset the timer.
+    /// True if the next deadline has become earlier. The driver then resets its timer.
     pub rearm: bool,
 }
 
-/// A key that was handed out by a [`QueueState`], until [`QueueState::finish`].
+/// A key that was handed out by a [`QueueState`] and is in process until [`QueueState::finish`].
 #[derive(Debug)]
 #[must_use = "a key that is not finished stays in process forever"]
 pub struct Handout<K> {
@@ -70,7 +71,7 @@ impl<K> Handout<K> {
         &self.key
     }
 
-    /// Returns the highest priority with which it was added.
+    /// Returns the highest priority with which the key was added.
     pub fn priority(&self) -> i32 {
         self.priority
     }
@@ -113,12 +114,13 @@ impl<K: QueueKey> QueueState<K> {
             }
         };
         let wish = Wish { due: after.and_then(|delay| deadline(now.after(delay), delay)), priority };
-        // Keys that were due before this add precede it.
+        // Keys whose delay was over before this add are handed out before the added key.
         let due_before = self.state.promote(now);
         Some(self.state.mark(id, wish, now).and(due_before).into())
     }
 
-    /// Promotes keys that are due, and hands out the next key. The effect does not count that key.
+    /// Makes the keys ready whose delay is over, and hands out the next ready key. [`QueueEffect::pushed`]
+    /// does not count the returned key.
     pub fn take(&mut self, now: Instant) -> (Option<Handout<K>>, QueueEffect) {
         let now = self.nanos(now);
         let mut effect = self.state.promote(now);
@@ -146,22 +148,24 @@ impl<K: QueueKey> QueueState<K> {
         }
     }
 
-    /// Rejects further adds and drops waiting keys. Ready keys are still handed out.
+    /// Shuts the queue down: further adds are rejected, waiting keys are dropped, and ready keys are still
+    /// handed out.
     pub fn shut_down(&mut self, now: Instant) {
         let now = self.nanos(now);
-        // Promotes keys that are due before the others are dropped.
+        // Keys whose delay is over become ready; the other waiting keys are dropped afterwards.
         while self.state.promote(now).added > 0 {}
         self.state.phase = Phase::Closed;
         while self.state.cancel_any().is_some() {}
     }
 
-    /// Returns when the first waiting key is due.
+    /// Returns the deadline at which the first waiting key becomes ready; `None` if no key waits.
     pub fn next_due(&self) -> Option<Instant> {
         let due = self.state.next_due()?;
         self.epoch.checked_add(Duration::from_nanos(due.0))
     }
 
-    /// Returns the number of ready keys, as of the last call with a time.
+    /// Returns the number of ready keys. A key whose delay is over counts as ready after the next call that
+    /// takes `now`.
     pub fn ready(&self) -> usize {
         self.state.ready()
     }
@@ -181,7 +185,7 @@ impl<K: QueueKey> QueueState<K> {
         self.state.is_empty()
     }
 
-    /// Returns true if nothing will be handed out any more.
+    /// Returns true if the queue is shut down and will hand out no more keys.
     pub fn is_finished(&self) -> bool {
         self.state.is_finished()
     }

@@ -1,4 +1,5 @@
-//! Tests of the pure state against a naive model, and of internals that the public API does not show.
+//! Compares the pure state of the queue with a naive model, and tests internals that the public API does not
+//! show.
 
 mod model;
 
@@ -23,7 +24,7 @@ enum Op {
         priority: i32,
     },
     Take,
-    /// Finishes the n-th hand-out in process, optionally with a new request.
+    /// Finishes the n-th of the current hand-outs, optionally with a new request for its key.
     Finish {
         nth: usize,
         again: Option<(u64, i32)>,
@@ -34,7 +35,7 @@ enum Op {
     Cancel {
         key: u8,
     },
-    /// Advances the clock, or turns it back.
+    /// Advances the simulated clock, or turns it back.
     Advance {
         by: i64,
     },
@@ -78,7 +79,7 @@ impl Pair {
         Self::guarded(shape, false)
     }
 
-    /// Treats the order as user-defined if `untrusted` is set.
+    /// Creates a pair of queue and model. If `untrusted` is set, the queue treats its order as user-defined.
     fn guarded(shape: Shape, untrusted: bool) -> Self {
         let order: Box<dyn Order> = match shape {
             Shape { priorities: None, fair: false } => Box::<FifoOrder>::default(),

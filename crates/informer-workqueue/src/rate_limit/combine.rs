@@ -10,13 +10,14 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 
-/// Returns the longest delay of several limiters. Every limiter counts every failure.
+/// A rate limiter that returns the longest of the delays of several limiters. Every limiter counts every
+/// failure.
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOf<K> {
-    /// Combines the limiters. Without any limiter, the delay is zero.
+    /// Combines the given limiters. If the list is empty, the delay is always zero.
     #[must_use]
     pub fn new(limiters: impl IntoIterator<Item = Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters: limiters.into_iter().collect() }
@@ -32,7 +33,7 @@ impl<K> RateLimiter<K> for MaxOf<K> {
         self.limiters.iter().for_each(|limiter| limiter.forget(key));
     }
 
-    /// Returns the maximum of the limiters' counts.
+    /// Returns the maximum of the failure counts that the combined limiters have for the key.
     fn retries(&self, key: &K) -> u32 {
         self.limiters.iter().map(|limiter| limiter.retries(key)).max().unwrap_or_default()
     }
@@ -44,7 +45,8 @@ impl<K> fmt::Debug for MaxOf<K> {
     }
 }
 
-/// Limits the delay of another limiter to `max`. The inner limiter counts as it would without the limit.
+/// A rate limiter that limits the delay of an inner limiter to `max`. The failure counts of the inner limiter
+/// are unaffected.
 #[derive(Debug)]
 pub struct WithMaxWait<L> {
     inner: L,
@@ -52,7 +54,7 @@ pub struct WithMaxWait<L> {
 }
 
 impl<L> WithMaxWait<L> {
-    /// Limits the delays of `inner`.
+    /// Creates a limiter that returns the delay of `inner`, but at most `max`.
     #[must_use]
     pub fn new(inner: L, max: Duration) -> Self {
         Self { inner, max }
@@ -73,13 +75,14 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWait<L> {
     }
 }
 
-/// Lengthens the delay of another limiter by a random fraction, so that keys that failed together are not
-/// retried together.
+/// A rate limiter that lengthens the delay of an inner limiter by a random fraction. Keys that failed at the
+/// same time are then retried at different times.
 #[derive(Debug)]
 pub struct WithJitter<L> {
     inner: L,
     factor: f64,
-    /// A counter that is hashed to random numbers; threads need not wait for each other.
+    /// A counter whose values are hashed to random numbers. It is atomic, so that threads do not wait for
+    /// each other.
     state: AtomicU64,
 }
 
@@ -91,7 +94,8 @@ impl<L> WithJitter<L> {
         Self::with_seed(inner, factor, RandomState::default().hash_one(0_u64))
     }
 
-    /// Returns the same sequence of delays for the same seed, for tests and simulations.
+    /// Creates a limiter whose random numbers depend on `seed` only: the same seed gives the same sequence of
+    /// delays. For tests and simulations.
     #[must_use]
     pub fn with_seed(inner: L, factor: f64, seed: u64) -> Self {
         Self { inner, factor: factor.max(0.0), state: AtomicU64::new(seed) }

@@ -9,8 +9,8 @@ use super::RateLimiter;
 use super::failures::Failures;
 use crate::QueueKey;
 
-/// The delay is `base · 2ⁿ` after n failures of the same key, at most `max`. Never overflows, however often a
-/// key fails.
+/// A rate limiter whose delay is `base · 2ⁿ` after n failures of the same key, at most `max`. The delay never
+/// overflows, however often a key fails.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,8 @@ pub struct ExponentialPerItem<K> {
 }
 
 impl<K> ExponentialPerItem<K> {
-    /// Creates a backoff from `base` to `max`. If `base` is longer than `max`, every delay is `max`.
+    /// Creates an exponential backoff from `base` to `max`. If `base` is longer than `max`, every delay is
+    /// `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: Failures::new() }

@@ -1,15 +1,15 @@
-//! Failure counts per key.
+//! A table of failure counts per key, for rate limiters.
 //!
 //! # Invariants
-//! A key is in the table iff it failed since it was last forgotten. Their number is not bounded: a caller
-//! that gives up a key must forget it, as in client-go.
+//! A key is in the table iff it failed since it was last forgotten. The number of keys in the table is not
+//! bounded: a caller that gives up a key must forget it, as in client-go.
 //!
 //! # Lock order
-//! There is one lock. Eq and Clone of the key run under it, before anything changes; Hash runs before it is
-//! taken.
+//! The table has one lock. Eq and Clone of the key run under it, before the table changes; Hash runs before
+//! the lock is taken.
 //!
 //! # Shutdown
-//! Nothing to stop.
+//! The table starts no task, so it has nothing to stop.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -36,7 +36,7 @@ impl<K> Failures<K> {
 }
 
 impl<K: Eq + Hash + Clone> Failures<K> {
-    /// Adds one failure and returns the previous count. Saturates.
+    /// Counts one more failure of the key and returns the previous count. The count saturates at its maximum.
     pub(super) fn count(&self, key: &K) -> u32 {
         let hash = self.hasher.hash_one(key);
         let mut table = self.table.lock();

@@ -1,4 +1,4 @@
-//! A few fast retries, then slow ones.
+//! A rate limiter with a fixed number of fast retries, followed by slow retries.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::RateLimiter;
 use super::failures::Failures;
 use crate::QueueKey;
 
-/// The delay is `fast` for the first failures of a key, and `slow` for later ones.
+/// A rate limiter whose delay is `fast` for the first failures of a key, and `slow` for later failures.
 pub struct FastSlow<K> {
     fast: Duration,
     slow: Duration,

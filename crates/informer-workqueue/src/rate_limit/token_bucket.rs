@@ -1,13 +1,14 @@
-//! A maximum rate of retries over all keys.
+//! A token bucket: a rate limiter with a maximum rate of retries over all keys.
 //!
 //! # Invariants
-//! `tokens` is the number of tokens at the time `at`; a negative number is owed to waiting keys.
+//! `tokens` is the number of tokens at the time `at`. If it is negative, that many waiting keys have already
+//! reserved tokens that the bucket has yet to gain.
 //!
 //! # Lock order
-//! There is one lock; no user code runs under it.
+//! The bucket has one lock; no user code runs under it.
 //!
 //! # Shutdown
-//! Nothing to stop.
+//! The bucket starts no task, so it has nothing to stop.
 
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ struct Level {
 }
 
 impl TokenBucket {
-    /// `rate` is in tokens per second. An infinite rate never delays. If the rate is zero, negative or not a
-    /// number, retries after the burst wait forever.
+    /// Creates a bucket that gains `rate` tokens per second. With an infinite rate, no retry is delayed. If
+    /// the rate is zero, negative or not a number, retries after the burst wait forever.
     #[must_use]
     pub fn new(rate: f64, burst: u32) -> Self {
         let rate = rate.max(0.0);

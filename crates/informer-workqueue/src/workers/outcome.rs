@@ -9,16 +9,17 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The outcome of processing a key. `()` and `Result`s convert to it, so the work can use `?`.
 #[derive(Debug)]
 pub enum WorkOutcome {
-    /// Success: its failures are forgotten.
+    /// The key was processed successfully: its failures are forgotten.
     Done,
     /// Adds the key again after the delay of the rate limiter. Counts as a retry of the rate limiter, not of
     /// [`max_retries`](super::Workers::max_retries).
     Requeue,
-    /// Success: its failures are forgotten, and the key is added again after this delay.
+    /// The key was processed successfully: its failures are forgotten, and it is added again after this
+    /// delay.
     RequeueAfter(Duration),
-    /// Failure: the key is retried through the rate limiter, up to the maximum number of retries.
+    /// Processing failed: the key is retried through the rate limiter, up to the maximum number of retries.
     Retry(BoxError),
-    /// Permanent failure: the key is not retried, and its failures are forgotten.
+    /// Processing failed permanently: the key is not retried, and its failures are forgotten.
     Fail(BoxError),
 }
 
@@ -40,7 +41,7 @@ impl<E: Into<BoxError>> From<Result<WorkOutcome, E>> for WorkOutcome {
     }
 }
 
-/// A failure to process a key.
+/// A failure to process a key, as passed to the failure hook.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Failure<'a> {
@@ -68,9 +69,9 @@ pub enum Cause<'a> {
 pub enum RetryDecision {
     /// The key is retried.
     Retried,
-    /// The key is not retried: it failed too often or permanently.
+    /// The key is not retried, because it failed too often or permanently.
     GivenUp,
-    /// The key is not retried: the queue is shut down.
+    /// The key is not retried, because the queue is shut down.
     Lost,
 }
 

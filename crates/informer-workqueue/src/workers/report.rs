@@ -1,25 +1,25 @@
 //! The result of a worker pool that has ended: how many keys succeeded, failed or were left.
 
-/// The counts of a worker pool until it ended. Every hand-out is counted once in `done`, `requeued`,
+/// The counts of a worker pool until it ended. Every hand-out of a key is counted once in `done`, `requeued`,
 /// `retried`, `given_up`, `lost` or `abandoned`, unless the rate limiter or the failure hook panicked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// Keys that succeeded.
     pub done: u64,
-    /// Keys that were requeued without a failure.
+    /// Number of keys that were requeued without a failure.
     pub requeued: u64,
-    /// Keys that failed and were added again.
+    /// Number of keys that failed and were added again.
     pub retried: u64,
-    /// Keys that failed too often or permanently.
+    /// Number of keys that were given up because they failed too often or permanently.
     pub given_up: u64,
-    /// Keys that were not retried because the queue was shut down.
+    /// Number of keys that failed and were not retried because the queue was shut down.
     pub lost: u64,
-    /// Panics of the work, the keys or the rate limiter.
+    /// Number of panics of the work function, of operations of keys, or of the rate limiter.
     pub panicked: u64,
-    /// Keys that were in process at the deadline.
+    /// Number of keys that were in process when the deadline of the shutdown passed.
     pub abandoned: u64,
-    /// Keys that were ready when the workers ended.
+    /// Number of keys that were ready and not handed out when the workers ended.
     pub left: usize,
     pub(super) started: u64,
     pub(super) ended: u64,

@@ -1,4 +1,5 @@
-//! Invalid input and misuse have a defined result: no call hangs, no state is half changed.
+//! Tests of invalid input and misuse, which have a defined result: no call hangs, and no state is partially
+//! changed.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -148,7 +149,8 @@ const EQ: u8 = 2;
 const CLONE: u8 = 4;
 const CLONE_ONCE: u8 = 8;
 
-/// Panics in the operations that its switch selects.
+/// A key that panics in those of its operations (such as Eq, Hash and Clone) that its switch `panics`
+/// selects.
 #[derive(Debug)]
 struct Spiteful {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! The behavior that client-go's tests of its work queue specify.
+//! Tests of the behavior that client-go's tests of its work queue specify.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn ms(n: u32) -> Duration {
     MS * n
 }
 
-/// Creates a queue without a token bucket.
+/// Creates a queue whose rate limiter has no token bucket.
 fn queue<K: informer_workqueue::QueueKey>() -> WorkQueue<K> {
     WorkQueue::builder().rate_limiter(default_item_rate_limiter()).build()
 }

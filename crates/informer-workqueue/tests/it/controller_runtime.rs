@@ -1,4 +1,4 @@
-//! The behavior that controller-runtime's tests of its priority queue specify.
+//! Tests of the behavior that controller-runtime's tests of its priority queue specify.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ async fn keys_with_and_without_delay_are_handed_out_by_priority_and_arrival() {
     let seen = rest(&queue);
     assert_eq!(seen.len(), 5000);
     let expected = (0..5).rev().flat_map(|priority| {
-        // Keys without a delay were ready first.
+        // Keys added without a delay became ready before those with a delay.
         let numbers = (0..1000).step_by(2).chain((1..1000).step_by(2));
         numbers.map(move |n| ((priority, n), priority))
     });

@@ -1,4 +1,4 @@
-//! Waiting keys: inspection, cancellation, and the timer that waiting getters share.
+//! Tests of waiting keys: inspection, cancellation, and the timer that waiting getters share.
 
 use std::time::Duration;
 
@@ -169,7 +169,7 @@ fn the_timer_works_on_a_multi_thread_runtime_and_add_needs_no_runtime() {
     });
 }
 
-/// A runtime without a timer panics when a timer is requested.
+/// The runtime of this test has no timer: it panics if the queue requests one.
 #[test]
 fn an_immediate_add_never_touches_the_timer_even_while_others_wait_for_theirs() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

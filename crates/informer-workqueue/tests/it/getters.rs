@@ -1,4 +1,4 @@
-//! Getters that wait, are dropped, or take many keys at once; and the guard of a key in process.
+//! Tests of getters that wait, are dropped, or take many keys at once; and of the guard of a key in process.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn a_get_that_repeatedly_loses_a_select_loses_no_key() {
     assert!(seen.into_iter().eq(0..100));
 }
 
-/// Real threads: races between add, get, cancelled gets and shutdown.
+/// Uses real threads, to find races between add, get, cancelled gets and shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_key_is_lost_between_threads_that_add_get_and_cancel() {
     let queue = WorkQueue::<u32>::new();
@@ -260,7 +260,7 @@ async fn done_then_next_ends_a_key_and_waits_for_the_next() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let mut item = queue.get().await.unwrap();
-    queue.add("foo"); // In process: handed out again.
+    queue.add("foo"); // While `foo` is in process, it is added again and thus handed out again.
     assert!(item.done_then_next().await);
     assert_eq!((*item, queue.processing_len()), ("foo", 1));
     queue.add_after("bar", SECOND);
@@ -315,7 +315,8 @@ async fn a_loop_of_done_then_next_lets_other_tasks_run() {
     assert_eq!((queue.len(), queue.processing_len()), (0, 0));
 }
 
-/// Real threads: races in which finishing one key and taking the next are one step.
+/// Uses real threads, to find races in `done_then_next`, which finishes one key and takes the next under one
+/// lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_key_is_lost_or_duplicated_between_threads_that_use_done_then_next() {
     let queue = WorkQueue::<u32>::new();

@@ -1,4 +1,5 @@
-//! Scenarios of the work queue through the public API, in paused time except for the tests with real threads.
+//! Tests of the work queue through its public API. The clock of tokio is paused except in tests with real
+//! threads.
 
 mod bad_input;
 mod client_go;

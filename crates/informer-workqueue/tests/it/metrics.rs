@@ -1,4 +1,4 @@
-//! Metrics and statistics of a queue.
+//! Tests of the metrics and statistics of a queue.
 
 use std::sync::Arc;
 use std::time::Duration;

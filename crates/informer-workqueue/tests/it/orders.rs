@@ -1,4 +1,4 @@
-//! User-defined orders, the orders of the crate passed as user-defined ones, and orders that fail.
+//! Tests of user-defined orders, of the crate's orders passed as user-defined ones, and of orders that fail.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn rest<K: informer_workqueue::QueueKey>(queue: &WorkQueue<K>) -> Vec<K> {
     std::iter::from_fn(|| queue.try_get().map(|item| item.key().clone())).collect()
 }
 
-/// Sorts by rank, then by priority, then by number.
+/// An order that sorts by rank, then by priority, then by entry number.
 #[derive(Default)]
 struct ByRank(BTreeSet<(u64, i32, EntryId)>);
 
@@ -139,7 +139,7 @@ fn a_turn_of_another_group_at_the_same_priority_does_not_count_towards_aging() {
         queue.add(key);
     }
     let next = || *queue.try_get().expect("the queue holds a key").key();
-    // The turn of group `b` passes over `a2`, which is older and has the same priority.
+    // The turn of group `b` comes before `a2`, which is older and has the same priority.
     assert_eq!([next(), next()], ["a1", "b1"]);
     for key in ["h1", "h2", "h3"] {
         queue.add_with(key, AddOptions::new().priority(1));
@@ -147,7 +147,7 @@ fn a_turn_of_another_group_at_the_same_priority_does_not_count_towards_aging() {
     assert_eq!(rest(&queue), ["h1", "h2", "a2", "h3"]);
 }
 
-/// Arrival order, until a switch selects a failure.
+/// An order that hands out keys in arrival order, until a switch selects a failure.
 #[derive(Default)]
 struct Hostile {
     ids: Vec<EntryId>,
@@ -237,7 +237,7 @@ fn an_order_that_panics_is_replaced_by_fifo_and_the_panic_reaches_the_caller() {
         assert!(stats.order_failed);
         assert_eq!(stats.depths.iter().map(|row| row.len).sum::<usize>(), stats.ready);
         queue.add(9);
-        // A key that a getter held when the order panicked is retried, as after any dropped getter.
+        // A getter had taken a key when the order panicked. The key is retried, as after any dropped item.
         let again = queue.waiting_len();
         let expected: &[u32] = match what {
             PUSH => &[1, 2, 3, 9],

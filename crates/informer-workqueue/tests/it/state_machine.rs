@@ -7,7 +7,8 @@ use tokio::time::Instant as TokioInstant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns the numbers of ready keys, of waiting keys and of keys in process.
+/// Returns three numbers of keys: ready, waiting for a deadline, and in process (handed out and not
+/// finished).
 fn counts(queue: &QueueState<&'static str>) -> [usize; 3] {
     [queue.ready(), queue.waiting(), queue.processing()]
 }

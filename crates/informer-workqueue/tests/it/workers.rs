@@ -134,7 +134,7 @@ async fn a_panic_is_caught_counted_and_retried() {
             }
         })
         .run(move |key| {
-            // The closure panics before it returns a future.
+            // The closure panics in its first three calls for `foo`, before it returns a future.
             assert!(key != "foo" || panics.fetch_add(1, Ordering::Relaxed) >= 3, "no luck with {key}");
             let (done, queue) = (Arc::clone(&done), queue.clone());
             async move {

@@ -18,7 +18,7 @@ fn a_caller_that_backs_off_gets_the_lock_after_its_release() {
             }
         });
         asked.recv().unwrap();
-        // Longer than all pauses together.
+        // Holds the lock for longer than the sum of the pauses of a waiting thread.
         (0..100_000).for_each(|_| std::hint::spin_loop());
         drop(held);
         waiter.join().unwrap();

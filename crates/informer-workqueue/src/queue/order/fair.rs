@@ -2,14 +2,15 @@
 //!
 //! # Invariants
 //! 1. `turns` holds exactly the groups with a ready key.
-//! 2. They form one circular list from `front` to `back`.
+//! 2. The groups in `turns` form one circular list from `front` to `back`.
 
 use hashbrown::HashMap;
 
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::List;
 
-/// The number that stands for no group. Group numbers are never larger than slot numbers, so none reaches it.
+/// The value for "no group". Group numbers are never larger than slot numbers, which are smaller than this
+/// value.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -19,8 +20,8 @@ struct Turn {
     next: u32,
 }
 
-/// Round-robin over groups: one key of each group after another, first in, first out within a group. The
-/// order of a queue with [`fair_by`](crate::WorkQueueBuilder::fair_by).
+/// Round-robin over groups: one key of each group after another, first in, first out within a group. This is
+/// the order of a queue with [`fair_by`](crate::WorkQueueBuilder::fair_by).
 #[derive(Debug)]
 pub struct FairOrder {
     turns: HashMap<u32, Turn>,
@@ -78,7 +79,7 @@ impl Order for FairOrder {
         self.turns.get(&self.front)?.list.first()
     }
 
-    /// Moves the group that was served to the end of the circular list.
+    /// Moves the group of the handed-out entry to the end of the circular list.
     fn take(&mut self, entries: &mut Entries, id: EntryId) {
         let group = entries.group(id);
         let Some(mut list) = self.detach(group) else { return };

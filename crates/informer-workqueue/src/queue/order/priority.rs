@@ -1,7 +1,9 @@
 //! Higher priorities first, with a nested order within each priority.
 //!
-//! Aging counts hand-outs, not seconds. It needs no clock, costs one comparison, and its bound holds at any
-//! load. A bound in seconds would turn a queue that is further behind into arrival order.
+//! Aging, which prevents starvation of low priorities, counts hand-outs instead of seconds. It needs no
+//! clock, costs one comparison, and its bound holds at any load. With a bound in seconds, a queue with a
+//! longer backlog would hand out all keys in arrival order. A *level* is the nested order of the ready keys
+//! of one priority.
 //!
 //! # Invariants
 //! 1. A slot is in the level of its priority.
@@ -13,14 +15,15 @@ use std::collections::BTreeMap;
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::{NONE, SlotId};
 
-/// Number of empty levels that are kept, because a queue uses the same few priorities repeatedly.
+/// Maximum number of empty levels (nested orders of one priority) that are retained for reuse, because a
+/// queue uses the same few priorities repeatedly.
 const LEVELS_KEPT: usize = 8;
 
-/// Prevents starvation of low priorities in a queue with priorities.
+/// The policy of a queue with priorities against starvation of low priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Aging {
-    /// Low priorities may starve: the highest priority is always next.
+    /// Keys of low priority may starve: the highest priority is always next.
     Off,
     /// While the key that has been ready longest is passed over for higher priorities, every n-th hand-out
     /// goes to it.
@@ -32,7 +35,7 @@ pub enum Aging {
 }
 
 impl Default for Aging {
-    /// Every 16th hand-out: low priorities get at least six percent of the hand-outs.
+    /// The default is every 16th hand-out: low priorities get at least six percent of the hand-outs.
     fn default() -> Self {
         Self::Every(16)
     }
@@ -45,7 +48,8 @@ pub struct PriorityOrder<L> {
     levels: BTreeMap<i32, L>,
     ages: Ages,
     aging: Aging,
-    /// Number of hand-outs since the oldest slot was first passed over.
+    /// Number of hand-outs since the key that has been ready longest was first passed over for a higher
+    /// priority.
     passed_over: u32,
     len: usize,
 }
@@ -67,7 +71,7 @@ impl<L> PriorityOrder<L> {
 }
 
 impl<L: Order + Default> PriorityOrder<L> {
-    /// Removes an entry from the level of `priority`; `how` performs the removal.
+    /// Removes an entry from the nested order of `priority`; `how` performs the removal.
     fn leave(&mut self, priority: i32, how: impl FnOnce(&mut L)) {
         let level = self.levels.entry(priority).or_default();
         how(level);
@@ -107,7 +111,7 @@ impl<L: Order + Default> Order for PriorityOrder<L> {
         self.len -= 1;
     }
 
-    /// Moves the entry to the end of its new level. It keeps its age.
+    /// Moves the entry to the end of the nested order of its new priority. Its age stays the same.
     fn raised(&mut self, entries: &mut Entries, id: EntryId, before: i32) {
         self.leave(before, |level| level.remove(entries, id));
         self.levels.entry(entries.priority(id)).or_default().push(entries, id);
@@ -130,7 +134,7 @@ struct Link {
     newer: SlotId,
 }
 
-/// Ready slots of all levels, sorted by the time they became ready.
+/// The ready slots of all priorities, sorted by the time at which they became ready.
 #[derive(Debug)]
 struct Ages {
     links: Vec<Link>,

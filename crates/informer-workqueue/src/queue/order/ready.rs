@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::{Depths, Entries, EntryId, FifoOrder, Order};
 use crate::queue::slots::SlotId;
 
-/// An order that panicked or violated its contract, to be dropped after the lock is released.
+/// An order that panicked or violated its contract. The caller drops it after releasing the lock, because
+/// dropping it runs user code.
 pub(in crate::queue) struct OrderFailure {
     order: Box<dyn Order>,
     panic: Option<Box<dyn Any + Send>>,
@@ -28,7 +29,7 @@ impl OrderFailure {
 
 pub(in crate::queue) struct ReadyKeys {
     order: Box<dyn Order>,
-    /// True if the order is one of this crate.
+    /// True if `order` is implemented by this crate and not user-defined.
     trusted: bool,
     len: usize,
     failed: bool,
@@ -52,7 +53,7 @@ impl ReadyKeys {
         self.failed
     }
 
-    /// Returns the failed order, which the caller drops after it has released the lock.
+    /// Returns the failed order, if an order has failed. The caller drops it after releasing the lock.
     pub(in crate::queue) fn take_failure(&mut self) -> Option<OrderFailure> {
         self.failure.take()
     }
@@ -78,7 +79,7 @@ impl ReadyKeys {
         }
     }
 
-    /// Removes the entry that `peek` returned.
+    /// Removes the entry that `peek` returned, because it is handed out.
     #[inline]
     pub(in crate::queue) fn take(&mut self, entries: &mut Entries, id: SlotId) {
         self.len -= 1;
@@ -95,7 +96,8 @@ impl ReadyKeys {
         if self.trusted {
             return self.order.depths(row);
         }
-        // Buffered until the order returns: rows that it reported before a panic are discarded.
+        // Rows are buffered until the order returns, so that rows reported before a panic of the order can be
+        // discarded.
         let mut rows = Vec::new();
         let mut keep = |priority, group, len| rows.push((priority, group, len));
         let called = self.call(entries, |order, _| order.depths(&mut keep));
@@ -105,7 +107,7 @@ impl ReadyKeys {
         }
     }
 
-    /// Calls the order; returns `None` if it panicked and was replaced.
+    /// Runs `f` on the order; returns `None` if the order panicked and was therefore replaced by FIFO.
     #[inline]
     fn call<T>(
         &mut self,
@@ -124,7 +126,7 @@ impl ReadyKeys {
         }
     }
 
-    /// Replaces the order by FIFO. Happens at most once per queue.
+    /// Replaces a failed order by FIFO. This happens at most once per queue.
     fn fail(&mut self, entries: &mut Entries, panic: Option<Box<dyn Any + Send>>) {
         let mut fifo = FifoOrder::default();
         for id in (0..entries.len()).filter_map(|id| SlotId::try_from(id).ok()) {

@@ -1,4 +1,5 @@
-//! A naive implementation of the queue: vectors that are searched.
+//! A naive implementation of the queue, with which the tests compare the real one. It searches vectors
+//! linearly.
 
 use crate::queue::Aging;
 
@@ -26,14 +27,16 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) shape: Shape,
-    /// Ready keys. Keys of one level are in the order in which they were added to it. The level is the
-    /// priority, or 0 if the queue has no priorities.
+    /// The ready keys. Keys with the same level are in the order in which they got that level. The level of a
+    /// key is its priority, or 0 if the queue has no priorities.
     ready: Vec<Ready>,
-    /// The level and the group of each turn, in the order of the turns. The groups of a level take turns.
+    /// The groups that have ready keys, in the order in which they take turns, as pairs of level and group.
+    /// The level is the priority, or 0 if the queue has no priorities.
     turns: Vec<(i32, u8)>,
     waiting: Vec<Waiting>,
     processing: Vec<u8>,
-    /// Keys in process that become ready again after they are finished, with their priority.
+    /// The keys in process that were added again and become ready after they are finished, with the priority
+    /// of that add.
     dirty: Vec<(u8, i32)>,
     passed_over: u32,
     seq: u64,
