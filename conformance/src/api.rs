@@ -8,19 +8,19 @@ use informer::Gvr;
 use informer::client::Client;
 use serde_json::{Value, json};
 
-/// Writes and reads objects as JSON without an informer. Scenarios change the server with it and compare
-/// caches with it.
+/// A client that writes and reads objects as JSON without an informer. Scenarios use it to change objects on
+/// the server and to compare caches with the server.
 #[derive(Clone, Debug)]
 pub struct Api {
     client: Client,
-    /// Adds fields of a newer server version to created objects.
+    /// True if fields of a newer server version are added to created objects.
     newer_fields: bool,
 }
 
-/// A request without a response, or with an error status.
+/// The error of a request that got no response, or a response with an error status.
 #[derive(Debug)]
 pub struct ApiError {
-    /// The HTTP status; 0 if there was no response.
+    /// The HTTP status of the response; 0 if there was no response.
     pub status: u16,
     message: String,
 }
@@ -119,7 +119,7 @@ impl Api {
         }
     }
 
-    /// Reads any path.
+    /// Sends a GET request for any path.
     ///
     /// # Errors
     ///
@@ -127,13 +127,14 @@ impl Api {
     pub async fn read(&self, path: &str) -> Result<Value, ApiError> {
         let request = || Request::get(path).body(Bytes::new()).expect("paths are escaped");
         match self.exchange(request()).await {
-            // The server has closed this connection in the meantime. A read is safe to retry.
+            // The server may have closed the idle connection, so the request is sent again. A read is safe to
+            // retry.
             Err(error) if error.status == 0 => self.exchange(request()).await,
             result => result,
         }
     }
 
-    /// Sends a body to any path.
+    /// Sends a request with a body to any path.
     ///
     /// # Errors
     ///

@@ -12,10 +12,11 @@ use crate::server::{CustomKind, ServerError};
 use crate::watched::PATIENCE;
 use crate::{Api, Cable, Server, Watched};
 
-/// The reason why a scenario failed.
+/// The error with which a scenario fails.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// The kind that most scenarios use: cheap, and no controller changes it.
+/// The representation of config maps, the kind that most scenarios use. Config maps are cheap, and no
+/// controller changes them.
 pub(crate) type Map = Lazy<ConfigMap>;
 
 /// How an informer reads the initial state.
@@ -36,12 +37,12 @@ impl Way {
     }
 }
 
-/// The server and the namespace of one scenario.
+/// The environment of one scenario: its server and its namespace.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// The server.
     pub server: Arc<Server>,
-    /// Writes and reads without informers.
+    /// A plain JSON client for writes and reads of the scenario, without informers.
     pub api: Api,
     /// The namespace of the scenario.
     pub namespace: String,
@@ -101,8 +102,8 @@ impl Bench {
         Ok(created)
     }
 
-    /// Waits until a list at any version shows every earlier write. A kube-apiserver serves such lists from a
-    /// watch cache that can lag.
+    /// Waits until a list at any version contains the effects of every earlier write. A kube-apiserver serves
+    /// such lists from a watch cache that can lag.
     ///
     /// # Errors
     ///
@@ -150,7 +151,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the key of a name in the scenario's namespace.
+    /// Returns the key (`NAMESPACE/NAME`) of an object in the scenario's namespace.
     pub fn key(&self, name: &str) -> String {
         format!("{}/{name}", self.namespace)
     }
@@ -161,7 +162,7 @@ impl Bench {
         Ok(kind)
     }
 
-    /// Returns a custom kind of this scenario that is not served yet.
+    /// Returns a custom kind of this scenario. The server does not serve it until its CRD is created.
     pub(crate) fn custom(&self, versions: &[&'static str]) -> CustomKind {
         CustomKind {
             group: format!("{}.example.com", self.namespace),
@@ -171,18 +172,19 @@ impl Bench {
         }
     }
 
-    /// Waits until the cache, and the state that the handler calls lead to, equal the server's state.
+    /// Waits until the informer's cache and the state that results from its handler calls equal the server's
+    /// state.
     ///
     /// # Errors
     ///
-    /// When they are not equal in time, with the first difference.
+    /// When the states are not equal in time, with the first difference.
     pub async fn settled<O: Object>(&self, watched: &Watched<O>, gvr: &Gvr) -> Result<(), Failure> {
         let truth = self.truth(gvr, &self.namespace).await?;
         self.equal(watched, &truth).await
     }
 
     /// Checks that a new informer holds the scenario's config maps exactly as a JSON client reads them,
-    /// including fields that the compiled table does not know.
+    /// including fields that the compiled schema table does not know.
     ///
     /// # Errors
     ///
@@ -194,7 +196,8 @@ impl Bench {
         let region: FieldPath = "metadata.region".parse()?;
         let watched = Watched::synced(self.maps(Way::List)).await?;
         let is_equal = |object: &Map| {
-            // The first read of such a field makes the informer list again as JSON.
+            // The first read of a field that the schema table does not know makes the informer list again as
+            // JSON.
             let known = object.field(&region);
             let expected = expected.get(&object.key().to_string());
             expected.is_some_and(|expected| {
@@ -213,7 +216,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Maps the key of each object of a kind on the server to its uid and version.
+    /// Reads all objects of a kind from the server, and returns the uid and the resourceVersion for each key.
     ///
     /// # Errors
     ///
@@ -227,11 +230,12 @@ impl Bench {
         Ok(objects.iter().map(identity).collect())
     }
 
-    /// Like [`settled`](Self::settled), but compares with a state that was read before.
+    /// Waits like [`settled`](Self::settled), but compares the informer with a server state that the caller
+    /// has read before.
     ///
     /// # Errors
     ///
-    /// When they are not equal in time, with the first difference.
+    /// When the states are not equal in time, with the first difference.
     pub async fn equal<O: Object>(
         &self,
         watched: &Watched<O>,
@@ -271,7 +275,7 @@ pub(crate) fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
 }
 
-/// Removes the fields that an informer drops, and those that list items do not have.
+/// Removes the fields of an object that an informer drops, and those that the items of a list do not have.
 fn held_part(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");

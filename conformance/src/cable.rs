@@ -2,14 +2,16 @@
 //!
 //! # Invariants
 //!
-//! 1. An unplugged cable closes its listener before it cuts connections, so a client that reconnects
-//!    immediately is refused.
+//! 1. A cable (the proxy) that is unplugged closes its listener before it cuts connections, so a client that
+//!    reconnects immediately is refused.
 //! 2. Each connection is one task. It ends when either side closes, or when the cable is cut or dropped.
-//! 3. The mode is read before each piece is forwarded, so a new mode also applies to open connections.
+//! 3. The mode is read before each piece of data is forwarded, so a new mode also applies to open
+//!    connections.
 //!
 //! # Shutdown
 //!
-//! Dropping the cable drops its sender. The listener and all connections observe that and end.
+//! Dropping the cable drops its sender. The listener and all connections notice that their receiver has no
+//! sender any more, and end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +29,7 @@ use tokio::sync::watch;
 enum Mode {
     #[default]
     Plugged,
-    /// Holds them back and keeps the connections open, like a silent peer.
+    /// Bytes are held back while the connections stay open, as with a peer that sends nothing.
     Frozen,
     Unplugged,
 }
@@ -35,12 +37,12 @@ enum Mode {
 #[derive(Clone, Copy, Debug, Default)]
 struct Setting {
     mode: Mode,
-    /// Number of cuts. A connection ends when this differs from the value at its start.
+    /// Number of cuts so far. A connection ends when this number differs from the one at its start.
     cuts: u64,
     delay: Duration,
 }
 
-/// A TCP proxy on loopback.
+/// A TCP proxy on loopback whose connections can be cut, frozen and delayed.
 #[derive(Debug)]
 pub struct Cable {
     port: ReservedPort,
@@ -51,16 +53,17 @@ pub struct Cable {
 #[derive(Debug, Default)]
 struct Meter {
     connections: AtomicU64,
-    /// Bytes that may still arrive from the server before the connection is cut; negative for no limit.
+    /// Number of bytes that the proxy still forwards from the server before it cuts the connection. A
+    /// negative number means no limit.
     budget: AtomicI64,
 }
 
 impl Cable {
-    /// Creates a cable to an address.
+    /// Creates a proxy to the server at an address.
     ///
     /// # Errors
     ///
-    /// When no port can be listened on.
+    /// When the proxy cannot listen on any port.
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
         let port = ReservedPort::new()?;
         let listener = TcpListener::bind(port.address()).await?;
@@ -71,41 +74,44 @@ impl Cable {
         Ok(Self { port, setting, meter })
     }
 
-    /// Returns the address that clients connect to.
+    /// Returns the address of the proxy, to which clients connect.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// Returns the number of connections made so far.
+    /// Returns the number of connections that clients have opened so far.
     pub fn connections(&self) -> u64 {
         self.meter.connections.load(Ordering::Relaxed)
     }
 
-    /// Breaks every connection. New connections are accepted immediately.
+    /// Cuts every open connection. New connections are accepted immediately.
     pub fn cut(&self) {
         self.setting.send_modify(|setting| setting.cuts += 1);
     }
 
-    /// Breaks the connections after this many further bytes from the server, wherever in the stream that is.
+    /// Cuts the connections after the proxy has forwarded this many further bytes from the server, also in
+    /// the middle of an object.
     pub fn cut_after(&self, bytes: u32) {
         self.meter.budget.store(i64::from(bytes), Ordering::Relaxed);
     }
 
-    /// Refuses new connections, then breaks the open ones. Both are done when this returns.
+    /// Refuses new connections, then cuts the open ones. When this returns, no connection is open and none is
+    /// accepted.
     pub async fn unplug(&self) {
         let mut setting = self.setting.subscribe();
         let cuts = setting.borrow().cuts;
         self.setting.send_modify(|setting| setting.mode = Mode::Unplugged);
-        // The accepting task lives as long as the cable.
+        // The task that accepts connections increments `cuts` after it has closed its listener. It lives as
+        // long as the cable, so this wait ends.
         let _ = setting.wait_for(|setting| setting.cuts != cuts).await;
     }
 
-    /// Holds back all bytes without closing any connection.
+    /// Stops forwarding bytes without closing any connection.
     pub fn freeze(&self) {
         self.setting.send_modify(|setting| setting.mode = Mode::Frozen);
     }
 
-    /// Delays each piece by this duration, in both directions, until [`plug`](Self::plug) is called.
+    /// Delays each piece of data by this duration, in both directions, until [`plug`](Self::plug) is called.
     pub fn delay(&self, delay: Duration) {
         self.setting.send_modify(|setting| setting.delay = delay);
     }
@@ -134,8 +140,8 @@ async fn accept(
                     return;
                 }
                 if setting.borrow_and_update().mode == Mode::Unplugged {
-                    // A closed socket refuses connections. The port stays reserved until the cable is plugged
-                    // in.
+                    // Without a listening socket, the system refuses connections. The port stays reserved
+                    // until the cable is plugged in again.
                     drop(listener);
                     if let Some(sender) = cable.upgrade() {
                         sender.send_modify(|setting| setting.cuts += 1);
@@ -172,7 +178,7 @@ async fn connection(
     tokio::select! {
         () = pass(near_read, far_write, modes.clone(), None) => {}
         () = pass(far_read, near_write, modes, Some(&meter.budget)) => {}
-        // This also returns when the cable is dropped.
+        // This branch is also taken when the cable is dropped.
         _ = setting.wait_for(|setting| setting.cuts != cuts) => {}
     }
 }
@@ -200,7 +206,7 @@ async fn pass(
     }
 }
 
-/// Returns how much of a piece the budget allows, and whether that uses it up.
+/// Returns how many of `count` bytes the budget allows to forward, and whether they use it up.
 fn spend(budget: Option<&AtomicI64>, count: usize) -> (usize, bool) {
     let Some(budget) = budget else { return (count, false) };
     let wanted = i64::try_from(count).expect("a buffer length fits into i64");
@@ -212,7 +218,7 @@ fn spend(budget: Option<&AtomicI64>, count: usize) -> (usize, bool) {
         budget.fetch_sub(wanted, Ordering::Relaxed);
         return (count, false);
     }
-    // Each budget cuts one connection.
+    // Resets the budget, so that it cuts only one connection.
     budget.store(-1, Ordering::Relaxed);
     (usize::try_from(left).expect("it is not negative and less than the piece"), true)
 }

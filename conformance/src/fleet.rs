@@ -1,4 +1,5 @@
-//! Informers of several client libraries on one server, compared with the server's state.
+//! Mixed clients: informers of several client libraries run against one server, and their caches are compared
+//! with the server's state.
 
 mod churn;
 mod peer;
@@ -17,7 +18,7 @@ pub use peer::{Footprint, Peer, PeerError};
 use crate::bench::{Failure, maps};
 use crate::{Bench, Cable, Server};
 
-/// One object of a view.
+/// One object in the view of a peer, which is the content of the cache of its informer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Namespace and name.
@@ -26,7 +27,7 @@ pub struct Entry {
     pub uid: String,
     /// The resource version.
     pub version: String,
-    /// A hash of the data, computed by [`hash`].
+    /// The hash of the data of the object, computed by [`hash`].
     pub hash: String,
 }
 
@@ -46,48 +47,49 @@ pub fn hash<'a>(data: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
 /// The parameters of a run with mixed clients.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Number of objects at the start.
+    /// Number of objects that exist before the changes start.
     pub objects: usize,
-    /// Minimum duration of the changes.
+    /// Minimum time during which objects are changed.
     pub time: Duration,
-    /// The peers: each a name and a program.
+    /// The programs of the client libraries (the peers), each with its name.
     pub peers: Vec<(String, PathBuf)>,
 }
 
 /// The result of a run with mixed clients.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
-    /// Number of objects at the end.
+    /// Number of objects at the end of the run.
     pub objects: usize,
-    /// The changes that were made.
+    /// Counts of the changes that were made to the objects.
     pub churned: Churned,
-    /// Time to create the objects.
+    /// Time to create the objects, in seconds.
     pub created_seconds: f64,
     /// The peers.
     pub peers: Vec<PeerOutcome>,
 }
 
-/// The result of one peer.
+/// The result of one peer: a program with an informer of one client library.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerOutcome {
     /// The name of the peer.
     pub name: String,
-    /// The number of times that its connections were cut.
+    /// Number of times that the connections of the peer were cut.
     pub cuts: u64,
-    /// The number of connections that it opened.
+    /// Number of connections that the peer opened.
     pub connections: u64,
-    /// Time from the first request for its view, after the last change, until that view equals the server's
-    /// state.
+    /// Time from the first request for the peer's view, after the last change, until that view equals the
+    /// server's state, in seconds. `None` if the view never became equal.
     pub equal_after_seconds: Option<f64>,
-    /// The first differences, if its view never became equal.
+    /// The first differences between the peer's view and the server's state, if the view never became equal.
     pub differences: Vec<String>,
 }
 
-/// Backoffs of all peers grow up to a minute while connections are cut.
+/// Timeout for the view of a peer to become equal to the server's state. The backoffs of peers grow up to a
+/// minute while connections are cut.
 const SETTLE_WITHIN: Duration = Duration::from_secs(150);
 
-/// Runs mixed clients: creates objects, starts peers, changes objects while connections are cut, and
-/// compares.
+/// Runs mixed clients: creates objects, starts the peers, changes objects while connections are cut, and
+/// compares the views of the peers with the server's state.
 ///
 /// # Errors
 ///
@@ -108,7 +110,8 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
         let arguments = [kubeconfig.as_os_str(), bench.namespace.as_ref()];
         peers.push(Peer::start(name, program, &arguments, cable)?);
     }
-    // Each peer has the initial state before anything changes, so the rest tests only how it handles changes.
+    // The view of each peer equals the initial state before the first change. The comparison at the end thus
+    // tests how the peer handles changes.
     let first = truth(&bench).await?;
     for peer in &mut peers {
         let outcome = settle(peer, &first).await?;
@@ -133,7 +136,7 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
 
 pub(crate) type View = BTreeMap<String, Entry>;
 
-/// Reads the server's state without an informer.
+/// Reads the server's state with list requests, without an informer.
 pub(crate) async fn truth(bench: &Bench) -> Result<View, Failure> {
     let (objects, _) = bench.api.list(&maps(), &bench.namespace).await?;
     let entry = |object: &serde_json::Value| {
@@ -163,7 +166,8 @@ pub(crate) async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome,
                 differences,
             });
         }
-        // Each request costs the peer a walk over its view. One second is short compared with the backoffs.
+        // For each request, the peer walks over its whole view. Polling once a second therefore costs little,
+        // and one second is short compared with the backoffs.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -211,7 +215,8 @@ mod tests {
     fn the_hash_depends_only_on_the_content() {
         assert_eq!(hash([("a", "1"), ("b", "2")]), hash([("b", "2"), ("a", "1")]));
         assert_ne!(hash([("a", "1")]), hash([("a", "2")]));
-        // Computed by the Go peer, whose standard library has the same function.
+        // The expected hashes were computed by the Go peer, with the FNV-1a function of Go's standard
+        // library.
         assert_eq!(hash([]), "cbf29ce484222325");
     }
 }

@@ -1,11 +1,11 @@
 //! One suite of informer behavior that runs on the embedded server and on a real kube-apiserver.
 //!
 //! A [`Scenario`] is a function that drives informers and writes objects through a [`Bench`]. It uses only
-//! what both servers support. Operations that only one of them supports are declared next to the scenario, as
-//! data, so that they can be listed.
+//! what both servers support. Operations that only one of the two servers supports are declared next to the
+//! scenario, as data, so that they can be listed.
 //!
-//! Scenarios run in real time over sockets, with a [`Cable`] in between if connections are to break. They
-//! wait for states and never for a fixed time, and each has a deadline.
+//! Scenarios run in real time over sockets, with the proxy [`Cable`] in between if connections are to break.
+//! They wait for states and never for a fixed time, and each scenario has a time limit.
 
 mod api;
 mod bench;

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::{Api, ApiError};
 
-/// Number of concurrent writers. A few dozen saturate a kube-apiserver on two cores; an HTTP/2 connection
-/// carries 100 streams.
+/// Number of concurrent writers. A few dozen saturate a kube-apiserver on two cores. The number is below 100,
+/// the number of streams that one HTTP/2 connection carries.
 const WRITERS: usize = 48;
 
 /// The result of [`load`]: the number of created objects and the time that it took.
@@ -24,7 +24,7 @@ pub struct Load {
 ///
 /// # Errors
 ///
-/// The first error of the server.
+/// Returns the first error of a request.
 pub async fn load(
     api: &Api,
     gvr: &Gvr,

@@ -7,29 +7,30 @@ use std::sync::Arc;
 use clap::Parser;
 use informer_conformance::{Embedded, Options, Outcome, Real, Server, ServerError, Verdict, all, run};
 
-/// One suite of informer behavior, on the embedded server or on a real one.
+/// Runs one suite of informer behavior, on the embedded server or on a real one.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The directory of a real server (`cargo xtask real up --dir`); the embedded server is the default.
+    /// The directory of a real server (`cargo xtask real up --dir`). Without it, the suite runs on the
+    /// embedded server.
     #[arg(long, value_name = "FOLDER", requires = "xtask")]
     real: Option<PathBuf>,
-    /// The program that controls the real server.
+    /// The `xtask` program, which starts and stops the real server.
     #[arg(long, value_name = "PROGRAM")]
     xtask: Option<PathBuf>,
-    /// Run on an embedded server of a later version, whose objects have fields that the client's table does
-    /// not know.
+    /// Run on an embedded server of a later version, whose objects have fields that the client's schema table
+    /// does not know.
     #[arg(long, conflicts_with = "real")]
     newer: bool,
-    /// Run only scenarios whose name contains this.
+    /// Run only scenarios whose name contains this string.
     #[arg(long, value_name = "PART")]
     scenario: Option<String>,
     /// Number of concurrent scenarios.
     #[arg(long, default_value_t = 16)]
     at_once: usize,
-    /// Skip the scenarios that take most of a minute.
+    /// Skip the scenarios that take almost a minute or longer.
     #[arg(long)]
     quick: bool,
-    /// Write the result to this file.
+    /// Write the result as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Print the scenarios as a Markdown table, and run nothing.
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         list();
         return ExitCode::SUCCESS;
     }
-    // The result reports each panic of a scenario or a handler once.
+    // Panic messages are not printed, because the result reports each panic of a scenario or a handler once.
     std::panic::set_hook(Box::new(|_| {}));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -1,8 +1,10 @@
-//! A chaos test of one pipeline with real faults. Server processes are killed, paused, and restarted with an
-//! older state. Connections break, freeze, slow down and end in the middle of an object.
+//! A chaos test of one program with informers (the peer), with real faults. Server processes are killed,
+//! paused, and restarted with an older state. Connections break, freeze, slow down and end in the middle of
+//! an object.
 //!
-//! After each fault, the peer's view must become equal to the server's state. Then the test breaks the peer's
-//! connections repeatedly while nothing changes, and the resources of its process must not grow.
+//! After each fault, the peer's view (the content of its cache) must become equal to the server's state. Then
+//! the test breaks the peer's connections repeatedly while nothing changes, and the resources of its process
+//! must not grow.
 
 mod fault;
 mod reconnect;
@@ -28,30 +30,30 @@ use crate::{Bench, Cable, Server};
 /// The parameters of the chaos test.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Number of objects at the start.
+    /// Number of objects before the first fault.
     pub objects: usize,
-    /// Minimum duration of the faults; each of them happens at least once.
+    /// Minimum duration of the part with faults. Each fault happens at least once, even if that takes longer.
     pub time: Duration,
-    /// Seed for the order of the faults and the changes.
+    /// Seed for the order of the faults and for the changes of objects.
     pub seed: u64,
-    /// Number of connections to break while nothing changes.
+    /// Number of connections of the peer to cut while no object changes.
     pub reconnects: u64,
-    /// Number of informers that share these connections.
+    /// Number of informers of the peer whose connections are cut while no object changes.
     pub informers: u64,
-    /// The program with the pipeline.
+    /// The program with the informers (the peer).
     pub peer: PathBuf,
 }
 
 /// The result of the chaos test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Each fault, how often it happened, and the longest recovery time.
+    /// The kinds of faults that happened: how often, and the longest recovery time of each.
     pub faults: BTreeMap<&'static str, Suffered>,
     /// Number of changes that the server accepted during the test.
     pub changes: u64,
-    /// Total number of connections of the pipeline.
+    /// Total number of connections that the peer opened.
     pub connections: u64,
-    /// The result of the part without changes.
+    /// The result of cutting connections while no object changes.
     pub reconnects: Reconnects,
     /// Descriptions of the failures.
     pub problems: Vec<String>,
@@ -62,16 +64,19 @@ pub struct Outcome {
 pub struct Suffered {
     /// How often the fault happened.
     pub times: u64,
-    /// The longest time from the end of the fault until the view equals the server's state, in seconds.
+    /// The longest time from the end of such a fault until the peer's view equals the server's state, in
+    /// seconds.
     pub recovered_after: f64,
 }
 
 const SERVER_WITHIN: Duration = Duration::from_secs(90);
 
-/// How long changes continue before and after a fault, so that there is history on both sides of it.
+/// How long objects are changed before and after a fault, so that the history contains changes on both sides
+/// of the fault.
 const AROUND: Duration = Duration::from_millis(300);
 
-/// Minimum number of changes that separate a later state from the saved one.
+/// Minimum number of changes after the state of the server was saved and before it is restored. With fewer
+/// changes, a test could not tell the two states apart.
 const CHANGES_MIN: u64 = 5;
 
 struct Ordeal {
@@ -86,13 +91,14 @@ struct Ordeal {
 ///
 /// # Errors
 ///
-/// When the server or the peer cannot be used. A view that differs is reported in the result instead.
+/// When the server or the peer cannot be used. A view of the peer that differs from the server's state is not
+/// an error; the result reports it.
 pub async fn ordeal(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure> {
     let folder = tempfile::tempdir()?;
     let mut ordeal = Ordeal::begin(Arc::clone(&server), plan, folder.path()).await?;
     let began = Instant::now();
     let mut round = Vec::new();
-    // Each round has every fault, in its own order. Over time, every fault therefore happens next to every
+    // Each round injects every fault once, in random order. Over time, every fault therefore follows every
     // other one.
     while began.elapsed() < plan.time || !round.is_empty() {
         if round.is_empty() {
@@ -139,7 +145,7 @@ impl Ordeal {
         Ok(Self { bench, peer, rng: StdRng::seed_from_u64(plan.seed), objects: plan.objects, outcome })
     }
 
-    /// Injects one fault while objects change, then compares the views.
+    /// Injects one fault while objects change, then compares the peer's view with the server's state.
     async fn suffer(&mut self, fault: Fault) -> Result<(), Failure> {
         let seed = self.rng.random();
         let (bench, cable) = (&self.bench, self.peer.cable());
@@ -181,8 +187,8 @@ impl Ordeal {
         Ok(())
     }
 
-    /// Advances the peer past the version of the older state. Otherwise it cannot distinguish the two states,
-    /// whatever their uids are.
+    /// Waits until the peer has seen a resourceVersion newer than that of the state to be restored. Otherwise
+    /// the peer cannot distinguish the two states, whatever the uids of the objects are.
     async fn tell_apart(&mut self, seed: u64, changes: &mut u64) -> Result<(), Failure> {
         let before = *changes;
         let writes = fault::change_until(&self.bench, self.objects, seed, changes, before + CHANGES_MIN);
@@ -203,7 +209,7 @@ impl Ordeal {
     }
 }
 
-/// Reads the server's state, and retries until the server responds.
+/// Reads the server's state. Retries until the server responds, since it may still be starting.
 async fn read(bench: &Bench) -> Result<View, Failure> {
     let began = Instant::now();
     loop {

@@ -1,5 +1,6 @@
-//! Polling of states without a notification. Scenarios run in real time, and wait for a fixed time only here:
-//! a wait that is too short or too long costs requests or time, and does not fail a test.
+//! Polling of states that have no notification. Scenarios run in real time, and only this module waits for a
+//! fixed time. If that time is too short or too long, a scenario sends more requests or takes longer, but
+//! does not fail.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ pub(crate) async fn pause() {
     tokio::time::sleep(PERIOD).await;
 }
 
-/// Returns when a condition holds. The limit of the scenario bounds the wait.
+/// Polls until a condition holds. The time limit of the scenario also limits this wait.
 pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         pause().await;

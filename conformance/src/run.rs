@@ -9,14 +9,14 @@ use tokio::time::Instant;
 use crate::bench::{Bench, Failure};
 use crate::{Scenario, Server};
 
-/// The part of the suite to run.
+/// The options of a run: which scenarios of the suite run, and how many concurrently.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Run only scenarios whose name contains this.
+    /// If set, run only scenarios whose name contains this string.
     pub only: Option<String>,
-    /// Include the scenarios that take most of a minute.
+    /// True to include the scenarios that take almost a minute or longer.
     pub slow: bool,
-    /// Number of concurrent scenarios, of those that allow it.
+    /// Number of scenarios that run concurrently. Scenarios that must run exclusively are not affected.
     pub at_once: usize,
     /// Called after each scenario.
     pub told: fn(&Outcome),
@@ -24,7 +24,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        // Most scenarios spend most of their time in backoffs.
+        // A high concurrency costs little, since most scenarios wait for backoffs most of the time.
         Self { only: None, slow: true, at_once: 16, told: |_| {} }
     }
 }
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub name: &'static str,
     /// The topic of the scenario.
     pub topic: &'static str,
-    /// The error if it failed.
+    /// The error message if the scenario failed.
     pub failure: Option<String>,
     /// The duration of the scenario.
     pub seconds: f64,
@@ -49,12 +49,12 @@ pub struct Verdict {
     pub server: &'static str,
     /// Scenarios that ran.
     pub outcomes: Vec<Outcome>,
-    /// The duration of the run.
+    /// The duration of the run, in seconds.
     pub seconds: f64,
 }
 
 impl Verdict {
-    /// Returns the scenarios that failed.
+    /// Returns the outcomes of the scenarios that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter(|outcome| outcome.failure.is_some())
     }

@@ -7,20 +7,21 @@ use crate::{Bench, Failure};
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// The default time limit of a scenario; it ends one that hangs. On an idle machine most take a few
-/// seconds; a machine under heavy load takes many times as long.
+/// The default time limit of a scenario, which ends a scenario that hangs. On an idle machine most scenarios
+/// take a few seconds; a machine under heavy load takes many times as long.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// One behavior of informers, and a function that checks it on either server.
+/// One behavior of informers, with a function that checks the behavior on the embedded server or a real one.
 #[derive(Clone)]
 pub struct Scenario {
-    /// A sentence that describes the behavior.
+    /// A sentence that describes the tested behavior; it is also the name of the scenario.
     pub name: &'static str,
-    /// The topic it belongs to.
+    /// The topic to which the scenario belongs.
     pub topic: &'static str,
-    /// Runs exclusively, because it stops the server, compacts its history, or fills it.
+    /// True if the scenario runs while no other scenario runs, because it stops the server, compacts its
+    /// history, or fills it.
     pub alone: bool,
-    /// Takes most of a minute, so `cargo test` skips it.
+    /// True if the scenario takes almost a minute or longer. `cargo test` skips such scenarios.
     pub slow: bool,
     /// The time limit.
     pub limit: Duration,
@@ -32,13 +33,13 @@ impl Scenario {
         Self { name, topic: "", alone: false, slow: false, limit: LIMIT, begin }
     }
 
-    /// Makes it run exclusively on its server.
+    /// Marks the scenario as one that runs while no other scenario runs on its server.
     pub(crate) fn alone(mut self) -> Self {
         self.alone = true;
         self
     }
 
-    /// Excludes it from `cargo test`.
+    /// Marks the scenario as slow, so that `cargo test` skips it.
     pub(crate) fn slow(mut self) -> Self {
         self.slow = true;
         self

@@ -18,7 +18,7 @@ use crate::Scenario;
 
 type Topic = (&'static str, fn() -> Vec<Scenario>);
 
-/// All scenarios, in the order of their topics.
+/// Returns all scenarios, sorted by topic.
 pub fn all() -> Vec<Scenario> {
     let topics: [Topic; 13] = [
         ("sync", sync::all),

@@ -1,4 +1,4 @@
-//! The servers that the suite runs on, and the operations on them that scenarios use.
+//! The servers on which the suite runs, and the operations on servers that scenarios use.
 
 mod access;
 mod embedded;
@@ -20,7 +20,7 @@ pub use real::Real;
 
 use crate::Api;
 
-/// A server that the suite runs on.
+/// A server on which the suite runs.
 #[derive(Debug)]
 pub enum Server {
     /// `informer-apiserver` in this process, on a socket.
@@ -31,7 +31,7 @@ pub enum Server {
     Real(Real),
 }
 
-/// A failed operation on a server.
+/// The error of a failed operation on a server.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// This kind of server does not support the operation.
@@ -63,7 +63,7 @@ pub enum ServerError {
     Control {
         /// The command.
         command: String,
-        /// The output of the command.
+        /// The output of the failed command.
         output: String,
     },
     /// A socket cannot be opened.
@@ -72,13 +72,13 @@ pub enum ServerError {
     /// The embedded server cannot listen over TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The fields of a newer server cannot be added to the embedded server's table.
+    /// The fields of a newer server version cannot be added to the schema table of the embedded server.
     #[error(transparent)]
     Fields(#[from] ExtraFieldError),
     /// The state of the embedded server cannot be restored.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// A request of the suite itself failed.
+    /// A request of the suite to the server failed.
     #[error(transparent)]
     Api(#[from] crate::ApiError),
 }
@@ -89,7 +89,7 @@ pub(crate) struct CustomKind {
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) plural: String,
-    /// The first one is the storage version.
+    /// The versions of the kind. The first one is the storage version.
     pub(crate) versions: Vec<&'static str>,
 }
 
@@ -104,7 +104,7 @@ impl CustomKind {
 }
 
 impl Server {
-    /// Returns the name of the server in reports.
+    /// Returns the name of the server for reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Embedded(server) if server.is_newer() => "newer embedded",
@@ -114,12 +114,13 @@ impl Server {
         }
     }
 
-    /// Returns true if its objects have fields that the client's table does not know.
+    /// Returns true if the server's objects have fields that the client's compiled schema table does not
+    /// know.
     pub(crate) fn is_newer(&self) -> bool {
         matches!(self, Self::Embedded(server) if server.is_newer())
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         match self {
             Self::Embedded(server) => server.address(),
@@ -144,7 +145,7 @@ impl Server {
         }
     }
 
-    /// Kills the API server. Unsent responses and everything held only in memory are lost.
+    /// Kills the API server. Unsent responses are lost, and so is all state that exists only in memory.
     ///
     /// # Errors
     ///
@@ -161,7 +162,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not run in a separate process.
+    /// When the server does not run in a separate process.
     pub async fn pause(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(_) => Err(ServerError::Unknown("pausing by a signal")),
@@ -174,7 +175,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not run in a separate process.
+    /// When the server does not run in a separate process.
     pub async fn resume(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(_) => Err(ServerError::Unknown("pausing by a signal")),
@@ -183,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Starts the API server at the same address.
+    /// Starts the API server again, at the same address.
     ///
     /// # Errors
     ///
@@ -196,11 +197,11 @@ impl Server {
         }
     }
 
-    /// Compacts the history: older resource versions become unavailable.
+    /// Compacts the history of the server: older resource versions become unavailable.
     ///
     /// # Errors
     ///
-    /// When the server rejects this.
+    /// When the server rejects the compaction.
     pub async fn compact(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => {
@@ -212,11 +213,11 @@ impl Server {
         }
     }
 
-    /// Saves the present state for [`restore`](Self::restore).
+    /// Saves the present state of the server for [`restore`](Self::restore).
     ///
     /// # Errors
     ///
-    /// When the server rejects this.
+    /// When the server cannot save its state.
     pub async fn backup(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => {
@@ -228,11 +229,12 @@ impl Server {
         }
     }
 
-    /// Restores the saved state. Resource versions are then used again for other changes.
+    /// Restores the state saved by [`backup`](Self::backup). The server then assigns resource versions again
+    /// that it had assigned to other changes after the backup.
     ///
     /// # Errors
     ///
-    /// When the server rejects this.
+    /// When the server cannot restore the state.
     pub async fn restore(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.restore(),
@@ -254,12 +256,12 @@ impl Server {
         }
     }
 
-    /// Creates a custom kind, and waits until the server serves it.
+    /// Creates the CRD of a custom kind, and waits until the server serves the kind.
     pub(crate) async fn define(api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
         api.create(&definitions(), "", &definition(kind)).await?;
         for version in &kind.versions {
-            // The server does not notify when it starts to serve a kind. The scenario's deadline bounds this
-            // loop.
+            // The server sends no notification when it starts to serve a kind, so this polls. The time limit
+            // of the scenario ends the loop.
             while api.list(&kind.gvr(version), "default").await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -9,16 +9,16 @@ use tokio::sync::watch;
 
 use crate::bench::Failure;
 
-/// Timeout for a state to be reached before a scenario fails. On an idle machine, backoffs of up to a minute
-/// dominate; a machine under heavy load takes many times as long.
+/// Timeout of a scenario for each state that it waits for. On an idle machine, backoffs of up to a minute
+/// determine the time; a machine under heavy load takes many times as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A running informer, and a recording of the calls of its handler.
+/// A running informer with a handler that records its calls.
 #[derive(Debug)]
 pub struct Watched<O: Object> {
     /// The informer.
     pub informer: SharedInformer<O>,
-    /// The handler that records the calls.
+    /// The registration of the handler that records its calls.
     pub registration: HandlerRegistration<O>,
     run: Option<InformerRun>,
     seen: watch::Receiver<Vec<Seen>>,
@@ -27,21 +27,21 @@ pub struct Watched<O: Object> {
 /// The kinds of handler calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// An object of the initial list, or of the replay for a handler that was added late.
+    /// An object of the initial list, or an object that is replayed for a handler that was added late.
     Initial,
     /// A new object.
     Added,
     /// A change.
     Updated,
-    /// A resync of an unchanged object.
+    /// A resync, which reports an unchanged object.
     Resync,
-    /// A deletion that the watch reported.
+    /// A deletion that a watch event reported.
     Deleted,
-    /// A deletion that a list revealed.
+    /// A deletion that was detected because an object was missing in a later list.
     DeletedStale,
 }
 
-/// One call of a handler.
+/// One recorded call of a handler.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The kind of call.
@@ -50,9 +50,9 @@ pub struct Seen {
     pub key: String,
     /// The uid of the object.
     pub uid: String,
-    /// The previous version, for updates.
+    /// For updates, the resourceVersion of the previous state of the object.
     pub old: Option<String>,
-    /// The version of the newest state in the event.
+    /// The resourceVersion of the newest state of the object in the event.
     pub version: String,
 }
 
@@ -76,7 +76,7 @@ impl Seen {
         }
     }
 
-    /// The name without the namespace.
+    /// Returns the name of the object without its namespace.
     pub fn name(&self) -> &str {
         self.key.rsplit('/').next().unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl<O: Object> Watched<O> {
         Ok(watched)
     }
 
-    /// Adds a recording handler to an informer that is run elsewhere.
+    /// Adds a recording handler to an informer that other code runs.
     ///
     /// # Errors
     ///
@@ -161,7 +161,8 @@ impl<O: Object> Watched<O> {
         }
     }
 
-    /// Waits for a state of the informer. The informer does not notify of such changes, so this polls.
+    /// Waits until the informer reaches a state. The informer sends no notification of such changes, so this
+    /// polls.
     ///
     /// # Errors
     ///
@@ -185,26 +186,27 @@ impl<O: Object> Watched<O> {
         }
     }
 
-    /// Returns all handler calls so far.
+    /// Returns all recorded handler calls.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.borrow().clone()
     }
 
-    /// Returns the handler calls for one name, in order.
+    /// Returns the kinds of the handler calls for the object with this name, in order.
     pub fn story(&self, name: &str) -> Vec<What> {
         self.seen.borrow().iter().filter(|seen| seen.name() == name).map(|seen| seen.what).collect()
     }
 
-    /// Returns the state that the handler calls lead to: key to uid and version.
+    /// Returns the state that results from the recorded handler calls: the uid and the resourceVersion of
+    /// each key.
     ///
     /// # Errors
     ///
-    /// When the calls do not form a legal history.
+    /// When the calls do not form a legal history, for example an update of an object that was not added.
     pub fn replayed(&self) -> Result<BTreeMap<String, (String, String)>, Failure> {
         replay(&self.seen.borrow())
     }
 
-    /// Stops the informer if this value runs it.
+    /// Stops the informer, unless other code runs it.
     pub async fn stop(&mut self) {
         if let Some(run) = self.run.take() {
             run.stop().await;
@@ -217,8 +219,8 @@ impl<O: Object> Watched<O> {
     }
 }
 
-/// Returns the state that a sequence of calls leads to; fails unless the calls of each key form a legal
-/// history.
+/// Returns the state that results from a sequence of handler calls. Fails if the calls for a key do not form
+/// a legal history, for example an update of an object that was not added.
 fn replay(calls: &[Seen]) -> Result<BTreeMap<String, (String, String)>, Failure> {
     let mut view: BTreeMap<String, (String, String)> = BTreeMap::new();
     for call in calls {

@@ -26,7 +26,8 @@ async fn connected(cable: &Cable) -> TcpStream {
     TcpStream::connect(cable.address()).await.expect("the cable is plugged in")
 }
 
-/// Sends bytes and reads the same number. Returns the number of bytes that arrived before the end.
+/// Sends bytes to the echo server and reads the same number. Returns the number of bytes that arrived before
+/// the connection ended.
 async fn exchange(stream: &mut TcpStream, bytes: &[u8]) -> usize {
     if stream.write_all(bytes).await.is_err() {
         return 0;

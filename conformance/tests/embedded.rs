@@ -1,4 +1,4 @@
-//! The suite on the embedded server.
+//! Runs the suite of informer scenarios on the embedded server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Checks that the page about the suite matches the suite.
+//! Checks that the document about the suite lists the scenarios of the suite.
 
 use informer_conformance::all;
 

@@ -1,5 +1,6 @@
-//! A reflector of kube-rs on config maps that prints its view on request. Each line of standard input is a
-//! request. The response is one JSON line per object, then a line with their number.
+//! A reflector of kube-rs on config maps that prints its view (the content of its store) on request. Each
+//! line of standard input is a request. The response is one JSON line per object, then a line with their
+//! number.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -46,7 +47,7 @@ fn respond(held: &[std::sync::Arc<ConfigMap>]) -> Result<(), Box<dyn Error>> {
     Ok(output.flush()?)
 }
 
-/// Returns the FNV-1a hash of the sorted entries.
+/// Returns the FNV-1a hash of the sorted entries of a config map's data.
 fn hash(data: Option<&BTreeMap<String, String>>) -> String {
     let mut sum: u64 = 0xcbf2_9ce4_8422_2325;
     for (name, value) in data.into_iter().flatten() {

@@ -1,11 +1,11 @@
 use std::fmt;
 
-/// An invariant that does not hold.
+/// A violation: an invariant that does not hold in a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name, as in the documentation.
+    /// The name of the invariant, as in `docs/simulator.md`.
     pub invariant: &'static str,
-    /// The observed state that violates it.
+    /// A description of the observed state that violates the invariant.
     pub text: String,
 }
 

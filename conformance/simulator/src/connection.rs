@@ -1,4 +1,4 @@
-//! The network between the client and the server: requests, responses, and faults of both.
+//! The network between the client and the server: requests, responses, and faults of requests and responses.
 
 mod list;
 mod watch;
@@ -20,7 +20,7 @@ use crate::server::Server;
 
 pub(crate) enum Response {
     Failed(SourceError),
-    /// There is no response, and there will be none.
+    /// The request never gets a response.
     Hangs,
     Open(Open),
 }
@@ -29,7 +29,7 @@ pub(crate) enum Open {
     Nothing,
     List(ListBody),
     Watch(WatchBody),
-    /// The server closed the connection, and the client has not noticed yet.
+    /// The server closed the connection, but the client has not noticed that yet.
     Broken,
 }
 
@@ -63,16 +63,18 @@ pub(crate) struct Peer<'a> {
 pub(crate) struct Network {
     pub(crate) streaming: bool,
     pub(crate) bookmarks: bool,
-    /// Bookmarks of the server report its current version, even to a watch from a later version.
+    /// True if bookmarks report the current version of the server, even if the watch started from a later
+    /// version.
     frank: bool,
     pub(crate) selector: bool,
-    /// An expired version is reported by the response status, by an event, or by either.
+    /// How the server reports an expired version: by the response status if true, by an error event if false,
+    /// and in either way if `None`.
     pub(crate) expired_by_status: Option<bool>,
-    /// Faults that wait for a request.
+    /// Faults that the next matching request will have.
     armed: Vec<Fault>,
-    /// Faults that wait for an open watch.
+    /// Faults that the next open watch will have.
     stream: VecDeque<Fault>,
-    /// Number of watches still to be closed immediately.
+    /// Number of watches that the server will close as soon as they are open.
     close_at_once: u32,
     pub(crate) hits: u64,
 }
@@ -111,7 +113,7 @@ impl Network {
         peer.coverage.hit(fault);
     }
 
-    /// Takes the first pending fault that applies.
+    /// Removes and returns the first pending request fault for which `fits` is true.
     fn take(&mut self, fits: impl Fn(Fault) -> bool, peer: &mut Peer<'_>) -> Option<Fault> {
         let index = self.armed.iter().position(|fault| fits(*fault))?;
         let fault = self.armed.remove(index);
@@ -119,7 +121,8 @@ impl Network {
         Some(fault)
     }
 
-    /// Applies the faults that any request can have.
+    /// Applies a pending fault that is possible for every kind of request, and returns the resulting
+    /// response.
     fn refuse(&mut self, peer: &mut Peer<'_>) -> Option<Response> {
         if peer.server.down_until.is_some_and(|until| peer.now < until) {
             self.hit(Fault::Down, peer);
@@ -156,7 +159,7 @@ impl ListBody {
 }
 
 impl Open {
-    /// Returns when the next message can arrive without a new event.
+    /// Returns the time at which the next message can arrive even if no object changes, such as a bookmark.
     pub(crate) fn wakes_at(&self, bookmarks: bool) -> Option<Instant> {
         match self {
             Self::Watch(body) => body.wakes_at(bookmarks),
@@ -164,7 +167,7 @@ impl Open {
         }
     }
 
-    /// Closes it because its server has ended.
+    /// Closes the connection, because its server process has ended.
     pub(crate) fn cut(&mut self) {
         if !matches!(self, Self::Nothing) {
             *self = Self::Broken;
@@ -198,7 +201,7 @@ fn refusal(fault: Fault) -> SourceErrorKind {
     }
 }
 
-/// Returns the number of a version that the server issued; 0 for none.
+/// Returns a version that the server issued as a number; 0 for an empty version.
 fn number(version: &ResourceVersion) -> u64 {
     version.as_u64().unwrap_or_default()
 }

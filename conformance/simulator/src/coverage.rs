@@ -5,7 +5,7 @@ use informer_cache::reflector::{ReflectorNotice, ReflectorPhase, RelistReason};
 
 use crate::fault::Fault;
 
-/// Counts the events that schedules have reached.
+/// Counts of what the schedules have exercised: faults, phase changes and other events.
 #[derive(Debug, Clone)]
 pub struct Coverage {
     faults: Vec<u64>,
@@ -15,12 +15,13 @@ pub struct Coverage {
     pub(crate) marks: BTreeMap<&'static str, u64>,
 }
 
-/// The phase changes that the rules of a reflector, a candidate and a controller allow. A run of many
-/// schedules must see each of them, and no other.
+/// The phase changes that the rules of a reflector, a candidate of the election and a controller allow. A run
+/// of many schedules must exercise each of them, and no other.
 pub const TRANSITIONS: &[(&str, &str)] = &[
     ("created", "listing"),
     ("created", "streaming"),
-    // A relist or a stop was requested before anything else happened.
+    // The reflector leaves its first phase because a relist or a stop was requested before anything else
+    // happened.
     ("created", "waiting"),
     ("created", "stopped"),
     ("waiting", "checking"),
@@ -113,12 +114,12 @@ impl Coverage {
         *self.marks.entry(what).or_default() += count;
     }
 
-    /// Returns how often a fault took effect.
+    /// Returns how often a fault had an effect in the schedules.
     pub fn of(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
     }
 
-    /// Returns names and counts of everything, by kind.
+    /// Returns the name and the count of each counted event, sorted by kind.
     pub fn rows(&self) -> Vec<(String, u64)> {
         let mut rows = Vec::new();
         rows.extend(Fault::ALL.iter().map(|fault| (format!("fault {}", fault.as_str()), self.of(*fault))));

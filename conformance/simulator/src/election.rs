@@ -1,6 +1,6 @@
 //! Simulates leader election: the shipped state machines of several candidates, one Lease on a server, and
-//! the network between them. It has its own true time. Each candidate has a clock with its own rate, and a
-//! wall clock that shows an arbitrary time.
+//! the network between them. The simulation has one true time. Each candidate has a clock that runs at its
+//! own rate, and a wall clock that shows an arbitrary time.
 
 mod candidate;
 mod lease;
@@ -25,31 +25,32 @@ type Micros = u64;
 
 const SECOND: Micros = 1_000_000;
 
-/// The time until a candidate leads after the last fault. It covers the return of paused or crashed
-/// candidates, the expiry of an abandoned lease, and the next check by a standby.
+/// The time after the last fault within which a candidate must lead. It covers the return of paused or
+/// crashed candidates, the expiry of an abandoned lease, and the next check by a standby.
 const LEADER_WITHIN: Micros = 150 * SECOND;
 
-/// The time until all paused or crashed candidates are back, and lost messages are known to be lost.
+/// The time after the last fault within which all paused or crashed candidates are back, and requests without
+/// response have timed out.
 const SETTLED_AFTER: Micros = 22 * SECOND;
 
-/// Tolerated requests of a candidate beyond the number that its running time explains.
+/// The number of requests of a candidate that are tolerated in addition to [`REQUESTS_A_SECOND`].
 const REQUESTS_SPARE: u64 = 24;
 
-/// Tolerated requests per second of a candidate's clock. Hints allow two reads per second, and each may be
-/// followed by a write.
+/// The number of requests per second of a candidate's clock that are tolerated. Notifications of changes
+/// allow two reads per second, and each may be followed by a write.
 const REQUESTS_A_SECOND: u64 = 5;
 
 enum Message {
     Request(ElectionAction),
     Response(ElectionResponse),
-    /// The watch of the Lease reports a change.
+    /// The watch of the Lease notifies a candidate of a change.
     Hint,
 }
 
 struct Flight {
     at: Micros,
     candidate: usize,
-    /// The request number; it also identifies the process that sent it.
+    /// The number of the request. It also identifies the process that sent the request.
     request: u64,
     message: Message,
     sent: Micros,
@@ -63,13 +64,13 @@ pub(crate) struct Election {
     lease: Lease,
     candidates: Vec<Candidate>,
     flights: Vec<Flight>,
-    /// Faults for the next requests.
+    /// Faults that the next requests for the Lease will have.
     armed: VecDeque<Fault>,
     refusals: u32,
-    /// The time until which two candidates may lead, because the Lease was deleted, or its holder was
-    /// removed, while a candidate held it. No election can prevent that.
+    /// Until this time, two candidates may lead, because the Lease was deleted or its holder was removed
+    /// while a candidate held it. No election can prevent that.
     forked_until: Micros,
-    /// A readable log since the last call that took it.
+    /// The lines of the log since it was last taken; `None` if no log is recorded.
     pub(crate) lines: Option<Vec<String>>,
 }
 
@@ -108,7 +109,7 @@ impl Election {
         }
     }
 
-    /// Advances by several events. Returns the number of processed events.
+    /// Advances the election by up to the given number of events. Returns the number of processed events.
     pub(crate) fn go_on(
         &mut self,
         most: usize,
@@ -132,7 +133,7 @@ impl Election {
         let wakes = self.candidates.iter().enumerate().filter_map(|(index, candidate)| {
             Some((candidate.wakes_at(self.origin)?.max(candidate.paused_until), Next::Wakes(index)))
         });
-        // Messages are processed before timers that are due at the same moment, as in the driver.
+        // At the same moment, messages are processed before timers, as in the driver of the election.
         let Some((at, next)) = flights.chain(wakes).min_by_key(|(at, _)| *at) else { return Ok(false) };
         if at > until {
             self.now = self.now.max(until);
@@ -182,8 +183,8 @@ impl Election {
     ) -> Checked<ElectionResponse> {
         let before = self.lease.version;
         let wall = self.candidates[index].wall(self.now);
-        // A creation that was in flight before the deletion did not know of it, whatever its sender has
-        // observed since.
+        // If the creation request was sent before the Lease was deleted, the request did not take the
+        // deletion into account, whatever the sender has observed since.
         let knew_last =
             self.candidates[index].seen == self.lease.deleted_at && sent >= self.lease.deleted_when;
         let response = self.lease.serve(action, wall)?;
@@ -239,7 +240,8 @@ impl Election {
         self.candidates[index].local(self.now, self.origin)
     }
 
-    /// Runs one iteration of the driver's loop: timers, notifications, then requests.
+    /// Runs one iteration of a candidate's driver loop: it handles timers, then notifications, then sends
+    /// requests.
     fn turn(&mut self, index: usize, random: &mut Random, coverage: &mut Coverage) -> Checked {
         if !self.candidates[index].is_alive() {
             return Ok(());
@@ -326,7 +328,8 @@ impl Election {
         Ok(())
     }
 
-    /// Checks a new leader: the previous leader must have ended, including its grace period.
+    /// Checks, when a candidate becomes the leader, that the work of the previous leader has ended, including
+    /// its grace period.
     fn check_alone(&self, leader: usize) -> Checked {
         for (index, other) in self.candidates.iter().enumerate().filter(|(index, _)| *index != leader) {
             let held = other.held_until(self.origin).is_some_and(|until| until > self.now);
@@ -340,14 +343,15 @@ impl Election {
         Ok(())
     }
 
-    /// Checks that every running leader knows when to stop.
+    /// Checks that every running leader has a deadline at which it stops leading unless it renews the lease.
     fn check_leaders(&self) -> Checked {
         let running = self.candidates.iter().enumerate().filter(|(_, it)| it.paused_until <= self.now);
         let mut leaders = 0;
         for (index, candidate) in running.filter(|(_, candidate)| candidate.doing == Doing::Leads) {
             leaders += 1;
             let held = candidate.held_until(self.origin).is_some_and(|until| until > self.now);
-            // The driver has not run yet if it was paused until now.
+            // A candidate that was paused until now has not run its driver yet, so its deadline may have
+            // passed.
             let waits = candidate.wakes_at(self.origin).is_some_and(|at| at <= self.now);
             ensure!("lost-in-time", held || waits, "candidate {index} leads after its lease has expired");
         }
@@ -388,7 +392,8 @@ impl Election {
         coverage: &mut Coverage,
     ) -> Checked<u64> {
         let index = random.below(self.candidates.len());
-        // Prefer the leader, because its faults have the largest effect.
+        // Prefers the leader as the candidate that has the fault, because faults of a leader have the largest
+        // effect.
         let index = self
             .candidates
             .iter()
@@ -422,7 +427,7 @@ impl Election {
             Fault::CandidatePaused => self.candidates[index].pause(until),
             Fault::WallClockJumps => self.candidates[index].jump(random),
             _ if !self.candidates[index].is_alive() => return Ok(0),
-            // A paused candidate receives nothing.
+            // A paused candidate does not receive the stop request, so another fault is chosen.
             Fault::CandidateStops if self.candidates[index].paused_until > self.now => return Ok(0),
             Fault::CandidateCrashes => {
                 coverage.passed(self.candidates[index].doing.as_str(), "crashed");
@@ -445,8 +450,8 @@ impl Election {
         self.refusals = 0;
         self.candidates.iter_mut().for_each(|candidate| candidate.cut_until = 0);
         let mut steps = 0;
-        // A leader that could not renew may still lose its lease. A second leader after a deletion must give
-        // way.
+        // A leader that could not renew during the faults may still lose its lease. If a deletion allowed a
+        // second leader, one of the two must stop leading.
         let settled = self.forked_until.max(self.now) + SETTLED_AFTER;
         while self.step(random, coverage, settled)? {
             steps += 1;
@@ -480,11 +485,13 @@ impl Election {
         let (local, terms, mut steps) = (self.local(leader), self.lease.terms, 0);
         self.candidates[leader].stop(local);
         self.turn(leader, random, coverage)?;
-        // The longest wait of a standby by the slowest clock, plus the requests.
+        // The longest time until a standby checks the lease, measured by the slowest clock, plus the time of
+        // the requests.
         let looks = self.times.retry.mul_f64(1.0 + self.times.jitter).as_micros() as Micros;
         let lease = if self.candidates[leader].release { Duration::ZERO } else { self.times.lease };
         let within = self.now + (looks + lease.as_micros() as Micros) * 11 / 10 + 2 * SECOND;
-        // The new leader may be the same candidate after a restart.
+        // The loop waits for another term instead of another leader, because a restarted candidate may lead
+        // again.
         while self.lease.terms == terms {
             let went = self.step(random, coverage, within)?;
             ensure!("released-is-taken", went, "no candidate takes the released lease: {:?}", self.lease);

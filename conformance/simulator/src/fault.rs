@@ -1,4 +1,4 @@
-/// Declares the faults with their names in scripts, statistics and timelines.
+/// Declares the faults of schedules, with their names in scripts, statistics and timelines.
 macro_rules! faults {
     ($($(#[doc = $doc:literal])* $name:ident $word:literal,)*) => {
         /// The simulated faults.
@@ -9,10 +9,10 @@ macro_rules! faults {
         }
 
         impl Fault {
-            /// Every fault, in the order of declaration.
+            /// All faults, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Returns its name in scripts and statistics.
+            /// Returns the name of the fault in scripts and statistics.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
@@ -23,14 +23,14 @@ macro_rules! faults {
 }
 
 faults! {
-    // Responses to the next request.
-    /// 429, with `Retry-After` 0, 1 or 30, or without.
+    // These faults change the response to the next request.
+    /// The response is a 429, with `Retry-After` 0, 1 or 30, or without this header.
     TooMany "too-many",
     /// 503.
     Unavailable "unavailable",
     /// The server refuses connections.
     Refused "refused",
-    /// The connection breaks before the response.
+    /// The connection breaks before the response arrives.
     ResetRequest "reset-request",
     /// The response does not arrive in time.
     RequestTimeout "request-timeout",
@@ -38,13 +38,13 @@ faults! {
     Unauthorized "unauthorized",
     /// 403.
     Forbidden "forbidden",
-    /// 404: the kind does not exist.
+    /// The response is a 404: the kind does not exist.
     NotFound "not-found",
     /// 400 and similar.
     Rejected "rejected",
-    /// 410 as a response status.
+    /// The response has the status 410: the version has expired.
     ExpiredStatus "expired-status",
-    /// 504: the version is too large.
+    /// The response is a 504: the requested version is newer than that of the server.
     TooLarge "too-large",
     /// The request never gets a response.
     NoResponse "no-response",
@@ -53,21 +53,21 @@ faults! {
     ListBreaks "list-breaks",
     /// A list stops in the middle, and its connection stays open.
     ListStalls "list-stalls",
-    /// 410 for a continue token.
+    /// The response to a continue token is a 410.
     TokenExpires "token-expires",
     /// Pages are shorter than requested.
     ShortPage "short-page",
-    /// A page is empty and is followed by another.
+    /// A page is empty although another page follows.
     EmptyPage "empty-page",
-    /// The limit of a page is ignored.
+    /// The server ignores the limit of a list.
     LimitIgnored "limit-ignored",
-    /// A page continues with its own token.
+    /// A page has the same continue token as the request for it.
     SameToken "same-token",
-    /// A list contains an object twice.
+    /// A list contains one object twice.
     ListedTwice "listed-twice",
-    /// A list is served from an older state than requested.
+    /// A list is served from a state older than the requested version.
     StaleResponse "stale-response",
-    /// The source ignores the objects that the client holds.
+    /// The list source ignores which objects the client already has, and sends all of them.
     KnownIgnored "known-ignored",
     // Watches.
     /// 410 as an event.
@@ -76,62 +76,62 @@ faults! {
     ErrorEvent "error-event",
     /// 429 as an event.
     TooManyEvent "too-many-event",
-    /// An error event without a code.
+    /// A watch sends an error event without a status code.
     BareErrorEvent "bare-error-event",
     /// A watch is closed.
     Closed "closed",
-    /// The next watches are closed as soon as they are open.
+    /// The server closes the next watches as soon as they are open.
     ClosedAtOnce "closed-at-once",
     /// A watch breaks.
     Reset "reset",
-    /// A watch falls silent, and its connection stays open.
+    /// A watch sends nothing any more, and its connection stays open.
     Stall "stall",
-    /// Bytes that are not an event.
+    /// A watch sends bytes that are not an event.
     Garbage "garbage",
-    /// An event of an unknown type.
+    /// A watch sends an event of an unknown type.
     UnknownEvent "unknown-event",
-    /// An object without a readable name.
+    /// A watch sends an object without a readable name.
     Nameless "nameless",
-    /// Stops bookmarks, or sends them again.
+    /// The server stops sending bookmarks, or starts to send them again.
     Bookmarks "bookmarks",
     /// A bookmark is sent twice.
     BookmarkTwice "bookmark-twice",
-    /// A bookmark of an older version.
+    /// A watch sends a bookmark with an older version.
     BookmarkOld "bookmark-old",
-    /// A streaming list has no end mark.
+    /// A streaming list has no bookmark that ends the initial events.
     NoEndMark "no-end-mark",
-    /// A streaming list has its end mark twice.
+    /// A streaming list has the bookmark that ends the initial events twice.
     EndMarkTwice "end-mark-twice",
-    /// An event is sent twice.
+    /// A watch sends an event twice.
     EventTwice "event-twice",
     /// Some events are replayed.
     EventsReplayed "events-replayed",
-    /// Two events arrive in the wrong order.
+    /// A watch sends two events in the wrong order.
     EventsSwapped "events-swapped",
-    /// A streaming list is rejected once.
+    /// The server rejects a streaming list once.
     StreamingRefused "streaming-refused",
-    /// A streaming list is served as a plain watch.
+    /// The server responds to a streaming list with a plain watch.
     StreamingIgnored "streaming-ignored",
     /// The server stops or starts to support streaming lists.
     Streaming "streaming",
     // History.
-    /// The history is compacted up to now, or to an earlier moment.
+    /// The history is compacted up to the present, or up to an earlier moment.
     Compaction "compaction",
-    /// Versions jump ahead, beyond 2^32 or 2^53.
+    /// The resource versions of the server jump ahead, beyond 2^32 or 2^53.
     VersionJump "version-jump",
-    /// The server is restored from a backup, and its versions jump ahead, as they should.
+    /// The server is restored correctly from a backup: its resource versions jump ahead.
     Restore "restore",
-    /// The server is restored from a backup, and its versions go back too.
+    /// The server is restored from a backup, and its resource versions go back together with the content.
     Rewind "rewind",
-    /// The server loses everything, and its versions start again.
+    /// The server loses all objects, and its resource versions start again.
     Wiped "wiped",
-    /// The server restarts with its state.
+    /// The server restarts and keeps its state.
     Restart "restart",
     /// The server refuses connections for some time.
     Down "down",
-    /// A replica starts to lag, or catches up.
+    /// A replica of the API server starts to lag, or catches up.
     ReplicaLags "replica-lags",
-    /// The client cannot read an object.
+    /// The client cannot decode an object.
     Unreadable "unreadable",
     // The election.
     /// A request for the Lease is processed, but its response is lost.
@@ -152,9 +152,9 @@ faults! {
     CandidateCrashes "candidate-crashes",
     /// A candidate is stopped gracefully and releases its lease.
     CandidateStops "candidate-stops",
-    /// The wall clock of a candidate jumps.
+    /// The wall clock of a candidate jumps to another time.
     WallClockJumps "wall-clock-jumps",
-    // The informer and its users.
+    // These faults concern the informer, its handlers and the controller.
     /// A handler panics.
     HandlerPanics "handler-panics",
     /// A handler does not return for some time.
@@ -175,22 +175,22 @@ faults! {
     WorkerTimesOut "worker-times-out",
     /// The controller is stopped, and another one is started.
     ControllerRestarts "controller-restarts",
-    /// A consistent relist is requested.
+    /// A consistent relist of the informer is requested.
     RelistRequested "relist-requested",
     /// The informer is stopped and started.
     InformerRestarts "informer-restarts",
-    /// The informer is stopped, and a new reflector without a known version continues with its store.
+    /// The informer is stopped. A new reflector, which knows no version, continues with its store.
     ReflectorReplaced "reflector-replaced",
-    /// Reads from the source are delayed, as by a full queue.
+    /// Reads from the list source are delayed, as by a full queue.
     HeldUp "held-up",
-    /// The clock jumps, as after suspending the machine.
+    /// The clock jumps ahead, as after the machine was suspended.
     ClockJump "clock-jump",
     /// An index is added.
     IndexAdded "index-added",
 }
 
 impl Fault {
-    /// Returns true if it applies to the response to one request.
+    /// Returns true if the fault applies to the response to one request.
     pub(crate) fn is_of_request(self) -> bool {
         self as usize <= Self::KnownIgnored as usize
             || matches!(
@@ -203,7 +203,7 @@ impl Fault {
             )
     }
 
-    /// Returns true if it applies to an open stream.
+    /// Returns true if the fault applies to an open watch.
     pub(crate) fn is_of_stream(self) -> bool {
         matches!(
             self,
@@ -225,7 +225,7 @@ impl Fault {
         )
     }
 
-    /// Returns true if it applies to the election.
+    /// Returns true if the fault applies to the leader election.
     pub(crate) fn is_of_election(self) -> bool {
         (Self::LeaseResponseLost as usize..=Self::WallClockJumps as usize).contains(&(self as usize))
     }

@@ -1,4 +1,5 @@
-//! A handler: the shipped listener and its task, polled manually, and the state that its calls lead to.
+//! A handler: the shipped listener and its task, polled by the simulator, and the state that results from the
+//! calls of the handler.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -20,17 +21,17 @@ use crate::object::SimObject;
 
 #[derive(Default)]
 struct Tray {
-    /// Calls that began, for the world to check.
+    /// The events of the calls that have begun. The world takes and checks them.
     begun: VecDeque<Event<SimObject>>,
-    /// Number of calls that may return.
+    /// Number of calls that are allowed to return.
     permits: u32,
-    /// Number of calls that returned or panicked.
+    /// Number of calls that have returned or panicked.
     returned: u64,
-    /// The next call panics, immediately or after it has waited.
+    /// If set, the next call panics: immediately if false, and after it has waited for a permit if true.
     panics: Option<bool>,
 }
 
-/// The user's handler: it waits for a permit of the world.
+/// The user's handler of the simulated informer. Each call waits until the world permits it to return.
 struct TrayHandler(Arc<Mutex<Tray>>);
 
 impl EventHandler<SimObject> for TrayHandler {
@@ -41,7 +42,7 @@ impl EventHandler<SimObject> for TrayHandler {
             tray.panics = None;
             tray.returned += 1;
             drop(tray);
-            // Like a panic, but without printing it.
+            // Unwinds like a panic, but prints no message.
             std::panic::resume_unwind(Box::new("by design"));
         }
         let shared = Arc::clone(&self.0);
@@ -71,19 +72,20 @@ pub(crate) struct Handler {
     tray: Arc<Mutex<Tray>>,
     cancel: CancellationToken,
     run: Option<Run>,
-    /// The last object of its calls, by key.
+    /// For each key, the object of the last call.
     pub(crate) view: Vec<Option<Arc<SimObject>>>,
-    /// Uids that were reported as deleted, and the versions.
+    /// The uids that calls reported as deleted, with the version of each deletion.
     gone: Vec<(u32, u64)>,
-    /// With a selector, an object that left the view may return as a later state.
+    /// True if the informer has a selector. An object that left the selection may then return in a later
+    /// state with the same uid.
     selector: bool,
-    /// Initial events that are queued and not handled yet, by key.
+    /// For each key, the number of initial events that are queued and not handled yet.
     initial: Vec<u8>,
-    /// The processor has accepted it.
+    /// True if the processor has accepted the handler.
     pub(crate) joined: bool,
     pub(crate) leaving: bool,
     pub(crate) stuck: bool,
-    /// The running call: its key, and whether its event is initial.
+    /// The key of the running call, and whether its event is initial.
     in_call: Option<(usize, bool)>,
     told: u64,
 }
@@ -144,7 +146,8 @@ impl Handler {
         self.in_call.is_none() && (self.listener.is_closed() || self.listener.state().depth == 0)
     }
 
-    /// Lets at most `permits` calls return, and returns the events of the calls that began.
+    /// Permits up to `permits` calls to return, runs the handler's task, and returns the events of the calls
+    /// that began.
     pub(crate) fn work(&mut self, permits: u32) -> VecDeque<Event<SimObject>> {
         self.tray.lock().permits = if self.stuck { 0 } else { permits };
         if let Some(run) = &mut self.run {
@@ -177,7 +180,8 @@ impl Handler {
             match event {
                 Event::Added { initial: true, .. } => self.initial[key] += 1,
                 Event::Deleted { .. } if self.policy == BufferPolicy::Coalesce => {
-                    // Initial events that were not delivered yet are withdrawn.
+                    // In a buffer that merges events, a deletion removes initial events that were not
+                    // delivered yet.
                     self.initial[key] = u8::from(self.in_call == Some((key, true)));
                 }
                 _ => {}
@@ -185,7 +189,7 @@ impl Handler {
         }
     }
 
-    /// Applies one event, and checks it against the previous ones.
+    /// Applies the event of a call to the view, and checks it against the previous events.
     pub(crate) fn believe(
         &mut self,
         event: &Event<SimObject>,
@@ -250,7 +254,7 @@ impl Handler {
         Ok(())
     }
 
-    /// Checks that it reports synced only after all initial events were handled.
+    /// Checks that the handler is reported as synced only after it has handled all initial events.
     pub(crate) fn check_sync(&self) -> Checked {
         let left: u32 = self.initial.iter().map(|left| u32::from(*left)).sum();
         let early = left > 0 && !self.leaving && self.listener.has_synced();

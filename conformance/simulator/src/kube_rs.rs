@@ -1,6 +1,6 @@
 //! A model of the rules of kube-rs's watcher (kube-runtime 5.0) with its store, run under the same schedules
-//! and checked with the same invariants. It models the documented rules and not the code. The retries of its
-//! client are left out.
+//! and checked with the same invariants. It models the documented rules and not the code. The retries of
+//! kube-rs's client are left out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ type Objects = Vec<Option<Arc<SimObject>>>;
 
 enum State {
     Empty,
-    /// A running list, and the token of its next page.
+    /// A list is running; the value is the continue token of its next page.
     Page(Option<String>),
     Listed,
     Watching,
@@ -39,30 +39,32 @@ struct KubeWorld {
     state: State,
     streaming: bool,
     version: ResourceVersion,
-    /// The newest version that it delivered.
+    /// The newest version of an event that the watch delivered.
     shown: u64,
     wait_until: Option<Instant>,
-    /// When the idle timeout ends a watch.
+    /// The time at which the idle timeout ends the watch.
     idle_at: Option<Instant>,
     hangs: bool,
     failures: u32,
-    /// Number of consecutive failed lists, and the time of the last failure.
+    /// Number of consecutive failed lists. `list_failed_at` is the time of the last failure.
     list_failures: u32,
     list_failed_at: Option<Instant>,
     last_refusal: Option<SourceErrorKind>,
     unreadable_list: bool,
     buffer: Objects,
     store: Objects,
-    /// The state that its events lead to.
+    /// The state that results from the events of the watcher, by key.
     view: Objects,
     found: BTreeSet<&'static str>,
 }
 
-/// The requested timeout of its watches, which is also the idle timeout after an item.
+/// The timeout that the watcher requests for its watches. It is also the idle timeout after an item of the
+/// watch.
 const TIMEOUT: Duration = Duration::from_secs(290);
 const IDLE: Duration = Duration::from_secs(295);
 
-/// The time to come to rest, the same as for this library.
+/// The time within which the watcher must have nothing left to do after the last fault. It is the same for
+/// this library's informer.
 const REST_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Returns the names of the problems that a schedule shows with the rules of kube-rs's watcher.
@@ -81,7 +83,8 @@ impl KubeWorld {
         let server = Server::new(setup, &mut random);
         let empty = || vec![None; setup.keys as usize];
         let mut network = Network::new(setup);
-        // One server, possibly behind an aggregation layer or a proxy, always responds in the same way.
+        // Every expired version is reported in the same way, as by one server, which may be behind an
+        // aggregation layer or a proxy.
         network.expired_by_status = Some(setup.seed.is_multiple_of(4));
         Self {
             now: crate::world::origin(),
@@ -177,7 +180,7 @@ impl KubeWorld {
         }
     }
 
-    /// Runs one step of its watcher. Returns false if it waits.
+    /// Runs one step of the watcher. Returns false if the watcher waits for the network or its backoff.
     fn step(&mut self) -> bool {
         if self.wait_until.is_some_and(|until| self.now < until) {
             return false;
@@ -186,7 +189,8 @@ impl KubeWorld {
         match std::mem::replace(&mut self.state, State::Empty) {
             State::Empty if self.streaming => self.begin_initial_watch(),
             State::Empty => {
-                // Its first event counts as a success before any request.
+                // The watcher's first event counts as a success, although no request was sent before it, and
+                // resets the backoff.
                 self.failures = 0;
                 self.buffer.fill(None);
                 self.state = State::Page(None);
@@ -246,7 +250,8 @@ impl KubeWorld {
         self.fail()
     }
 
-    /// A page is decoded as a whole, so one undecodable object fails it.
+    /// Handles a page of a list. A page is decoded as a whole, so one undecodable object makes the whole list
+    /// fail.
     fn take_page(&mut self, open: &mut Open) -> bool {
         let mut unreadable = false;
         loop {
@@ -324,7 +329,7 @@ impl KubeWorld {
                 self.state = if initial { State::InitialWatch } else { State::Watching };
                 true
             }
-            // It retries with the same version, whatever the reason was.
+            // The watcher retries with the same version, whatever the reason of the failure was.
             Response::Failed(error) => {
                 self.last_refusal = Some(error.kind());
                 self.fail()
@@ -351,7 +356,7 @@ impl KubeWorld {
                 events.into_iter().all(|event| self.take(event, initial));
                 true
             }
-            // It emits an error and polls the same stream again, which has ended.
+            // The watcher emits an error and polls the same stream again, which has ended.
             Read::Failed(_) => {
                 self.open = Open::Nothing;
                 self.fail()
@@ -365,7 +370,7 @@ impl KubeWorld {
         }
     }
 
-    /// Returns false if the watch has ended.
+    /// Handles an event of the watch. Returns false if the watch has ended.
     fn take(&mut self, event: WatchEvent<SimObject>, initial: bool) -> bool {
         self.failures = 0;
         match event {
@@ -389,7 +394,7 @@ impl KubeWorld {
                 self.state = State::Empty;
                 return false;
             }
-            // It emits an error item and skips what it cannot decode.
+            // The watcher emits an error item and skips events that it cannot decode.
             WatchEvent::Error(_) | WatchEvent::Undecodable(_) | WatchEvent::DeletedUndecodable(_) => {}
             WatchEvent::Unknown { .. } => {}
         }
@@ -426,7 +431,7 @@ impl KubeWorld {
         let end = self.now + REST_MAX;
         while self.now < end {
             if self.step() {
-                // Without a pause this loop would not end.
+                // The simulated time advances after each step, since this loop would otherwise not end.
                 self.now += Duration::from_millis(1);
                 continue;
             }

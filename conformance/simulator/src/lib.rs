@@ -1,5 +1,5 @@
 //! A deterministic simulator of the shipped state machines of an informer, in one thread and simulated time.
-//! A seed draws the faults.
+//! A seed determines the faults.
 //!
 //! The reflector, the in-order queue, the pump with its store, the processor, the listeners with their tasks
 //! and the work queue are the shipped code. No socket, runtime or clock is involved. Below them is a model of

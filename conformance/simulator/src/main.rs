@@ -1,4 +1,4 @@
-//! Runs schedules of the simulator; `cargo xtask simulate` starts it.
+//! Runs schedules of the simulator. `cargo xtask simulate` starts this program.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -18,25 +18,25 @@ struct Arguments {
     /// Number of schedules.
     #[arg(long)]
     schedules: Option<u64>,
-    /// The first seed; without a number of schedules, replays the schedule of this seed.
+    /// The first seed. Without a number of schedules, the schedule of this seed is replayed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Run as many schedules as fit in this time, in seconds.
+    /// Run schedules until this time has passed, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
     /// Run the script in this file.
     #[arg(long)]
     script: Option<PathBuf>,
-    /// Run the schedules against a model of the rules of kube-rs's watcher.
+    /// Run the schedules against a model of the rules of kube-rs's watcher instead of this library.
     #[arg(long)]
     kube_rs_model: bool,
     /// Number of threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Print only a violation, and do not shrink it.
+    /// Print nothing but a violation, and do not shrink its schedule.
     #[arg(long)]
     quiet: bool,
-    /// Write the statistics to this file.
+    /// Write the statistics as JSON to this file.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ const SCHEDULES_DEFAULT: u64 = 100_000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // The panic of a schedule is reported with its seed.
+    // The message of a panic is not printed here; the report contains it with the seed of the schedule.
     std::panic::set_hook(Box::new(|_| {}));
     let report = match (&arguments.script, arguments.seed) {
         (None, seed) if arguments.kube_rs_model => kube_rs(&arguments, seed.unwrap_or_default()),
@@ -112,7 +112,8 @@ fn replay(script: &Script) -> Report {
     report
 }
 
-/// Counts the schedules that show each problem of the peer's rules.
+/// Counts, for each known problem of kube-rs's watcher, the schedules in which the model of its rules shows
+/// that problem.
 fn kube_rs(arguments: &Arguments, seed: u64) -> Report {
     let schedules = arguments.schedules.unwrap_or(SCHEDULES_DEFAULT);
     let mut found: BTreeMap<&str, (u64, u64)> = BTreeMap::new();

@@ -7,7 +7,8 @@ use informer_core::{Header, Object, ObjectKey};
 pub(crate) const KEYS_MAX: usize = 16;
 
 thread_local! {
-    /// Number of live objects of this thread. It reveals objects that a stopped informer still holds.
+    /// Number of live objects that this thread created. It reveals objects that a stopped informer has not
+    /// freed.
     static ALIVE: Cell<i64> = const { Cell::new(0) };
     static KEYS: Vec<ObjectKey> = (0..KEYS_MAX).map(new_key).collect();
 }
@@ -30,10 +31,11 @@ pub(crate) const COLOURS: [&str; 4] = ["red", "green", "blue", "grey"];
 pub(crate) struct SimObject {
     header: Header,
     pub(crate) number: u8,
-    /// Identifies this state. A deletion has the serial of the deleted state.
+    /// The serial number of this state of the object. A deletion event has the serial number of the deleted
+    /// state.
     pub(crate) serial: u32,
     pub(crate) colour: u8,
-    /// The selector of the informer matches it.
+    /// True if the selector of the informer matches the object.
     pub(crate) in_view: bool,
     pub(crate) readable: bool,
 }
@@ -64,7 +66,7 @@ impl SimObject {
         }
     }
 
-    /// Returns the same state as a deletion reports it.
+    /// Returns this state as a deletion event at the given version reports it.
     pub(crate) fn deleted_at(&self, version: u64) -> Self {
         ALIVE.set(ALIVE.get() + 1);
         let header = self.header.clone().with_version(version);
@@ -80,7 +82,7 @@ impl SimObject {
         usize::from(self.number)
     }
 
-    /// Returns the values of the index by color: zero for grey, two for blue.
+    /// Returns the values of the object in the index by color: none for grey, two for blue, otherwise one.
     pub(crate) fn colours(&self) -> &'static [&'static str] {
         match self.colour {
             0 => &COLOURS[..1],
@@ -90,7 +92,7 @@ impl SimObject {
         }
     }
 
-    /// Returns the value of the index that is added later.
+    /// Returns the value of the object in the index by parity, which is added to a running informer.
     pub(crate) fn parity(&self) -> &'static str {
         if self.serial.is_multiple_of(2) { "even" } else { "odd" }
     }

@@ -2,8 +2,8 @@ use std::convert::Infallible;
 
 use rand::TryRng;
 
-/// A SplitMix64 generator. A seed always yields the same schedule, independent of the versions of other
-/// crates.
+/// A SplitMix64 random number generator. A seed always yields the same schedule, independent of the versions
+/// of other crates.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -24,13 +24,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `end`; 0 if `end` is 0.
+    /// Returns a random number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         let wide = u128::from(self.draw()) * end as u128;
         (wide >> 64) as usize
     }
 
-    /// Returns a number in `[begin, end)`.
+    /// Returns a random number in `[begin, end)`.
     pub fn between(&mut self, begin: usize, end: usize) -> usize {
         begin + self.below(end.saturating_sub(begin))
     }
@@ -40,7 +40,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    /// Returns one of the elements.
+    /// Returns a random element of the slice.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }

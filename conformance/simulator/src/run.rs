@@ -19,9 +19,10 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// The reached events.
     pub coverage: Coverage,
-    /// Steps of all parts: every action of the server, the reflector, the pump, a handler or a worker.
+    /// Number of steps of all parts: every action of the server, the reflector, the pump, a handler or a
+    /// worker.
     pub steps: u64,
-    /// A readable log, if requested.
+    /// The readable log of the schedule, if it was requested.
     pub timeline: Vec<String>,
 }
 
@@ -30,7 +31,7 @@ pub fn run(script: &Script) -> Outcome {
     run_with(script, false)
 }
 
-/// Runs a script and records a timeline.
+/// Runs a script and records its readable log, the timeline.
 pub fn run_with_timeline(script: &Script) -> Outcome {
     run_with(script, true)
 }
@@ -62,7 +63,8 @@ fn run_with(script: &Script, timeline: bool) -> Outcome {
         }
         Err(panic) => {
             lines = world.timeline.take().unwrap_or_default();
-            // Its parts may be in any state, so even dropping them could panic.
+            // After a violation, the parts of the world may be in any state, so a panic while dropping them
+            // is ignored.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
             Err(panicked(&*panic))
         }
@@ -97,7 +99,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Violation {
 /// The schedules to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The first seed; the others follow it.
+    /// The first seed. The next schedules use the following numbers.
     pub seed: u64,
     /// The maximum number of schedules.
     pub schedules: u64,
@@ -128,7 +130,7 @@ pub struct Tally {
     pub elapsed: Duration,
 }
 
-/// Number of seeds that a thread takes at once.
+/// Number of seeds that a thread reserves at once.
 const CHUNK: u64 = 64;
 
 /// Runs many schedules until one of them fails. Calls `progress` occasionally with the number of completed

@@ -1,5 +1,5 @@
-//! The schedule of a seed: a setup and a list of steps. Each step has its own random number, so the remaining
-//! steps of a shrunk script behave as before.
+//! The schedule of a seed: a setup and a list of steps. Each step has its own random number. If shrinking
+//! removes some steps, the remaining ones therefore behave as before.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use crate::object::KEYS_MAX;
 use crate::random::Random;
 use crate::theme::Theme;
 
-/// A schedule: the setup of the world, and the steps.
+/// A schedule: the setup of the simulated world, and the steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// The setup of the world.
+    /// The setup of the simulated world.
     pub setup: Setup,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// One step. The number decides everything that the verb leaves open.
+/// One step of a schedule. Its random number decides everything that its verb leaves open, such as the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The action.
@@ -39,17 +39,17 @@ pub enum Verb {
     Recreate,
     /// An object leaves or enters the selector's view.
     Relabel,
-    /// The server's content is saved for a later restore.
+    /// A backup of the server's content is taken. A later fault may restore it.
     BackUp,
-    /// The reflector runs its present step.
+    /// The reflector runs its current step.
     Reflect,
-    /// The pump takes a batch.
+    /// The pump takes a batch of changes from the queue and applies it.
     Pump,
     /// A handler runs.
     Handle,
-    /// A worker of the queue takes its next step.
+    /// A worker of the work queue runs its next step.
     Work,
-    /// The election advances by several events.
+    /// The leader election advances by several events.
     Elect,
     /// Time passes.
     Wait,
@@ -57,7 +57,7 @@ pub enum Verb {
     Fault(Fault),
 }
 
-/// Declares the fields of a setup, and the range that each is drawn from.
+/// Declares the fields of a setup, with the range from which each is drawn at random.
 macro_rules! setup {
     ($($(#[doc = $doc:literal])* $name:ident $range:expr,)*) => {
         /// The setup of a schedule: small numbers, with 0 and 1 for no and yes.
@@ -91,7 +91,7 @@ macro_rules! setup {
 }
 
 setup! {
-    /// Seed for everything outside the steps: jitter, and the time after the last step.
+    /// Seed for all randomness outside of the steps: jitter, and everything after the last step.
     seed 0..1_000_000,
     /// Number of keys.
     keys 10..KEYS_MAX + 1,
@@ -101,23 +101,25 @@ setup! {
     streaming 0..2,
     /// When the reflector requests streaming lists: 0 to 2 if the server supports them, 3 always, 4 never.
     streaming_wish 0..5,
-    /// The bookmarks of the server: 0 for none, 3 even for a version before that of the watch.
+    /// Which bookmarks the server sends: with 0 none, with 3 even those of a version before that of the
+    /// watch.
     bookmarks 0..4,
     /// Number of server replicas.
     replicas 1..4,
-    /// The selector of the informer.
+    /// Whether the informer has a selector, and which.
     selector 0..3,
-    /// The number of changes after which history is forgotten, in tens.
+    /// The number of changes, in tens, after which the server forgets a change.
     window 1..8,
-    /// Number of objects per page.
+    /// Number of objects per page of a list.
     page 3..7,
     /// When lists are paginated: 0 and 1 automatically, 2 always, 3 never.
     paging 0..4,
-    /// Number of workers of the queue.
+    /// Number of workers of the work queue.
     workers 1..4,
-    /// Priorities of the queue: 1 strict, 2 with aging of low priorities.
+    /// Priorities of the work queue: 0 none, 1 strict, 2 with aging of low priorities.
     priorities 0..3,
-    /// The policies of the handlers' buffers as a bit each; 1 merges.
+    /// The buffer policies of the handlers, one bit for each handler. If the bit is 1, the handler's buffer
+    /// merges events.
     policies 0..8,
     /// Resync period of the second handler in minutes; 0 for never.
     resync 0..6,
@@ -127,8 +129,8 @@ setup! {
     candidates 2..4,
     /// The lease duration: 6 s or 15 s.
     lease 0..2,
-    /// The predicate of the controller: everything, changes of the version, or everything through a
-    /// combination.
+    /// The predicate of the controller: 0 passes everything, 1 passes changes of the version, and 2 passes
+    /// everything through a combination of predicates.
     predicate 0..3,
     /// Whether steps change only the first few keys, so that versions of one key are reused after a restore.
     few_keys 0..2,
@@ -137,7 +139,7 @@ setup! {
 const STEPS: std::ops::Range<usize> = 100..141;
 
 impl Script {
-    /// Returns the schedule of a seed.
+    /// Returns the schedule that a seed determines.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut setup = Setup::draw(&mut random);
@@ -148,7 +150,7 @@ impl Script {
         let (kinds, faults) = (theme.faults(), theme.count());
         for _ in 0..random.between(faults.start, faults.end) {
             let fault = random.pick(&kinds);
-            // A fault is not among the first steps, because no connection is open then, and it never replaces
+            // The first steps are no faults, because no connection is open then. A fault also never replaces
             // another fault.
             let mut place = random.between(5, count);
             while matches!(steps[place].verb, Verb::Fault(_)) {
@@ -159,7 +161,7 @@ impl Script {
         Self { setup, steps }
     }
 
-    /// Returns how many of the steps are faults.
+    /// Returns the number of steps that are faults.
     pub fn faults(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.verb, Verb::Fault(_))).count()
     }
@@ -203,7 +205,7 @@ impl fmt::Display for Script {
     }
 }
 
-/// A string that is not a valid script.
+/// The error for a string that is not a valid script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseScriptError(String);
 

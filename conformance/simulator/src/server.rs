@@ -22,19 +22,20 @@ pub(crate) struct Happened {
 pub(crate) struct Server {
     pub(crate) version: u64,
     pub(crate) objects: Content,
-    /// The changes after `compacted`, in order.
+    /// The changes after the version `compacted`, in order.
     pub(crate) history: VecDeque<Happened>,
-    /// Watches from before this version are rejected.
+    /// The compacted version. Watches from before it are rejected.
     pub(crate) compacted: u64,
-    /// The version of the last forgotten change. An open watch that has not sent it has missed it.
+    /// The version of the newest change that was removed from the history. An open watch that has not sent
+    /// this change has missed it.
     pub(crate) forgotten: u64,
-    /// The version at which each replica lags; `None` if it is up to date.
+    /// For each replica, the version at which it lags; `None` if the replica is up to date.
     lags: Vec<Option<u64>>,
     window: usize,
-    /// Connections are refused until then.
+    /// The server refuses connections until this time.
     pub(crate) down_until: Option<Instant>,
     pub(crate) restored: bool,
-    /// Counts the restores. Earlier tokens are invalid after a restore.
+    /// Number of restores so far. Continue tokens from before a restore are invalid.
     pub(crate) epoch: u32,
     backup: (u64, Content),
     serial: u32,
@@ -43,7 +44,7 @@ pub(crate) struct Server {
 
 const VERSION_FIRST: u64 = 100;
 
-/// How far versions jump ahead when a backup is restored correctly.
+/// The number by which resource versions jump ahead when a backup is restored correctly.
 const RESTORE_JUMP: u64 = 1_000_000_000;
 
 impl Server {
@@ -74,7 +75,7 @@ impl Server {
         server
     }
 
-    /// Returns a state of an object; a new object if there is no old state.
+    /// Returns the next state of an object from its old state. Without an old state, returns a new object.
     fn make(
         &mut self,
         number: usize,
@@ -135,20 +136,20 @@ impl Server {
         self.lags.iter_mut().flatten().for_each(|lag| *lag = (*lag).max(compacted));
     }
 
-    /// Compacts some history, at most all versions below the present one.
+    /// Removes some history: compacts at most all versions below the present one.
     pub(crate) fn compact(&mut self, random: &mut Random) {
         let length = self.history.len();
         let count = if random.one_in(2) { length } else { random.below(length + 1) };
         self.forget(count);
         if count == length {
             self.compacted = self.version;
-            // Lagging replicas have advanced at least this far, because they could not serve a list
-            // otherwise.
+            // All replicas count as up to date. They have advanced at least to the compacted version, because
+            // they could not serve a list otherwise.
             self.lags.fill(None);
         }
     }
 
-    /// Advances the versions, as when many other objects are written.
+    /// Increases the current resourceVersion, as many writes of other objects do.
     pub(crate) fn jump(&mut self, by: u64) {
         self.version = self.version.saturating_add(by);
     }
@@ -157,8 +158,8 @@ impl Server {
         self.backup = (self.version, self.objects.clone());
     }
 
-    /// Restores the backup. In a correct restore the versions jump ahead and all old ones expire; otherwise
-    /// they go back too.
+    /// Restores the backup. In a correct restore, resource versions jump ahead and all old versions expire.
+    /// Otherwise the resource versions go back together with the content.
     pub(crate) fn restore(&mut self, ahead: bool) {
         let (version, objects) = self.backup.clone();
         self.objects = objects;
@@ -178,7 +179,7 @@ impl Server {
         self.restart();
     }
 
-    /// Clears the caches of the replicas.
+    /// Clears the caches of the replicas, as a restart of the API server does.
     pub(crate) fn restart(&mut self) {
         self.history.clear();
         self.forgotten = 0;
@@ -186,7 +187,7 @@ impl Server {
         self.lags.fill(None);
     }
 
-    /// Makes a replica lag at the present version, or catch up.
+    /// Makes a replica stay at the present version for some time, or makes it catch up.
     pub(crate) fn lag_or_catch_up(&mut self, random: &mut Random) -> bool {
         let replica = random.below(self.lags.len());
         let lag = match self.lags[replica] {
@@ -209,7 +210,7 @@ impl Server {
         self.lags[replica].unwrap_or(self.version)
     }
 
-    /// Returns the content at a version; `None` if it is compacted.
+    /// Returns the objects as of a version; `None` if that version is compacted.
     pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
         if version < self.compacted {
             return None;
@@ -226,7 +227,7 @@ impl Server {
         self.history.get(index)
     }
 
-    /// Returns the changes of a key after a version, up to another.
+    /// Returns the changes of a key with versions above `after` and up to `until`.
     pub(crate) fn happened_to(&self, key: usize, after: u64, until: u64) -> bool {
         self.history.iter().any(|it| it.key == key && it.version > after && it.version <= until)
     }

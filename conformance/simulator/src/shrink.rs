@@ -2,7 +2,7 @@ use crate::check::Violation;
 use crate::run::run;
 use crate::script::Script;
 
-/// The maximum number of attempts, which takes some seconds.
+/// The maximum number of scripts that are tried while shrinking. That many take some seconds.
 const TRIES_MAX: u32 = 20_000;
 
 /// Returns the shortest script found that violates the same invariant.
@@ -12,8 +12,8 @@ pub fn shrink(script: &Script, violation: &Violation) -> Script {
     })
 }
 
-/// Returns the shortest script found that still satisfies `shows`. It removes ever smaller ranges of steps.
-/// No single step of the result can be removed.
+/// Returns the shortest script found for which `shows` is true. It removes ever smaller ranges of steps,
+/// until no single step can be removed.
 pub fn shrink_while(script: &Script, mut shows: impl FnMut(&Script) -> bool) -> Script {
     let mut best = script.clone();
     let mut tries = 0;

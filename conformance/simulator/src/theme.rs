@@ -1,16 +1,17 @@
-//! The part that a schedule concentrates on. A defect that needs a combination of rare steps is found much
-//! sooner by schedules whose steps and faults are mostly of one part.
+//! The theme of a schedule: the part of the system on which it concentrates. A defect that needs a
+//! combination of rare steps is found much sooner by schedules whose steps and faults mostly concern one
+//! part.
 
 use crate::fault::Fault;
 use crate::random::Random;
 use crate::script::Verb;
 
-/// The parts that a schedule exercises most.
+/// The themes of schedules, each with its own frequencies of steps and faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// All parts equally, with any fault.
+    /// All parts with equal frequency, and any fault.
     Everything,
-    /// Requests of the reflector and their responses.
+    /// Requests of the reflector, and the responses to them.
     Requests,
     /// Events of watches and the history of the server.
     Events,
@@ -21,7 +22,7 @@ pub(crate) enum Theme {
     Election,
 }
 
-/// Verbs and how often each is drawn.
+/// The verbs of steps, and how often each is drawn.
 type Weights = &'static [(Verb, usize)];
 
 impl Theme {

@@ -1,5 +1,5 @@
 //! The work queue with its workers, the runtime's reaction to the result of each reconcile, and a naive model
-//! of all that.
+//! with which both are compared.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,9 +19,10 @@ use crate::script::Setup;
 struct Worker {
     handout: Option<Handout<usize>>,
     asleep: bool,
-    /// It is busy elsewhere and takes no keys, so the worker that finishes a key need not take the next one.
+    /// True if the worker is busy with something else and takes no keys. The worker that finishes a key then
+    /// need not take the next one.
     away: bool,
-    /// The state of its key that it read.
+    /// The state of the worker's key that its current reconcile has read.
     seen: Option<Arc<SimObject>>,
 }
 
@@ -31,12 +32,13 @@ struct Key {
     processing: bool,
     due: Option<Instant>,
     failures: u32,
-    /// The highest priority with which it was added since it was taken.
+    /// The highest priority with which the key was added since it was last handed out.
     priority: i32,
 }
 
 impl Key {
-    /// Returns when it is due again, as the documentation of results states.
+    /// Returns the delay after which the key is due again, as the documentation of `ReconcileResult` states;
+    /// `None` if it is not requeued.
     fn promise(&mut self, ending: Ending) -> Option<Duration> {
         match ending {
             Ending::FailsForGood => None,
@@ -65,7 +67,7 @@ impl Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Done,
-    /// Requeue after a number of seconds.
+    /// The reconcile requests a requeue after this number of seconds.
     Later(u64),
     /// Requeue without a failure.
     Again,
@@ -79,29 +81,29 @@ pub(crate) enum Ending {
 
 pub(crate) struct Work {
     life: ControllerLifecycle,
-    /// In the model: the source of the controller has delivered the initial objects.
+    /// Model state: true if the source of the controller has delivered the initial objects.
     fed: bool,
-    /// In the model: the queue of the controller is shut down.
+    /// Model state: true if the queue of the controller is shut down.
     closed: bool,
     queue: QueueState<usize>,
     limiter: ExponentialPerItem<usize>,
-    /// Higher priorities always come first, however long the others have waited.
+    /// True if keys of higher priority always come first, however long other keys have waited.
     strict: bool,
     workers: Vec<Worker>,
     keys: Vec<Key>,
-    /// The state of each key that its last finished worker read.
+    /// For each key, the state that the last finished reconcile of the key has read.
     pub(crate) reconciled: Vec<Option<Arc<SimObject>>>,
-    /// The timer that one of the sleepers keeps.
+    /// The deadline of the timer that one of the sleeping workers has armed.
     timer: Option<Instant>,
-    /// The sleeping workers, woken in FIFO order.
+    /// The sleeping workers, in the order in which they are woken.
     sleepers: VecDeque<usize>,
     pub(crate) endings: VecDeque<Ending>,
 }
 
-/// The time that running reconciles have after the stop.
+/// The time within which running reconciles may finish after the controller is stopped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 
-/// The first and the longest backoff of a failed key, as in a controller.
+/// The first and the longest backoff of a failed key, as in the runtime's controller.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
 impl Worker {
@@ -114,7 +116,7 @@ impl Work {
     pub(crate) fn new(setup: &Setup, now: Instant) -> Self {
         let worker = |_| Worker { handout: None, asleep: false, away: false, seen: None };
         let mut life = ControllerLifecycle::new(DRAIN_WITHIN);
-        // Its source is the first handler, which is added next.
+        // The source of the controller is the first handler, which is added after this.
         let _ = (life.run(), life.start_sources());
         Self {
             life,
@@ -175,7 +177,8 @@ impl Work {
         for _ in 0..effect.pushed {
             self.wake();
         }
-        // One sleeper must keep the timer.
+        // While workers sleep and a key waits for a deadline, one of the sleeping workers must have armed a
+        // timer.
         if self.timer.is_none() && self.queue.next_due().is_some() && !self.sleepers.is_empty() {
             self.wake();
         }
@@ -188,7 +191,7 @@ impl Work {
         }
     }
 
-    /// Marks whether its source has delivered the initial objects.
+    /// Informs the controller when its source has delivered the initial objects.
     pub(crate) fn feed(&mut self, delivered: bool) -> Checked {
         if delivered && !self.fed {
             self.fed = true;
@@ -208,7 +211,7 @@ impl Work {
         self.life.phase() == ControllerPhase::Running
     }
 
-    /// Makes the busy workers look for keys again.
+    /// Makes workers that were busy with something else take keys again.
     pub(crate) fn come_back(&mut self) {
         self.workers.iter_mut().for_each(|worker| worker.away = false);
     }
@@ -217,7 +220,7 @@ impl Work {
         self.timer
     }
 
-    /// Runs the next step of a worker that can run. Returns false if there is none.
+    /// Runs the next step of a worker that is not asleep or busy. Returns false if there is no such worker.
     pub(crate) fn step(
         &mut self,
         now: Instant,
@@ -276,7 +279,8 @@ impl Work {
                     "key {number} is reconciled after the stop"
                 );
                 if !takes {
-                    // The next reconcile reads the present state anyway.
+                    // The controller skips the key after a stop. This loses no change, because a restarted
+                    // controller reconciles every object.
                     *key = Key { ready: false, ..*key };
                     let (_, effect) = self.queue.finish(handout, None, now);
                     self.settle(effect, now);
@@ -367,7 +371,8 @@ impl Work {
         Ok(())
     }
 
-    /// Applies the runtime's reaction: when the key is due again, and with which priority.
+    /// Applies the runtime's reaction to the end of a reconcile: it decides when the key is due again, and
+    /// with which priority.
     fn settle_outcome(
         &self,
         number: usize,
@@ -387,7 +392,7 @@ impl Work {
             Ending::FailsForGood => ReconcileEnd::Failed { terminal: true, priority: wanted },
             Ending::Panics => ReconcileEnd::Panicked,
             Ending::TimesOut => ReconcileEnd::TimedOut,
-            // The item is dropped, which the queue treats as a failure.
+            // A cancelled reconcile drops its item, which the queue treats as a failure.
             Ending::Cancelled => return (again_later(), had),
         };
         let decision = RequeueDecision::of(ended);
@@ -435,8 +440,8 @@ impl Work {
         Ok(())
     }
 
-    /// Stops the controller: running reconciles end, in time or not, and waiting keys are not started.
-    /// Returns how it ended.
+    /// Stops the controller. Running reconciles finish within the allowed time or are cancelled, and waiting
+    /// keys are not started. Returns how the controller ended.
     pub(crate) fn drain(&mut self, now: Instant, random: &mut Random) -> Checked<(&'static str, Duration)> {
         let ran = self.runs();
         self.life.stop(now);
@@ -498,7 +503,7 @@ impl Work {
         self.queue.is_empty()
     }
 
-    /// Checks that nothing is left after a shutdown.
+    /// Checks that no key and no timer is left after the queue is shut down.
     pub(crate) fn stop(&mut self, now: Instant) -> Checked {
         self.queue.shut_down(now);
         ensure!(

@@ -1,4 +1,5 @@
-//! One schedule: the shipped state machines between the model of a server and the model of its users.
+//! One schedule: runs the shipped state machines between a model of the API server and a model of handlers
+//! and workers.
 
 mod compare;
 mod faults;
@@ -47,21 +48,22 @@ pub(crate) struct World {
     reflector: ReflectorState<SimObject>,
     streaming_failed: bool,
     queue: InOrderState<SimObject>,
-    /// The newest version that the queue received since it was empty.
+    /// The newest resourceVersion that was added to the queue since the queue was last empty.
     queued: u64,
     pump: Pump<SimObject>,
     store: Indexer<SimObject>,
     undecodable: UndecodableLog,
     processor: SharedProcessor<SimObject>,
     synced: bool,
-    /// The state that the announced events lead to.
+    /// The state that results from the events that the pump reported, by key.
     mirror: Vec<Option<Arc<SimObject>>>,
-    /// The first handler feeds the work queue and is never removed.
+    /// The handlers of the informer. The first one adds changed keys to the work queue and is never removed.
     handlers: Vec<Handler>,
     work: Work,
     election: Election,
     barriers: VecDeque<Barrier>,
-    /// Events arrive in the wrong order, so a version implies nothing about earlier ones.
+    /// True if watch events arrive in the wrong order. The version of an event then does not imply that
+    /// earlier events have arrived.
     disordered: bool,
     indexed_by_parity: bool,
     pub(crate) coverage: Coverage,
@@ -69,13 +71,13 @@ pub(crate) struct World {
     pub(crate) timeline: Option<Vec<String>>,
 }
 
-/// The number of keys that steps change with `few_keys`.
+/// The number of keys that writes change if the setup has `few_keys`.
 const FEW_KEYS: usize = 2;
 
 struct Barrier {
     key: usize,
     version: u64,
-    /// The object exists after the write, and the informer's selector matches it.
+    /// True if the object exists after the write and the informer's selector matches it.
     present: bool,
 }
 
@@ -83,7 +85,7 @@ const ELECTED_MAX: usize = 32;
 
 const BARRIERS_MAX: usize = 8;
 
-/// Writes a line of the timeline, if there is one.
+/// Adds a line to the timeline if the schedule records one.
 macro_rules! tell {
     ($world:expr, $($text:tt)+) => {
         if $world.timeline.is_some() {
@@ -169,7 +171,7 @@ impl World {
 
     fn new_handler(&self, index: u32) -> Handler {
         let options = match self.setup.policies >> index & 1 {
-            // This handler feeds the queue, as the sources of controllers do.
+            // The first handler adds changed keys to the work queue, as the sources of controllers do.
             _ if index == 0 => HandlerOptions::for_work_queue(),
             0 => HandlerOptions::new(),
             _ => HandlerOptions::new().buffer(BufferPolicy::Coalesce),
@@ -193,7 +195,7 @@ impl World {
             }
             Verb::Pump => drop(self.pump()?),
             Verb::Handle => {
-                // The last handler is slow.
+                // The last handler is slow, so that its buffer grows.
                 let last = self.handlers.len() - 1;
                 let index = if self.random.one_in(6) { last } else { self.random.below(2).min(last) };
                 let permits = self.random.below(5) as u32;
@@ -207,15 +209,17 @@ impl World {
         Ok(())
     }
 
-    /// Returns the newest version that the informer knows.
+    /// Returns the newest resourceVersion that the reflector, the store or the queue of the informer has
+    /// seen.
     fn seen(&self) -> u64 {
         let versions = [&self.reflector.status().last_version, &self.store.resource_version()];
         let numbers = versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64);
         numbers.max().unwrap_or_default().max(self.queued)
     }
 
-    /// Returns true if no writes may happen. After a rewind, versions must not reach those that the informer
-    /// knows before it has noticed, because it could not distinguish them.
+    /// Returns true if objects must not be written at present. After the server was rewound, it assigns
+    /// versions again. As long as the informer has not noticed the rewind, new versions must not reach those
+    /// that it has seen, since it could not distinguish them.
     fn is_held_back(&self) -> bool {
         self.server.restored && self.seen() > self.server.version
     }
@@ -276,8 +280,8 @@ impl World {
         Ok(!events.is_empty())
     }
 
-    /// Checks the event of any handler as a controller's trigger that passes the predicates. Only the second
-    /// handler gets resyncs.
+    /// Converts the event of a handler to a trigger of a controller, applies the controller's predicate, and
+    /// checks the result. Only the second handler gets resyncs.
     fn check_trigger(&self, event: &Event<SimObject>) -> Checked<Option<Trigger<SimObject>>> {
         let trigger = Trigger::from(event.clone());
         let (holds, wanted) = (self.concerns(&trigger), self.should_concern(event));
@@ -288,7 +292,7 @@ impl World {
         Ok(holds.then_some(trigger))
     }
 
-    /// Adds the object to the work queue, as the source of a controller does.
+    /// Adds the key of the trigger to the work queue, as the source of a controller does.
     fn trigger(&mut self, trigger: &Trigger<SimObject>) -> Checked {
         let late = self.random.one_in(8).then(|| Duration::from_secs(self.random.below(9) as u64));
         let late = late.filter(|late| !late.is_zero());
@@ -319,7 +323,7 @@ impl World {
         Ok(worked)
     }
 
-    /// Advances the election, which has its own time, by several events.
+    /// Advances the simulation of the leader election, which has its own clock, by several events.
     fn elect(&mut self) -> Checked {
         let most = self.random.below(ELECTED_MAX);
         let went = self.election.go_on(most, &mut self.random, &mut self.coverage);
@@ -334,7 +338,7 @@ impl World {
         self.election.lines = self.timeline.as_ref().map(|_| Vec::new());
     }
 
-    /// Advances the time, mostly to the next due moment.
+    /// Advances the simulated time, in most cases to the next deadline of any part.
     fn wait(&mut self) {
         let next =
             self.next_due().map_or(Duration::from_secs(1), |due| due.saturating_duration_since(self.now));

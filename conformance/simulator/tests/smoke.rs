@@ -1,4 +1,4 @@
-//! A short run of the simulator, and the scripts of the bugs that it found.
+//! Runs some schedules of the simulator, and the scripts of the bugs that it found.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use informer_simulator::{
     shrink_while,
 };
 
-/// This many schedules take some seconds in a debug build.
+/// Number of schedules; this many take some seconds in a debug build.
 const SCHEDULES: u64 = 300;
 
 #[test]

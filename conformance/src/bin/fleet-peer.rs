@@ -1,7 +1,7 @@
-//! Runs an informer of this library on config maps and prints its view on request. Each line of standard
-//! input is a request. The response is one JSON line per object, then a line with the number of objects and
-//! the footprint of the process. A third argument sets the number of informers, each with its own
-//! connections; only the view of the first one is printed.
+//! Runs an informer of this library on config maps and prints its view (the content of its cache) on request.
+//! Each line of standard input is a request. The response is one JSON line per object, then a line with the
+//! number of objects and the footprint of the process. A third argument sets the number of informers, each
+//! with its own connections; only the view of the first one is printed.
 
 use std::io::Write;
 
@@ -50,7 +50,7 @@ fn respond(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
         };
         writeln!(output, "{}", serde_json::to_string(&entry)?)?;
     }
-    // The handler calls must form a legal history, whatever the connection does.
+    // The handler calls must form a legal history, whatever faults the connection has.
     watched.replayed()?;
     let synced = watched.informer.has_synced();
     let end = serde_json::json!({"end": held.len(), "synced": synced, "footprint": footprint()});
@@ -58,7 +58,7 @@ fn respond(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
     Ok(output.flush()?)
 }
 
-/// Only Linux reports this in files.
+/// Returns the resources of this process from the files in `/proc`; `None` on other systems than Linux.
 fn footprint() -> Option<Footprint> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

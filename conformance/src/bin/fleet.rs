@@ -10,25 +10,26 @@ use clap::Parser;
 use informer_conformance::fleet::{Outcome, Plan, fleet};
 use informer_conformance::{Embedded, Failure, Real, Server};
 
-/// Mixed clients on one server.
+/// Runs informers of several client libraries on one server, and compares their caches with the server's
+/// state.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The directory of a real server (`cargo xtask real up --dir`); the embedded server is the default.
+    /// The directory of a real server (`cargo xtask real up --dir`). Without it, the embedded server is used.
     #[arg(long, value_name = "FOLDER", requires = "xtask")]
     real: Option<PathBuf>,
-    /// The program that controls the real server.
+    /// The `xtask` program, which starts and stops the real server.
     #[arg(long, value_name = "PROGRAM")]
     xtask: Option<PathBuf>,
     /// A peer, as `NAME=PROGRAM`.
     #[arg(long, value_name = "PEER", required = true)]
     peer: Vec<String>,
-    /// Number of objects at the start.
+    /// Number of objects that exist before the changes start.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Minimum duration of changes, in seconds; each object is changed at least once.
+    /// Minimum time during which objects are changed, in seconds. Each object is changed at least once.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
-    /// Write the result to this file.
+    /// Write the result as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: PathBuf,
 }

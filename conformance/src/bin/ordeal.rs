@@ -1,4 +1,5 @@
-//! Runs a chaos test of one pipeline with real faults of processes and connections.
+//! Runs a chaos test of one program with informers, with real faults of the server's processes and of
+//! connections.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,37 +10,37 @@ use clap::Parser;
 use informer_conformance::ordeal::{Outcome, Plan, ordeal};
 use informer_conformance::{Failure, Real, Server, Spawned};
 
-/// A chaos test with real faults.
+/// Runs a chaos test of a program with informers, with real faults.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The directory of a real server (`cargo xtask real up --dir`).
     #[arg(long, value_name = "FOLDER", requires = "xtask", conflicts_with = "command")]
     real: Option<PathBuf>,
-    /// The program that controls the real server.
+    /// The `xtask` program, which starts and stops the real server.
     #[arg(long, value_name = "PROGRAM")]
     xtask: Option<PathBuf>,
-    /// The `informer` command; its server is used if no real one is given.
+    /// The `informer` command, whose `serve` is used as the server if no real server is given.
     #[arg(long, value_name = "PROGRAM", required_unless_present = "real")]
     command: Option<PathBuf>,
-    /// The program with the pipeline.
+    /// The program with the informers to test.
     #[arg(long, value_name = "PROGRAM")]
     peer: PathBuf,
-    /// Number of objects at the start.
+    /// Number of objects before the first fault.
     #[arg(long, default_value_t = 2000)]
     objects: usize,
-    /// Minimum duration of the faults, in seconds.
+    /// Minimum duration of the part with faults, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Seed for the order of the faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of connections to break while nothing changes.
+    /// Number of connections to cut while no object changes.
     #[arg(long, default_value_t = 1000)]
     reconnects: u64,
-    /// Number of informers that share these connections.
+    /// Number of informers whose connections are cut while no object changes.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     informers: u64,
-    /// Write the result to this file.
+    /// Write the result as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: PathBuf,
 }

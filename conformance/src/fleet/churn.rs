@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use super::{Peer, Plan};
 use crate::bench::{Bench, Failure, maps};
 
-/// Number of concurrent writers; each has its own objects.
+/// Number of concurrent writers. Each writer changes its own objects only.
 const WRITERS: usize = 24;
 
-/// The minimum time between two cuts of one peer. Every peer backs off after a watch that lasted less than a
-/// second.
+/// The minimum time between two cuts of the connections of one peer. Every peer backs off after a watch that
+/// lasted less than a second.
 const CUT_EVERY: Duration = Duration::from_millis(2500);
 
 /// The changes that were made to the objects.
@@ -21,11 +21,11 @@ const CUT_EVERY: Duration = Duration::from_millis(2500);
 pub struct Churned {
     /// Number of updates.
     pub updates: u64,
-    /// Number of deletions; most of these objects were created again under the same name.
+    /// Number of deletions. Most of the deleted objects were created again under the same name.
     pub deletes: u64,
     /// Number of creations.
     pub creates: u64,
-    /// Duration of the changes, in seconds.
+    /// The time during which objects were changed, in seconds.
     pub seconds: f64,
 }
 
@@ -56,8 +56,8 @@ pub(super) async fn churn(bench: &Bench, peers: &[Peer], plan: &Plan) -> Result<
     })
 }
 
-/// Runs one writer over its objects. Two of three turns change an object; the others delete one and usually
-/// re-create it.
+/// Runs one writer over its objects. Two of three turns change an object; the third turn deletes an object
+/// and usually re-creates it.
 async fn write(
     bench: &Bench,
     writer: usize,
@@ -74,7 +74,8 @@ async fn write(
         if turn >= own.len() && Instant::now() >= until {
             break;
         }
-        // The stride is coprime to the length, so it visits every object, in an order without cache locality.
+        // The stride 7919 is coprime to the number of objects, so the writer visits every object, in an order
+        // without cache locality.
         let name = format!("map-{}", own[turn.wrapping_mul(7919) % own.len()]);
         match turn % 6 {
             0 => {
@@ -102,7 +103,8 @@ async fn write_new(bench: &Bench, name: &str, turn: usize) -> Result<(), Failure
     Ok(())
 }
 
-/// Returns whether the object existed. One that this writer deleted in an earlier round is no failure.
+/// Returns whether the object of a request existed. A missing object is no failure, since this writer may
+/// have deleted it in an earlier round.
 fn there(outcome: Result<(), Failure>) -> Result<bool, Failure> {
     match outcome {
         Ok(()) => Ok(true),
@@ -115,7 +117,7 @@ fn there(outcome: Result<(), Failure>) -> Result<bool, Failure> {
 
 async fn cut(peer: &Peer, index: usize) {
     for round in index.. {
-        // No two peers are cut at the same time.
+        // The pauses of the peers differ, so that no two peers are cut at the same time.
         tokio::time::sleep(CUT_EVERY + Duration::from_millis(311 * (round as u64 % 5))).await;
         match round % 4 {
             0 | 2 => peer.cable().cut(),

@@ -16,7 +16,7 @@ use crate::Cable;
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The resources of a peer's process, on systems that report them.
+/// The resources that a peer's process uses, on systems that report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Open file descriptors.
@@ -27,7 +27,8 @@ pub struct Footprint {
     pub resident: u64,
 }
 
-/// A program with an informer, its proxy to the server, and the pipe that requests its view.
+/// A peer: a program with an informer, the proxy between that program and the server, and the pipe through
+/// which the test requests the content of its cache.
 #[derive(Debug)]
 pub struct Peer {
     name: String,
@@ -59,7 +60,8 @@ impl Peer {
         let failed = |what: &str, cause| PeerError { name: name.to_owned(), what: what.to_owned(), cause };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // The peer logs each cut; the log matters only while debugging.
+        // The peer logs each cut of a connection. Its log is discarded, since it is useful only for
+        // debugging.
         command.stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command
             .spawn()
@@ -77,17 +79,17 @@ impl Peer {
         &self.name
     }
 
-    /// Returns the proxy between it and the server.
+    /// Returns the proxy between the peer and the server.
     pub fn cable(&self) -> &Cable {
         &self.cable
     }
 
-    /// Returns how often its connections were cut.
+    /// Returns how often the connections of the peer were cut.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::Relaxed)
     }
 
-    /// Returns its resources at the last request for its view, if it reports them.
+    /// Returns the resources that the peer reported with its last view; `None` if it reports none.
     pub fn footprint(&self) -> Option<Footprint> {
         self.footprint
     }
@@ -96,7 +98,7 @@ impl Peer {
         self.cuts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests its view of the objects.
+    /// Requests the view of the peer: the objects in the cache of its informer.
     ///
     /// # Errors
     ///
@@ -142,7 +144,8 @@ impl Peer {
     /// Ends the program.
     pub async fn stop(mut self) {
         drop(self.requests);
-        // The program ends when its input is closed. Otherwise it is killed on drop.
+        // The peer's program ends when its standard input is closed. If it does not end in time, it is killed
+        // on drop.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await;
     }
 }

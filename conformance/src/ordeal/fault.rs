@@ -14,11 +14,12 @@ pub enum Fault {
     Cut,
     /// A connection ends in the middle of a response.
     Truncate,
-    /// The server is unreachable for some time.
+    /// The server is unreachable for some time, because the proxy refuses connections.
     Unplug,
-    /// Connections stay open and deliver nothing. Then everything arrives at once.
+    /// Connections stay open and deliver nothing for some time. After that, all delayed bytes are delivered
+    /// at once.
     Freeze,
-    /// Connections stay open, and the bytes sent on them are lost.
+    /// Connections stay open, and the bytes sent on them in this time are lost.
     Swallow,
     /// Every byte is delayed.
     Delay,
@@ -55,16 +56,17 @@ impl Fault {
 
     fn can_happen_to(self, server: &Server) -> bool {
         match (self, server) {
-            // This server keeps its state only in memory, so each of its starts restores an older state.
+            // A server in a separate process keeps its state only in memory. Each start restores an older
+            // state and begins a new history, so there is nothing to compact.
             (Self::Compact, Server::Spawned(_)) => false,
             (Self::Kill | Self::Pause, Server::Embedded(_)) => false,
             _ => true,
         }
     }
 
-    /// Returns true if the server has an older state after the fault. No writes may happen until a client has
-    /// observed that: versions are reused, and once the server is past the versions that a client knows, the
-    /// client cannot detect the restore.
+    /// Returns true if the server has an older state after the fault. No object may be changed until a client
+    /// has detected that. The server assigns resource versions again; once it has passed the versions that a
+    /// client has seen, the client cannot detect the restore.
     pub(super) fn loses_state(self, server: &Server) -> bool {
         match self {
             Self::Older => true,
@@ -73,7 +75,7 @@ impl Fault {
         }
     }
 
-    /// Returns its name in reports.
+    /// Returns the name of the fault for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cut => "connections cut",
@@ -143,7 +145,8 @@ impl Fault {
     }
 }
 
-/// The pause between two changes of one writer. There must be some changes before and after each event.
+/// The pause between two changes of one writer. It is so short that several changes happen before and after
+/// each fault.
 const PACE: Duration = Duration::from_millis(5);
 
 /// Changes objects until it is dropped, and counts the changes that the server accepts. A rejected change is
@@ -152,7 +155,7 @@ pub(super) async fn change(bench: &Bench, objects: usize, seed: u64, changes: &m
     change_until(bench, objects, seed, changes, u64::MAX).await;
 }
 
-/// Like [`change`], but returns after the given number of accepted changes.
+/// Changes objects like [`change`], but returns after the given number of accepted changes.
 pub(super) async fn change_until(bench: &Bench, objects: usize, seed: u64, changes: &mut u64, enough: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     for turn in 0_u64.. {

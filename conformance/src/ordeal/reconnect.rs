@@ -7,44 +7,48 @@ use super::Plan;
 use crate::bench::Failure;
 use crate::fleet::{Footprint, Peer, View, settle};
 
-/// Rounds before the first measurement. By then the process has created its threads and buffers.
+/// Number of rounds before the first measurement of resources. After them, the process has created its
+/// threads and buffers.
 const WARM_UP: u64 = 3;
 
-/// Every informer backs off longer after each connection that lasted less than a second.
+/// The time for which each connection lasts before it is cut. Informers back off longer after each connection
+/// that lasted less than a second.
 const LASTS: Duration = Duration::from_millis(1200);
 
 const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Tolerated difference of descriptors and tasks: a connection that is being opened, or one that is idle in
-/// the pool.
+/// Tolerated difference of the numbers of descriptors and tasks between two measurements. Some connections
+/// may just be being opened, or be idle in the connection pool.
 const COMING_AND_GOING: u64 = 8;
 
 /// Tolerated additional tasks per informer. A connection pool keeps a task for 90 seconds after a connection
-/// became idle, as it does between a list and the following watch.
+/// became idle. A connection becomes idle, for example, between a list and the following watch.
 const TASKS_OF_A_POOL: u64 = 1;
 
-/// Tolerated growth of resident memory, in KiB: memory that allocators of several threads may still reuse.
+/// Tolerated growth of resident memory, in KiB. It accounts for freed memory that the allocator keeps for
+/// reuse by its threads.
 const ALLOCATOR: u64 = 8 << 10;
 
-/// Counts for the connections that the test broke while no object changed.
+/// The result of the part of the chaos test that cuts connections while no object changes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Reconnects {
     /// Number of new connections.
     pub connections: u64,
-    /// Number of informers, each with its own connections.
+    /// Number of informers of the peer, each with its own connections.
     pub informers: u64,
-    /// The resources of the pipeline before and after.
+    /// The resources of the peer's process before and after its connections were cut; `None` if the process
+    /// does not report them.
     pub footprint: Option<Flat>,
-    /// Number of objects that differed at the end.
+    /// Number of objects that differed between the peer and the server at the end.
     pub differences: usize,
 }
 
-/// The resources of a process before and after the broken connections.
+/// The resources of a process before the first and after the last cut of its connections.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Flat {
-    /// The resources before the first broken connection.
+    /// The resources before the first connection was cut.
     pub before: Footprint,
-    /// The resources after the last one.
+    /// The resources after the last connection was cut.
     pub after: Footprint,
 }
 
@@ -69,7 +73,7 @@ impl Reconnects {
     }
 }
 
-/// Breaks all connections of the peer repeatedly, each time after they have lasted for some time.
+/// Cuts all connections of the peer repeatedly, each time after they have lasted longer than a second.
 pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Result<Reconnects, Failure> {
     let rounds = plan.reconnects.div_ceil(plan.informers.max(1));
     for _ in 0..WARM_UP {
@@ -87,7 +91,8 @@ pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Res
     Ok(Reconnects { connections, informers: plan.informers, footprint, differences })
 }
 
-/// Cuts all connections once. Returns after each informer has reconnected and its connection has lasted.
+/// Cuts all connections of the peer once. Returns after each informer has reconnected and its connection has
+/// lasted longer than a second.
 async fn cut_once(peer: &Peer, informers: u64) -> Result<(), Failure> {
     let cable = peer.cable();
     let wanted = cable.connections() + informers;

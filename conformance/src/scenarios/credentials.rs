@@ -100,17 +100,17 @@ async fn a_changed_token_file_is_read_again(bench: Bench) -> Result<(), Failure>
     std::fs::copy(&path, &old_path)?;
     let old = bench.server.config_by_token_file(bench.server.address(), Some(&old_path)).await?;
     let old = crate::Api::new(Client::new(old)?);
-    // Like a kubelet, this writes the new token before the old one expires.
+    // Writes the new token before the old one expires, as a kubelet does.
     std::fs::write(&path, account_token(&bench, "second").await?)?;
     bench.api.delete(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, "first").await?;
-    // The server itself notices the end of a token only after some seconds.
+    // The server rejects an invalid token only after some seconds, because it caches authentication.
     while old.list(&maps(), &bench.namespace).await.is_ok() {
         poll::pause().await;
     }
-    // The open watch needs no token, but the next watch does.
+    // The open watch continues without a valid token, but the next watch needs one.
     cable.cut();
     bench.create("b").await?;
-    // The client reads the token file again within a minute.
+    // The client reads the token file again at least once a minute, so the loop ends.
     while bench.settled(&watched, &maps()).await.is_err() {}
     assert!(
         watched.seen().iter().all(|seen| matches!(seen.what, What::Added | What::Initial)),
@@ -143,7 +143,8 @@ async fn a_revoked_token_is_reported_and_replaced(bench: Bench) -> Result<(), Fa
     assert_eq!(watched.informer.indexer().len(), 1);
     bench.change("a", "1").await?;
     std::fs::write(&path, account_token(&bench, "second").await?)?;
-    // The client reads the token file again within a minute. The backoff grows up to half a minute.
+    // The client reads the token file again at least once a minute. In addition, the backoff grows up to half
+    // a minute.
     poll::until(|| {
         let story = watched.story("a");
         story == [What::Added, What::Updated] || story == [What::Initial, What::Updated]

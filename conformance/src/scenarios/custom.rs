@@ -199,7 +199,8 @@ async fn a_changed_crd_ends_watches_and_loses_nothing(bench: Bench) -> Result<()
     let patch = json!({"spec": {"versions": definition["spec"]["versions"]}});
     let definitions = crate::server::definitions();
     bench.api.merge(&definitions, "", &custom.name(), &patch).await?;
-    // The server ends the watch one second after the change. Writes continue until another watch is open.
+    // The server ends the watch one second after the change of the CRD. Writes continue until the informer
+    // has opened another watch.
     let mut size = 1;
     while watched.informer.state().reflector.watches_opened < 2 {
         size += 1;

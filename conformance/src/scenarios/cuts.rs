@@ -31,7 +31,8 @@ async fn a_cut_watch_resumes_without_a_list(bench: Bench) -> Result<(), Failure>
     for way in [Way::List, Way::Stream] {
         let (cable, client) = bench.cable().await?;
         let watched = Watched::synced(bench.maps_by(&client, way)).await?;
-        // A watch that is cut before it delivered anything is followed by a relist after some attempts.
+        // An informer lists again if several attempts to watch are cut before they delivered an event. This
+        // object gives the watch an event to deliver before it is cut.
         bench.create(&format!("before-{way:?}").to_lowercase()).await?;
         bench.settled(&watched, &maps()).await?;
         let requests = watched.informer.state().reflector;
@@ -126,7 +127,7 @@ async fn a_sync_timeout_reports_an_unreachable_server(bench: Bench) -> Result<()
 async fn cuts_in_the_middle_of_frames_lose_nothing(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
-    // Several consecutive watches that end within a second make the informer back off.
+    // If several consecutive watches end within a second, the informer backs off.
     let mut config = ReflectorConfig::named("maps");
     config.backoff.initial = Duration::from_millis(10);
     config.backoff.cap = Duration::from_millis(100);
@@ -154,7 +155,7 @@ async fn a_truncated_list_does_not_change_the_cache(bench: Bench) -> Result<(), 
     for number in 0..20 {
         bench.delete(&format!("map-{number}")).await?;
     }
-    // This is in the middle of the list of 180 objects, each of which has at least 100 bytes.
+    // The connection is cut in the middle of the list, which has 180 objects of at least 100 bytes each.
     cable.cut();
     cable.cut_after(15_000);
     watched.start_again();
@@ -240,7 +241,7 @@ async fn a_restart_of_the_storage_backend_loses_nothing(bench: Bench) -> Result<
         informers.push(Watched::synced(bench.maps(way)).await?);
     }
     bench.server.restart_store().await?;
-    // The server accepts reads before it accepts writes.
+    // The restarted server accepts reads before it accepts writes, so the first write is retried.
     while bench.change("map-1", "after").await.is_err() {
         crate::poll::pause().await;
     }

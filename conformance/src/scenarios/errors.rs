@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// Returns the error of a wait for the sync that times out.
+/// Waits for the sync of the informer, which must time out, and returns the error.
 async fn sync_error<O: Object>(watched: &Watched<O>) -> Result<String, Failure> {
     let waited = watched.informer.wait_for_sync(Duration::from_millis(50)).await;
     Ok(waited.err().ok_or("the informer is synced")?.to_string())
@@ -67,7 +67,7 @@ async fn guest(bench: &Bench, user: &str) -> Result<Client, Failure> {
     std::fs::write(&path, token)?;
     let config = bench.server.config_by_token_file(bench.server.address(), Some(&path)).await;
     let client = Client::new(config?).map_err(ServerError::from)?;
-    // The first request reads the token; the file may be deleted after that.
+    // The first request of the client reads the token file. The file may be deleted after that.
     let _ = client.request(http::Request::get("/version").body(bytes::Bytes::new())?).await?;
     Ok(client)
 }
@@ -116,7 +116,8 @@ async fn a_revoked_permission_is_reported_at_the_next_watch(bench: Bench) -> Res
     let client = Client::new(bench.server.config_by_token_file(cable.address(), Some(&path)).await?)?;
     let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
     bench.api.delete(&rbac("rolebindings"), &bench.namespace, "guest-1").await?;
-    // The server authorizes a watch only when it starts, and its authorizer uses a cache.
+    // The server authorizes a watch only when the watch starts, and its authorizer caches decisions. Watches
+    // are therefore repeated until one is forbidden.
     while last_kind(&watched) != Some(SourceErrorKind::Forbidden) {
         let opened = watched.informer.state().reflector.watches_opened;
         cable.cut();
@@ -166,7 +167,7 @@ async fn a_namespaced_permission_suffices_for_a_namespaced_informer(bench: Bench
 async fn requests_above_the_stream_limit_wait(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 20).await?;
     let mut informers = Vec::new();
-    // This is more than an HTTP/2 connection carries at once.
+    // 130 is more than the number of streams that one HTTP/2 connection carries concurrently.
     for _ in 0..130 {
         let source: KubeListWatch<Metadata<ConfigMap>> = bench.source(&bench.client(), Way::List);
         informers.push(Watched::start(SharedInformer::new(source))?);

@@ -31,8 +31,8 @@ pub(super) fn all() -> Vec<Scenario> {
 
 type Happening = Lazy<CoreEvent>;
 
-/// Returns the collection of events, which a kube-apiserver does not cache. Their watches and pages come from
-/// etcd, so compaction affects them.
+/// Returns the collection of events. A kube-apiserver has no watch cache for events: their watches and pages
+/// come from etcd, so compaction affects them.
 fn events() -> Gvr {
     Gvr::new("", "v1", "events")
 }
@@ -46,10 +46,10 @@ fn happenings(bench: &Bench, client: &Client, way: Way) -> SharedInformer<Happen
     SharedInformer::new(bench.source(client, way))
 }
 
-/// Compacts the history up to now.
+/// Compacts the history of the server up to the present.
 async fn forget(bench: &Bench) -> Result<(), Failure> {
     bench.server.compact().await?;
-    // Compaction never removes the newest revision.
+    // Compaction never removes the newest revision, so this creates a newer one first.
     happen(bench, &format!("after-{}", uuid::Uuid::new_v4())).await?;
     bench.server.compact().await?;
     Ok(())
@@ -91,7 +91,7 @@ async fn deletions_missed_by_a_compaction_are_reported_as_stale(bench: Bench) ->
     Ok(())
 }
 
-/// Compacts the server after the first page of the first list.
+/// A list source that compacts the server after the first page of the first list.
 struct Interrupted {
     source: KubeListWatch<Happening>,
     bench: Bench,
@@ -161,8 +161,9 @@ async fn a_server_restart_that_loses_history_causes_a_relist(bench: Bench) -> Re
     bench.delete("map-0").await?;
     bench.change("map-1", "1").await?;
     forget(&bench).await?;
-    // The watch cache of a restarted kube-apiserver starts with the present state. The embedded server has no
-    // cache besides its history.
+    // After a compaction, a running kube-apiserver could still serve the watch from its watch cache. A
+    // restarted one starts its watch cache with the present state. The embedded server has no watch cache,
+    // only its history.
     bench.server.stop().await?;
     bench.server.start().await?;
     cable.plug();
@@ -212,9 +213,9 @@ async fn the_next_list_detects_a_server_restored_from_a_backup(bench: Bench) -> 
         bench.settled(watched, &maps()).await?;
     }
     bench.server.restore().await?;
-    // The versions of the lost changes are reused for another change. The server accepts a watch from a
-    // version that it does not have yet, and sends nothing until there is a newer one. Only the next list
-    // reveals to the client what happened.
+    // The server assigns the resource versions of the lost changes again, to other changes. It accepts a
+    // watch from a version that it has not reached yet, and sends nothing until its version is newer. The
+    // client therefore detects the restore only by its next list.
     bench.change("map-1", "kept").await?;
     for watched in &mut all {
         watched.stop().await;

@@ -117,7 +117,8 @@ async fn two_hundred_starts_and_stops_leak_nothing(bench: Bench) -> Result<(), F
     let watched = Watched::synced(informer).await?;
     bench.create("a").await?;
     bench.settled(&watched, &maps()).await?;
-    // Stopping an informer closes the HTTP/1.1 connections of its pending requests: the list and `/version`.
+    // A stopped informer closes the HTTP/1.1 connections of its pending requests, which are the list and the
+    // request for `/version`.
     assert!(cable.connections() < 450, "{} connections for 200 starts", cable.connections());
     Ok(())
 }

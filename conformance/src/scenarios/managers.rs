@@ -60,11 +60,12 @@ fn leases() -> Gvr {
     Gvr::new("coordination.k8s.io", "v1", "leases")
 }
 
-/// Counts an active worker until it is dropped, as when a process is killed.
+/// A guard that counts an active worker until it is dropped. It is also dropped if the task of the worker is
+/// aborted, which simulates a killed process.
 struct Working(Arc<AtomicUsize>);
 
 impl Working {
-    /// Fails if another worker is active.
+    /// Counts an active worker. Fails if another worker is already active.
     fn begin(count: Arc<AtomicUsize>) -> Result<Self, Failure> {
         let others = count.fetch_add(1, Ordering::SeqCst);
         let working = Self(count);
@@ -78,7 +79,8 @@ impl Drop for Working {
     }
 }
 
-/// Returns a manager whose leader-only part counts itself while it runs.
+/// Returns a manager with leader election. Its runnable, which only the leader runs, fails if that of another
+/// manager is active.
 fn candidate(bench: &Bench, identity: &str, working: &Arc<AtomicUsize>) -> Manager {
     let working = Arc::clone(working);
     let work = runnable("work", |stop: CancellationToken| async move {
@@ -103,7 +105,7 @@ async fn one_of_two_managers_leads_and_the_other_takes_over_when_it_stops(
         assert!(first.handle.is_leader() && !second.handle.is_leader());
     }
     first.stop().await?;
-    // The lease is released, so the other manager need not wait until it expires.
+    // The stopped manager has released the lease, so the other manager need not wait until the lease expires.
     let holder = lease(&bench).await?["spec"]["holderIdentity"].clone();
     assert_ne!(holder, "first");
     second.handle.leadership().wait_for(|leadership| leadership.is_leading()).await?;
@@ -127,7 +129,7 @@ async fn until_renewed(bench: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until one of the managers leads, and removes it from the list.
+/// Waits until one of the managers is the leader, then removes that manager from the list and returns it.
 async fn leader(replicas: &mut Vec<Running>) -> Running {
     loop {
         match replicas.iter().position(|replica| replica.handle.is_leader()) {
@@ -261,7 +263,7 @@ async fn the_server_calls_the_webhooks_of_a_manager(bench: Bench) -> Result<(), 
     running.stop().await
 }
 
-/// Declares the versions of one kind; the old version uses another name for the field.
+/// Declares two versions of one kind. The same field has another name in the old version than in the new one.
 macro_rules! greeting {
     ($name:ident, $group:ident, $version:literal, $field:ident) => {
         #[derive(Clone, Serialize, Deserialize)]
@@ -305,7 +307,7 @@ const GREETINGS: &str = "managers.example.com";
 greeting!(Greeting, GREETINGS, "v1", text);
 greeting!(OldGreeting, GREETINGS, "v1beta1", words);
 
-/// The same kind in another group, because scenarios run concurrently.
+/// The group of the same kind for another scenario, because scenarios run concurrently.
 const WELCOMES: &str = "welcomes.example.com";
 greeting!(Welcome, WELCOMES, "v1", text);
 greeting!(OldWelcome, WELCOMES, "v1beta1", words);
@@ -365,7 +367,8 @@ async fn a_conversion_webhook_of_a_manager_converts_objects(bench: Bench) -> Res
     running.stop().await
 }
 
-/// Returns a controller of a version that is not the storage version; it reports what it reads.
+/// Returns a controller that uses a version of the kind that is not the storage version. It sends the field
+/// that it reads to the channel.
 fn greeter(told: &mpsc::UnboundedSender<String>, warm_up: bool) -> Controller {
     let (told, options) = (told.clone(), ControllerOptions::new().warm_up(warm_up));
     Controller::new::<OldWelcome>("greeter").with_options(options).reconcile(move |request, ctx| {

@@ -52,7 +52,7 @@ fn informers(of: &SharedInformerFactory) -> Vec<GenericInformer> {
     ]
 }
 
-/// Returns one object of each kind, with its collection.
+/// Returns one object with the given name for each kind, together with the collection of the kind.
 fn objects(name: &str) -> Vec<(Gvr, Value)> {
     let template = |restart: &str| {
         let mut pod = super::selection::pod("");
@@ -102,7 +102,7 @@ async fn twenty_informers_of_ten_kinds_sync_and_follow(bench: Bench) -> Result<(
     create_each(&bench, "after").await?;
     for name in ["before", "after"] {
         for informer in &informers {
-            // The source of a generic informer does not notify of changes, so this polls.
+            // A generic informer has no notification of changes in its cache, so this polls.
             while informer.lister().get(&bench.key(name)).is_none() {
                 crate::poll::pause().await;
             }

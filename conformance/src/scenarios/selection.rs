@@ -95,7 +95,8 @@ async fn set_based_label_selectors_select(bench: Bench) -> Result<(), Failure> {
     {
         let watched = Watched::synced(by_labels(&bench, selector, Way::List)?).await?;
         let here = watched.informer.indexer().list();
-        // The controllers of a real cluster create a config map in each namespace.
+        // In a real cluster, a controller creates the config map `kube-root-ca.crt` in each namespace. Only
+        // names shorter than five characters are counted, to exclude it.
         let ours = here.iter().filter(|map| informer::Object::key(&***map).name().len() < 5).count();
         assert_eq!(ours, expected, "{selector}");
         let local = watched.informer.lister().list(&selector.parse()?);

@@ -173,7 +173,8 @@ async fn page_of(
     Err("the page stream ended without its final item".into())
 }
 
-/// A kube-apiserver reads events from etcd, so it obeys a limit even for a list at any version.
+/// A kube-apiserver reads events from etcd instead of a watch cache. It therefore obeys the limit of a list
+/// even if the list may be at any version.
 async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure> {
     let events = informer::Gvr::new("", "v1", "events");
     let namespace = bench.namespace.clone();
@@ -193,7 +194,8 @@ async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure
     Ok(())
 }
 
-/// Returns an event without an involved object; a real server accepts any number of those.
+/// Returns an event without an involved object. A kube-apiserver limits the number of events per involved
+/// object, but not of these.
 pub(super) fn event(namespace: &str, name: &str) -> serde_json::Value {
     json!({
         "metadata": {"name": name}, "reason": "Testing", "message": "0", "type": "Normal",
@@ -212,7 +214,8 @@ async fn a_watch_requests_and_receives_bookmarks(bench: Bench) -> Result<(), Fai
         context: SourceContext::default(),
     };
     let mut watch = source.watch(request).await?;
-    // An object that the watch does not deliver: the bookmark must report its version nevertheless.
+    // This object is not selected by the watch, so the watch delivers no event for it. The next bookmark must
+    // nevertheless report its resourceVersion.
     let other = json!({"metadata": {"name": "elsewhere"}});
     bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
     let mut bookmarks = Vec::new();
@@ -232,7 +235,7 @@ async fn a_bookmark_advances_the_version_of_an_idle_informer(bench: Bench) -> Re
     let before = watched.informer.last_sync_resource_version();
     let other = json!({"metadata": {"name": "elsewhere"}});
     bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
-    // Both servers send one bookmark per minute.
+    // The embedded server and a kube-apiserver send one bookmark per minute.
     let quiet = informer::cache::reflector::ReflectorStatus::default();
     crate::poll::until(|| before.is_older_than(&watched.informer.last_sync_resource_version())).await;
     assert!(watched.seen().is_empty(), "bookmarks are not passed to handlers");

@@ -1,4 +1,5 @@
-//! Access to a server for administrators and other users: by token, by certificate, or anonymously.
+//! Kubeconfigs and clients for a server: for the administrator and for other users, by token, by certificate,
+//! or anonymously.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +17,8 @@ enum By {
 }
 
 impl Server {
-    /// Returns the administrator's configuration for an address, such as that of a [`Cable`](crate::Cable).
+    /// Returns the administrator's configuration for the server at an address, which may be that of a
+    /// [`Cable`](crate::Cable).
     ///
     /// # Errors
     ///
@@ -25,7 +27,8 @@ impl Server {
         configure(self.access(By::Token, via)?).await
     }
 
-    /// Returns a kubeconfig of the administrator for an address, for programs of any client library.
+    /// Returns a kubeconfig of the administrator for the server at an address, for programs of any client
+    /// library.
     ///
     /// # Errors
     ///
@@ -47,7 +50,8 @@ impl Server {
         configure(self.access(By::Certificate, via)?).await
     }
 
-    /// Returns the configuration of a user whose token is in a file, or of an anonymous user.
+    /// Returns the configuration of a user whose token is in a file; without a file, that of an anonymous
+    /// user.
     pub(crate) async fn config_by_token_file(
         &self,
         via: SocketAddr,
@@ -61,7 +65,7 @@ impl Server {
         configure(kubeconfig).await
     }
 
-    /// Returns the token of a user: `admin`, or `guest-0` to `guest-7`.
+    /// Returns the token of a user. The users are `admin` and `guest-0` to `guest-7`.
     pub(crate) fn token_of(&self, user: &str) -> Result<String, ServerError> {
         match self {
             Self::Embedded(_) => Ok(Embedded::token_of(user)),

@@ -10,12 +10,13 @@ use tempfile::TempDir;
 
 use super::ServerError;
 
-/// Number of users without any permission, named `guest-0` and on, as created by `cargo xtask real up`.
+/// Number of users without any permission, named `guest-0`, `guest-1` and so on, like those of `cargo xtask
+/// real up`.
 const GUESTS: usize = 8;
-/// The prefix of a user name in a token. The server rejects every other token.
+/// The prefix of a valid token; the user name follows it. The server rejects every other token.
 const TOKEN: &str = "token-of-";
 
-/// The embedded server, configured like the real one of `cargo xtask real up`: TLS with HTTP/2, tokens,
+/// The embedded server, configured like the kube-apiserver of `cargo xtask real up`: TLS with HTTP/2, tokens,
 /// client certificates and roles.
 #[derive(Debug)]
 pub struct Embedded {
@@ -23,13 +24,15 @@ pub struct Embedded {
     tls: Tls,
     address: SocketAddr,
     listening: Mutex<Option<Listening>>,
-    /// The administrator's kubeconfigs: by token, and by certificate.
+    /// The administrator's kubeconfigs: the first one authenticates with a token, the second one with a
+    /// client certificate.
     kubeconfigs: [String; 2],
     backup: AtomicU64,
     newer: bool,
 }
 
-/// Fields of a server that is newer than the client's table. Every object can have them.
+/// Fields that a newer server version adds to every object, and that the client's compiled schema table does
+/// not know.
 const NEWER_FIELDS: [ExtraField; 2] = [
     ExtraField::new("meta.v1.ObjectMeta", "region", 200, "*string"),
     ExtraField::new("meta.v1.ObjectMeta", "origin", 201, "*core.v1.SecretReference"),
@@ -46,16 +49,17 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// When no port can be listened on.
+    /// When the server cannot listen on any port.
     pub async fn new() -> Result<Self, ServerError> {
         Self::start_with(ApiServer::builder(), false).await
     }
 
-    /// Starts a server newer than the client's table: objects have fields that the table does not know.
+    /// Starts a server that is newer than the client's compiled schema table: its objects have fields that
+    /// the table does not know.
     ///
     /// # Errors
     ///
-    /// When no port can be listened on.
+    /// When the server cannot listen on any port.
     pub async fn newer() -> Result<Self, ServerError> {
         let builder = ApiServer::builder().extra_fields(&NEWER_FIELDS)?;
         Self::start_with(builder, true).await
@@ -118,8 +122,9 @@ impl Embedded {
         Ok(())
     }
 
-    /// Saves the whole state to a file and restores it, because this server has no separate storage backend.
-    /// Clients notice the same effects: watches end and the history is lost.
+    /// Simulates a restart of the storage backend. The embedded server has no separate backend, so this saves
+    /// its whole state to a file and restores it. Clients notice the same effects: watches end and the
+    /// history is lost.
     pub(super) fn restart_store(&self) -> Result<(), ServerError> {
         let folder = TempDir::new()?;
         let path = folder.path().join("state.json");

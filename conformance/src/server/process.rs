@@ -17,18 +17,19 @@ use tokio::process::{Child, Command};
 use super::ServerError;
 use crate::Api;
 
-/// The server is ready after milliseconds; this timeout is for a machine under heavy load.
+/// Timeout for the server to become ready. An idle machine needs milliseconds; the timeout is for a machine
+/// under heavy load.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The kinds in a backup. A server started from it has these objects with new uids, and counts resource
-/// versions from the start.
+/// The kinds that a backup contains. A server started from a backup has the objects of these kinds with new
+/// uids, and counts resource versions from the start.
 const KEPT: [(&str, &str); 2] = [("Namespace", "namespaces"), ("ConfigMap", "configmaps")];
 
-/// `informer serve` in a separate process. Its state is lost with the process.
+/// `informer serve` in a separate process. The state of the server is lost when the process ends.
 #[derive(Debug)]
 pub struct Spawned {
     program: PathBuf,
-    /// The port is the same after each start, so clients reconnect to it.
+    /// The reserved port of the server. It is the same after each start, so that clients can reconnect.
     port: ReservedPort,
     folder: TempDir,
     child: Mutex<Option<Child>>,
@@ -39,7 +40,7 @@ impl Spawned {
     ///
     /// # Errors
     ///
-    /// When it cannot be started, or does not become ready.
+    /// When the server cannot be started, or does not become ready.
     pub async fn new(program: &Path) -> Result<Self, ServerError> {
         let child = Mutex::new(None);
         let server =
@@ -52,7 +53,7 @@ impl Spawned {
         self.port.address()
     }
 
-    /// Returns the id of the running process.
+    /// Returns the process id of the server; `None` while it is stopped.
     pub fn pid(&self) -> Option<u32> {
         self.child.lock().as_ref().and_then(Child::id)
     }
@@ -134,7 +135,7 @@ impl Spawned {
     }
 }
 
-/// Returns the manifest of an object, without the fields that the server sets.
+/// Returns the manifest of an object: its content without the fields that the server sets.
 fn manifest(kind: &str, mut object: Value) -> Value {
     object["apiVersion"] = json!("v1");
     object["kind"] = json!(kind);

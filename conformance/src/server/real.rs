@@ -5,17 +5,18 @@ use kube_client::config::Kubeconfig;
 
 use super::ServerError;
 
-/// kube-apiserver and etcd in a directory of `cargo xtask real up`.
+/// A kube-apiserver and an etcd whose files are in a directory of `cargo xtask real up`.
 #[derive(Debug)]
 pub struct Real {
     folder: PathBuf,
-    /// The program that controls them.
+    /// The `xtask` program that starts and stops kube-apiserver and etcd.
     xtask: PathBuf,
     address: SocketAddr,
 }
 
 impl Real {
-    /// Opens the servers of a directory, which the program `xtask` controls.
+    /// Uses the kube-apiserver and the etcd whose files are in a directory. The program `xtask` starts and
+    /// stops them.
     ///
     /// # Errors
     ///

@@ -30,12 +30,12 @@ const PACED: usize = 400;
 const PACED_A_SECOND: usize = 200;
 const BURST: usize = 20_000;
 const LABEL: &str = "bench-sent";
-/// Number of objects that are read repeatedly, and number of reads of each.
+/// Number of objects that the read benchmark reads repeatedly, and number of reads of each of them.
 const HOT: usize = 1_000;
 const HOT_ROUNDS: usize = 100;
 const USAGE: &str = "usage: kube-rs-bench --server URL|--kubeconfig FILE --control ADDRESS --kind KIND --objects COUNT [--dynamic] [--streaming] [--only-sync]";
 
-/// The same allocator as in the other measured programs.
+/// The same memory allocator as in the other measured programs.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -82,7 +82,7 @@ fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
 
 struct Place<'a> {
     server: Option<&'a str>,
-    /// The kubeconfig of a real server. Cases that need the embedded server are skipped then.
+    /// The kubeconfig of a real server. If it is set, cases that need the embedded server are skipped.
     kubeconfig: Option<&'a str>,
     control: &'a str,
     kind: &'a str,
@@ -224,7 +224,7 @@ where
     Ok(figures)
 }
 
-/// Measures reads of cached objects and of a field of each, in microseconds.
+/// Measures the time of reads of cached objects, and of reading one field of each, in microseconds.
 fn reads<K>(store: &Store<K>, keys: &[ObjectRef<K>], count: usize, rounds: usize) -> f64
 where
     K: Resource + Clone + 'static,
@@ -253,7 +253,7 @@ where
 
 #[derive(Default)]
 struct Heard {
-    /// The number of events after which the waiter is notified.
+    /// The number of events after which the waiting task is notified.
     wanted: usize,
     delays: Vec<u64>,
     burst: usize,
@@ -325,7 +325,7 @@ impl Control {
     }
 }
 
-/// Returns the processor time of this process in seconds, with a resolution of a hundredth.
+/// Returns the processor time of this process in seconds, with a resolution of a hundredth of a second.
 fn cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
@@ -333,7 +333,8 @@ fn cpu() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Returns resident kilobytes: now, and the maximum since `forget_peak`.
+/// Returns the resident memory of this process in kilobytes: the present value, and the maximum since
+/// `forget_peak`.
 fn resident() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name: &str| {
@@ -344,6 +345,6 @@ fn resident() -> (f64, f64) {
 }
 
 fn forget_peak() {
-    // Without this permission, the peak is not reset.
+    // Errors are ignored: without the permission to write this file, the peak is not reset.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,5 +1,6 @@
 //! A typical controller of kube-rs: a derived kind that owns Deployments, with status, finalizer, server-side
-//! apply and events. It does not know the server that it runs against, and prints its results.
+//! apply and events. The program prints its results. Nothing in it depends on whether the server is the
+//! embedded one or a real one.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ const FINALIZER: &str = "kube-rs.example.com/garden";
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The desired state of a garden.
+/// The spec of a `Garden` object: the desired state.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "kube-rs.example.com", version = "v1", kind = "Garden", namespaced, status = "GardenStatus")]
 #[kube(shortname = "gdn", printcolumn(name = "Plants", type_ = "integer", json_path = ".spec.plants"))]
@@ -45,7 +46,7 @@ fn clay() -> String {
     "clay".to_owned()
 }
 
-/// The actual state of a garden.
+/// The status of a `Garden` object: the actual state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct GardenStatus {
     planted: i32,
@@ -155,8 +156,8 @@ async fn main() -> Outcome {
         .step("the controller stops, and reported only conflicts and missing objects", async {
             let _ = stop.send(());
             let errors = tokio::time::timeout(PATIENCE, running).await??;
-            // Two writers of one object conflict, and a deleted object may still be in the queue. No other
-            // error is expected.
+            // Only these errors are expected: two writers of one object conflict, and a deleted object may
+            // still be in the queue.
             let expected = ["Conflict", "NotFound", "not found in local store"];
             let odd = errors.into_iter().find(|error| !expected.iter().any(|part| error.contains(part)));
             odd.map_or(Ok(()), |error| Err(error.into()))
@@ -228,7 +229,8 @@ impl User {
     async fn scale(&self) -> Outcome {
         let mut garden = self.gardens.get("front").await?;
         garden.spec.plants = 3;
-        // The controller may have written meanwhile, so start from the newest state.
+        // The controller may have changed the object in the meantime, so each attempt starts from the newest
+        // state.
         until(async || {
             let mut fresh = self.gardens.get("front").await?;
             fresh.spec.plants = garden.spec.plants;
@@ -317,7 +319,7 @@ fn want<T: PartialEq + std::fmt::Debug>(what: &str, have: T, want: T) -> Outcome
     if have == want { Ok(()) } else { Err(format!("{what}: {have:?} instead of {want:?}").into()) }
 }
 
-/// Repeats a request until it succeeds; fails with the last error.
+/// Repeats a request until it succeeds. Fails with the last error when the timeout of a step has passed.
 async fn until(ask: impl AsyncFn() -> Outcome) -> Outcome {
     let began = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! The controller of `docs/side-by-side.md` with kube-rs. It is built, so the page shows code that compiles.
+//! The controller of `docs/side-by-side.md` with kube-rs. This file is compiled, which proves that the code
+//! in the document compiles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -15,13 +15,13 @@ pub(crate) struct ListAsk<'a> {
     pub(crate) version: &'a ResourceVersion,
     pub(crate) limit: Option<u32>,
     pub(crate) token: Option<&'a str>,
-    /// The objects that the client holds, if the response may rely on them.
+    /// The objects in the client's cache, if the list response may refer to them instead of repeating them.
     pub(crate) known: Option<Indexer<SimObject>>,
 }
 
 struct Page {
     version: u64,
-    /// The index of its first key.
+    /// The index of the first key of the page.
     from: usize,
     content: Content,
 }
@@ -59,7 +59,7 @@ impl Network {
         }
     }
 
-    /// Returns the state that the server shows, and the first key of the page.
+    /// Returns the state of the objects that the server lists, and the first key of the requested page.
     fn page(&self, ask: &ListAsk<'_>, peer: &mut Peer<'_>) -> Result<Page, SourceErrorKind> {
         let server = peer.server;
         let replica = server.at(peer.random.below(server.replicas()));
@@ -125,7 +125,7 @@ impl Network {
     }
 }
 
-/// Returns a token for the same position that differs from all previous ones.
+/// Returns a continue token for the same position that differs from all previous tokens.
 fn longer(token: Option<&str>, page: &Page, epoch: u32) -> String {
     match token {
         Some(token) => format!("{token} "),
@@ -133,7 +133,8 @@ fn longer(token: Option<&str>, page: &Page, epoch: u32) -> String {
     }
 }
 
-/// Parses the list version and the first key of the page. A token from before a restore has expired.
+/// Parses a continue token: the version of the list, and the first key of the page. Returns `None` for a
+/// token from before a restore, which has expired.
 fn parse_token(token: &str, epoch: u32) -> Option<(u64, usize)> {
     let mut numbers = token.split_whitespace().map(|number| number.parse().ok());
     let (then, version, from) = (numbers.next()??, numbers.next()??, numbers.next()??);

@@ -20,20 +20,21 @@ pub(crate) struct WatchAsk<'a> {
 
 pub(crate) struct WatchBody {
     replica: usize,
-    /// Items before the history: the initial events of a streaming list, or an error.
+    /// Events that precede the changes: the initial events of a streaming list, or an error.
     initial: VecDeque<WatchEvent<SimObject>>,
-    /// The requested version, or that of the initial state. Nothing up to it is ever sent.
+    /// The version from which the watch was requested, or the version of its initial state. Changes up to
+    /// this version are never sent.
     start: u64,
-    /// The last version that was sent.
+    /// The version of the last change that the watch has sent.
     position: u64,
     next_bookmark: Instant,
     closes_at: Instant,
-    /// Neither an event nor the end will ever arrive.
+    /// True if the watch will send neither an event nor its end.
     stalled: bool,
     close_at_once: bool,
     twice: bool,
     swap: bool,
-    /// The most recently sent events, for replays.
+    /// The most recently sent events, which a fault may send again.
     recent: VecDeque<WatchEvent<SimObject>>,
     pub(crate) delivered: bool,
     pub(crate) opened: Instant,
@@ -90,7 +91,8 @@ impl Network {
             if !any && at < body.start {
                 return Err(SourceErrorKind::VersionTooLarge);
             }
-            // A request without a version is a consistent read, which waits for the replica.
+            // A watch request without a version is a consistent read. It starts from the current version of
+            // the server even if the replica lags.
             let version = if ask.version.is_empty() { server.version } else { at };
             self.snapshot(&mut body, version, streaming, peer)?;
         } else if body.start < server.compacted {
@@ -104,7 +106,7 @@ impl Network {
         Ok(body)
     }
 
-    /// Returns the state at a version as initial events.
+    /// Returns the objects as of a version, as the initial events of a streaming list.
     fn snapshot(
         &mut self,
         body: &mut WatchBody,
@@ -112,7 +114,8 @@ impl Network {
         streaming: bool,
         peer: &mut Peer<'_>,
     ) -> Result<(), SourceErrorKind> {
-        // The state may be older; the changes since then precede the end mark.
+        // The initial state may be older than the requested version. The changes in between precede the event
+        // that ends the initial events.
         let history = peer.server.history.iter().filter(|happened| happened.version <= version);
         let since = history.clone().count();
         let skipped = if streaming && peer.random.one_in(3) { peer.random.below(since + 1) } else { since };
@@ -150,7 +153,7 @@ impl Network {
             }
         }
         if body.position < peer.server.forgotten && body.initial.is_empty() {
-            // The watch was too slow: the events that it still needs were removed from the history.
+            // The watch was too slow: events that it has not sent yet were removed from the history.
             self.hits += 1;
             return match peer.random.one_in(2) {
                 true => Read::Ended,
@@ -197,7 +200,7 @@ impl WatchBody {
         (!self.stalled).then_some(wakes)
     }
 
-    /// Applies a fault to the watch; `None` if the watch continues.
+    /// Applies a fault to the watch. Returns what the client reads; `None` if the watch continues.
     fn suffer(&mut self, fault: Fault, peer: &mut Peer<'_>) -> Option<Read> {
         let events = match fault {
             Fault::Closed => return Some(Read::Ended),
@@ -232,14 +235,14 @@ impl WatchBody {
         (!events.is_empty()).then_some(Read::Events(events))
     }
 
-    /// Returns the available events, or some of them.
+    /// Returns the events that the watch can send now, or only some of them.
     fn events(&mut self, selector: bool, peer: &mut Peer<'_>) -> Vec<WatchEvent<SimObject>> {
         let room = 1 + peer.random.below(READ_MAX);
         if !self.initial.is_empty() {
             self.delivered = true;
             let count = self.initial.len().min(room);
             let events: Vec<_> = self.initial.drain(..count).collect();
-            // Changes since then may arrive with the last of the initial events.
+            // Changes after the initial state may arrive together with the last of the initial events.
             let late = self.position < peer.server.forgotten;
             if late || !self.initial.is_empty() || peer.random.one_in(2) {
                 return events;
@@ -270,7 +273,8 @@ impl WatchBody {
         if initial > 0 {
             return events;
         }
-        // A deletion of an undecodable object reports no version that could be compared with a later state.
+        // A deletion event for an undecodable object has no version that could be compared with a later
+        // state.
         let read = |event: &WatchEvent<SimObject>| !matches!(event, WatchEvent::DeletedUndecodable(_));
         if std::mem::take(&mut self.twice) {
             let last = events[events.len() - 1].clone();
@@ -287,7 +291,7 @@ impl WatchBody {
         events
     }
 
-    /// Returns true if all available events were sent.
+    /// Returns true if the watch has sent all events that exist.
     pub(crate) fn is_drained(&self, selector: bool, peer: &Peer<'_>) -> bool {
         let shown = |happened: &Happened| {
             let seen =
@@ -297,13 +301,15 @@ impl WatchBody {
         !self.stalled && self.initial.is_empty() && !peer.server.history.iter().any(shown)
     }
 
-    /// Returns true if the watch starts from a version that the server does not have, so nothing will arrive.
+    /// Returns true if the watch started from a version that the server has not reached, so that no event can
+    /// arrive.
     pub(crate) fn is_ahead(&self, peer: &Peer<'_>) -> bool {
         self.start > peer.server.version
     }
 }
 
-/// Returns a change as a watch with a selector reports it.
+/// Returns the event with which a watch reports a change. With a selector, a change may make the object
+/// appear or disappear.
 fn event_of(happened: &Happened, selector: bool) -> Option<WatchEvent<SimObject>> {
     let seen = |object: &&Arc<SimObject>| object.in_view || !selector;
     let old = happened.old.as_ref().filter(seen);

@@ -10,7 +10,7 @@ use crate::random::Random;
 pub(super) enum Doing {
     StandsBy,
     Leads,
-    /// It releases its lease; its work has ended before.
+    /// The candidate is releasing its lease. The work of its term has already ended.
     Releases,
     Gone,
 }
@@ -31,28 +31,29 @@ pub(super) struct Candidate {
     pub(super) identity: String,
     state: ElectorState,
     times: ElectionTimes,
-    /// It releases its lease when it is stopped.
+    /// True if the candidate releases its lease when it is stopped.
     pub(super) release: bool,
-    /// The rate of its clock, in thousandths. No two rates differ by more than a tenth.
+    /// The rate of the candidate's clock relative to the true time, in thousandths. The rates of any two
+    /// candidates differ by at most a tenth.
     rate: u64,
-    /// The initial value of its clock.
+    /// The initial value of the candidate's clock.
     offset: Micros,
-    /// How far its wall clock is ahead. Nothing may depend on it.
+    /// How far the candidate's wall clock is ahead of the true time. The election must not depend on it.
     wall: u64,
     lives: u32,
     pub(super) doing: Doing,
-    /// The time of the stop request, by its clock.
+    /// The time at which the candidate was asked to stop, by its own clock.
     stopping: Option<Instant>,
-    /// The newest request. Responses to earlier ones are ignored.
+    /// The number of the candidate's newest request. Responses to earlier requests are ignored.
     pub(super) request: u64,
-    /// The requests of this process, and when it started.
+    /// Number of requests of the current process of the candidate, and the start time of this process.
     pub(super) requests: u64,
     since: Micros,
     pub(super) timeout: Option<Micros>,
     pub(super) paused_until: Micros,
     pub(super) cut_until: Micros,
     pub(super) returns_at: Option<Micros>,
-    /// The time until which the work of its last term may continue.
+    /// The true time until which the work of the candidate's last term may continue.
     pub(super) works_until: Micros,
     pub(super) seen: u64,
 }
@@ -89,13 +90,13 @@ impl Candidate {
         origin + Duration::from_micros(self.offset + now * self.rate / 1000)
     }
 
-    /// Returns the first true time at which its clock shows the given time.
+    /// Returns the first true time at which the candidate's clock shows `local`.
     fn true_time(&self, local: Instant, origin: Instant) -> Micros {
         let shown = local.saturating_duration_since(origin).as_micros() as Micros;
         (shown.saturating_sub(self.offset) * 1000).div_ceil(self.rate)
     }
 
-    /// Returns the true time after a duration on its clock.
+    /// Returns the true time at which `time` has passed on the candidate's clock since `now`.
     pub(super) fn after(&self, now: Micros, time: Duration) -> Micros {
         now + (time.as_micros() as Micros * 1000).div_ceil(self.rate)
     }
@@ -120,7 +121,8 @@ impl Candidate {
         self.doing != Doing::Gone
     }
 
-    /// Starts to release its lease; returns true if it does so although its driver received no notification.
+    /// Starts to release the candidate's lease. Returns true if it does so although the driver got no
+    /// notification from its state machine.
     pub(super) fn gives_back(&mut self) -> bool {
         let begins = self.doing == Doing::Leads && !self.state.leads();
         self.doing = if begins { Doing::Releases } else { self.doing };
@@ -152,7 +154,7 @@ impl Candidate {
         self.paused_until = self.paused_until.max(until);
     }
 
-    /// Returns true if it was paused within one lease duration before now.
+    /// Returns true if the candidate was paused at any time within the last lease duration.
     pub(super) fn was_paused(&self, now: Micros, lease: Duration) -> bool {
         self.paused_until > 0 && self.paused_until + 2 * lease.as_micros() as Micros >= now
     }
@@ -162,7 +164,7 @@ impl Candidate {
         self.state.stop(local);
     }
 
-    /// Checks that a stop takes no longer than the renew deadline.
+    /// Checks that stopping the candidate takes no longer than the renew deadline.
     pub(super) fn check_stop(&self, local: Instant, renew: Duration) -> Checked {
         let late = self.stopping.is_some_and(|since| local > since + renew);
         ensure!("stops-in-time", !late, "{} continues after the stop request", self.identity);
@@ -182,19 +184,20 @@ impl Candidate {
         Ok(())
     }
 
-    /// Crashes the process; it restarts later. Its messages in flight still arrive.
+    /// Crashes the process of the candidate, which restarts later. Its messages in flight still arrive.
     pub(super) fn end(&mut self, later: Micros) {
         (self.doing, self.timeout, self.stopping) = (Doing::Gone, None, None);
         self.returns_at = Some(later);
     }
 
-    /// Starts a new process, sometimes with the identity of the old one.
+    /// Starts a new process for a crashed candidate, in some cases with the identity of the old process.
     pub(super) fn return_anew(&mut self, now: Micros, origin: Instant, random: &mut Random) {
         if random.one_in(2) {
             self.lives += 1;
             self.identity = format!("{}-{}", self.identity.split('-').next().unwrap_or("c"), self.lives);
         } else {
-            // An identity belongs to one process at a time. The old process has ended, and with it its work.
+            // Only one process may use an identity at a time. The old process has ended, and with it the work
+            // of its term.
             self.works_until = self.works_until.min(now);
         }
         self.release = !random.one_in(4);

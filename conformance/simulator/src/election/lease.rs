@@ -9,16 +9,17 @@ use crate::random::Random;
 pub(super) struct Lease {
     pub(super) record: Option<LeaseRecord>,
     pub(super) version: u64,
-    /// The last version of a deleted record; 0 if no record was deleted.
+    /// The resourceVersion of the Lease when it was last deleted; 0 if it was never deleted.
     pub(super) deleted_at: u64,
     pub(super) deleted_when: Micros,
     pub(super) terms: u64,
-    /// The transitions of the last term of this Lease, and its version.
+    /// The `leaseTransitions` of the last term of this Lease, and the resourceVersion with which the term
+    /// began.
     last_term: Option<(i32, u64)>,
 }
 
 impl Lease {
-    /// Handles a request as an API server does. `wall` is the writer's wall clock.
+    /// Handles a request for the Lease as an API server does. `wall` is the time on the writer's wall clock.
     pub(super) fn serve(&mut self, action: &ElectionAction, wall: u64) -> Checked<ElectionResponse> {
         Ok(match (action, &self.record) {
             (ElectionAction::Get, Some(record)) => {
@@ -50,9 +51,9 @@ impl Lease {
         ElectionResponse::Lease(record, ResourceVersion::from(self.version))
     }
 
-    /// Checks `leaseTransitions`: it counts each new holder once, and neither renewals nor releases. After a
-    /// deletion two candidates can lead; one that continues with the Lease that the other released is a new
-    /// holder.
+    /// Checks `leaseTransitions`: the field counts each new holder once, and neither renewals nor releases.
+    /// After the Lease was deleted, two candidates can lead; if one of them continues with the Lease that the
+    /// other released, it is a new holder.
     fn check_write(&self, write: &LeaseWrite) -> Checked {
         let Some(before) = &self.record else {
             ensure!("transitions", write.transitions == 0, "the first write of a lease is {write:?}");
@@ -61,7 +62,7 @@ impl Lease {
         let another = !write.holder.is_empty() && write.holder != before.holder;
         let wanted = before.transitions + i32::from(another);
         ensure!("transitions", write.transitions == wanted, "after {before:?}, the write is {write:?}");
-        // The term of a holder that continues keeps its start.
+        // If the holder stays the same, its term continues and keeps its start.
         let goes_on = write.holder == before.holder;
         ensure!(
             "transitions",
@@ -71,16 +72,18 @@ impl Lease {
         Ok(())
     }
 
-    /// Starts a term. It must be later than all earlier terms, unless a deletion has allowed two.
+    /// Starts a term. Its fencing token must be higher than those of all earlier terms, unless a deletion of
+    /// the Lease has allowed two leaders.
     pub(super) fn begin_term(&mut self, fence: &Fence, forked: bool) -> Checked {
         self.terms += 1;
         let version = fence.version.as_u64().unwrap_or_default();
         if version <= self.deleted_at {
-            // The term belongs to a deleted Lease, whose transitions are unrelated.
+            // The term belongs to a deleted Lease. The transitions of that Lease are unrelated to those of
+            // the present one.
             return Ok(());
         }
         let grows = self.last_term.is_none_or(|(transitions, last)| {
-            // The same holder after a restart is no transition.
+            // A holder that acquires the lease again after a restart does not increase `leaseTransitions`.
             fence.transitions >= transitions && version > last
         });
         ensure!("fences-grow", grows || forked, "{fence:?} after {:?}", self.last_term);
@@ -88,8 +91,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Changes the Lease as another program does. Returns whether it removed the holder, which may continue
-    /// to lead until its last write expires.
+    /// Changes the Lease as another program might do. Returns whether the change removed the holder, which
+    /// may continue to lead until the lease of its last write expires.
     pub(super) fn touch(&mut self, random: &mut Random) -> bool {
         self.version += 1;
         let Some(record) = &mut self.record else { return false };

@@ -6,8 +6,8 @@ use super::World;
 use crate::check::{Checked, ensure};
 use crate::object::{COLOURS, SimObject, key};
 
-/// The tolerated number of lists per fault: the list, its fallback, its consistent form, and one for a fault
-/// in each of those.
+/// The tolerated number of lists per fault: the list itself, its fallback, its consistent variant, and one
+/// more list because each of those may have a fault.
 const LISTS_PER_HIT: u64 = 4;
 
 impl World {
@@ -29,7 +29,8 @@ impl World {
         }
         for (number, (seen, held)) in self.work.reconciled.iter().zip(&self.mirror).enumerate() {
             let same = same(seen.as_ref(), held.as_ref());
-            // A rewound server reuses versions, and then a predicate that compares versions drops a change.
+            // A predicate that compares versions drops a change if a restored server has assigned the same
+            // version again.
             let dropped = self.setup.predicate == 1 && self.server.restored;
             ensure!(
                 "nothing-left-undone",
@@ -119,7 +120,8 @@ impl World {
         Ok(())
     }
 
-    /// Stops everything, and checks that nothing is left.
+    /// Stops the informer, its handlers and the controller, and checks that none of their objects and keys is
+    /// left.
     pub(crate) fn stop(mut self) -> Checked<Self> {
         self.stop_informer()?;
         self.queue.close();

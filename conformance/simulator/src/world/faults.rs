@@ -20,8 +20,8 @@ impl World {
         match fault {
             fault if fault.is_of_request() || fault.is_of_stream() => {
                 if matches!(fault, Fault::EventsSwapped) {
-                    // An event that arrives before an older one reports a version too early, which no client
-                    // can detect.
+                    // If a newer event arrives before an older one, the client's version is too new for its
+                    // state. No client can detect that.
                     self.disordered = true;
                 }
                 self.network.arm(fault, &mut self.random);
@@ -41,7 +41,8 @@ impl World {
             Fault::Bookmarks => self.toggle(fault, |network| network.bookmarks ^= true),
             Fault::Streaming => {
                 self.toggle(fault, |network| network.streaming ^= true);
-                // A different server responds to all later requests.
+                // The open connections are cut, because another server process responds to all later
+                // requests.
                 self.open.cut();
             }
             Fault::HandlerPanics
@@ -88,7 +89,7 @@ impl World {
                 self.server.put(key, false, &mut self.random);
                 tell!(self, "server: key {key} becomes undecodable @{}", self.server.version);
             }
-            // The informer has not noticed the last rewind.
+            // No further restore is injected until the informer has noticed the last rewind.
             _ if self.is_held_back() => return,
             Fault::Restore => self.server.restore(true),
             Fault::Rewind => self.server.restore(false),
@@ -108,7 +109,7 @@ impl World {
         match fault {
             Fault::HandlerPanics => self.handlers[which].panic_next(self.random.one_in(2)),
             Fault::HandlerStuck => self.handlers[which].stuck ^= true,
-            // The first handler feeds the queue.
+            // The first handler is never removed, because it adds keys to the work queue.
             Fault::HandlerLeaves if self.handlers.len() < 2 => return,
             Fault::HandlerLeaves => {
                 let handler = &mut self.handlers[which.max(1)];
@@ -149,7 +150,8 @@ impl World {
         Ok(())
     }
 
-    /// Stops and restarts the informer as its run does. Its store stays.
+    /// Stops and restarts the informer, as the shipped informer does after a panic. Its store keeps its
+    /// content.
     fn restart_informer(&mut self, fault: Fault) -> Checked {
         self.stop_informer()?;
         let last_version = self.reflector.status().last_version.clone();
@@ -158,7 +160,8 @@ impl World {
         self.synced = false;
         self.handlers.retain(|handler| !handler.leaving);
         self.handlers.iter_mut().for_each(super::Handler::begin_run);
-        // Items that the last run left in the queue are older than the next list, and are applied before it.
+        // Items that the previous run left in the queue are older than the next list, and are applied before
+        // it.
         while let Some(batch) = self.queue.pop_batch(usize::MAX) {
             self.apply(batch.changes)?;
             self.queue.done(batch.initial);
@@ -194,7 +197,7 @@ impl World {
         Ok(())
     }
 
-    /// Stops the reflector and the tasks of the handlers; the running call of each returns.
+    /// Stops the reflector and the tasks of the handlers. A running call of a handler returns first.
     pub(super) fn stop_informer(&mut self) -> Checked {
         self.note_reflector();
         self.tell(Input::Stop)?;
@@ -213,7 +216,7 @@ impl World {
         Ok(())
     }
 
-    /// Records the counters of the reflector before it is dropped.
+    /// Adds the counters of the reflector to those of the schedule, before the reflector is dropped.
     pub(super) fn note_reflector(&mut self) {
         let status = self.reflector.status();
         for reason in RelistReason::ALL {

@@ -12,7 +12,8 @@ use crate::object::{SimObject, key};
 const BATCH_MAX: usize = 12;
 
 impl World {
-    /// Runs the next step of the pump. Returns false if there is none.
+    /// Runs the next step of the pump, which applies queued changes to the store. Returns false if there is
+    /// nothing to do.
     pub(super) fn pump(&mut self) -> Checked<bool> {
         self.admit_handlers();
         if self.processor.next_resync().is_some_and(|due| due <= self.now) {
@@ -30,7 +31,7 @@ impl World {
         Ok(true)
     }
 
-    /// Between two batches: replays the cache to added handlers and drops removed ones.
+    /// Replays the cache to added handlers and drops removed ones. Runs between two batches of the pump.
     pub(super) fn admit_handlers(&mut self) {
         for handler in self.handlers.iter_mut().filter(|handler| !handler.joined) {
             handler.joined = true;
@@ -75,7 +76,8 @@ impl World {
         Ok(applied)
     }
 
-    /// Reacts to a batch as the informer does, but not to items of a previous run.
+    /// Reacts to an applied batch as the shipped informer does. Items of a previous run of the informer cause
+    /// no reaction.
     fn react(&mut self, applied: &Applied<SimObject>) -> Checked {
         if applied.first_list {
             ensure!("sync-once", !self.synced, "the first list of a run was reported twice");
@@ -86,7 +88,8 @@ impl World {
         if applied.suspect {
             self.network.hits += 1;
             self.coverage.mark("suspect", 1);
-            // The driver does not forward a request while an equal one is running.
+            // As in the shipped driver, a request for a consistent list is not forwarded while such a list is
+            // running.
             if !self.reflector.reads_truth() {
                 self.tell(Input::RelistRequested)?;
             }
@@ -97,7 +100,7 @@ impl World {
         self.handlers.iter().try_for_each(|handler| handler.check_sync())
     }
 
-    /// Applies the events and checks that the result equals the store.
+    /// Applies the events to the mirrored state, and checks that the result equals the store.
     fn fold(&mut self, events: &[Event<SimObject>]) -> Checked {
         for event in events {
             tell!(self, "pump: {event}");
@@ -138,14 +141,15 @@ impl World {
             }
             self.check_deletion(event)?;
         }
-        // Also look up one of them by its index.
+        // One of the objects is also looked up by its index.
         match events.last() {
             Some(event) => self.check_index(event.object().number()),
             None => Ok(()),
         }
     }
 
-    /// Checks that no object was deleted that the server still has, even if it is undecodable.
+    /// Checks that an object reported as deleted does not exist on the server any more. An undecodable object
+    /// also counts as existing.
     fn check_deletion(&self, event: &Event<SimObject>) -> Checked {
         let Event::Deleted { last, .. } = event else { return Ok(()) };
         if self.server.restored || self.network.selector {
@@ -171,7 +175,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that a waiter for a version finds its own write.
+    /// Checks that a caller that waits for the version of its own write finds that write in the store.
     fn check_barriers(&mut self) -> Checked {
         let Some(store) = self.store.resource_version().as_u64() else { return Ok(()) };
         if self.is_held_back() || self.disordered {
@@ -197,7 +201,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that the memory of a merging handler is bounded by the number of keys.
+    /// Checks that the buffer of a handler that merges events holds at most one entry for each key.
     fn check_depths(&self) -> Checked {
         let most = 2 * self.mirror.len();
         for handler in &self.handlers {

@@ -13,12 +13,12 @@ use crate::object::SimObject;
 
 type In = Input<SimObject>;
 
-/// A watch that lasted this long resets the backoff.
+/// The time that a watch must last to reset the reflector's backoff.
 const LASTED: Duration = Duration::from_secs(1);
 
 impl World {
-    /// Runs the present step of the reflector as its driver does. Returns false if there is nothing to do
-    /// yet.
+    /// Runs the current step of the reflector, as the shipped driver does. Returns false if the step has
+    /// nothing to do yet.
     pub(super) fn reflect(&mut self) -> Checked<bool> {
         let step = self.reflector.step();
         let input = self.perform_action(&step)?;
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Passes an input to the reflector, and applies its actions.
+    /// Passes an input to the reflector's state machine, and carries out the actions that it returns.
     pub(super) fn tell(&mut self, input: In) -> Checked {
         self.steps += 1;
         tell!(self, "reflector: {}", heard(&input));

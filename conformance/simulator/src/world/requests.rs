@@ -1,4 +1,4 @@
-//! Checks requests: their time, number and kind.
+//! Checks the requests that the reflector sends: their time, number and kind.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use crate::check::{Checked, ensure};
 pub(super) struct Requests {
     pub(super) lists: u64,
     pub(super) total: u64,
-    /// Number of requests since the clock last advanced.
+    /// Number of requests since the simulated clock last advanced.
     at_once: u32,
     last_at: Instant,
-    /// Number of consecutive refusals, after which the next request must wait.
+    /// Number of consecutive failed requests. If it is not zero, the next request must wait for the backoff.
     refusals: u32,
     not_before: Option<Instant>,
-    /// A watch delivered events before it ended, so the next request must be a watch from the last version,
-    /// not a list.
+    /// True if the last watch delivered events before it ended. The next request must then be a watch from
+    /// the last version instead of a list.
     pub(super) expect_watch: bool,
 }
 
@@ -30,10 +30,11 @@ pub(super) enum Kind {
     Check,
 }
 
-/// The maximum number of requests without time passing: every way to list once, with pages.
+/// The maximum number of requests while the simulated clock does not advance: one list in each of its
+/// variants, with all pages.
 const AT_ONCE_MAX: u32 = 40;
 
-/// The first backoff, and the longest one before jitter.
+/// The first and the longest backoff of the reflector, without jitter.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
 
 impl Requests {
@@ -90,7 +91,7 @@ impl Requests {
             SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
                 matches!(kind, Kind::List | Kind::Page | Kind::Streaming)
             }
-            // After a failed streaming list, the reflector requests an ordinary list immediately.
+            // After a failed streaming list, the reflector sends an ordinary list request immediately.
             _ => kind == Kind::Streaming,
         };
         if again_at_once {
@@ -102,7 +103,7 @@ impl Requests {
         self.not_before = Some(now + wait.max(error.retry_after().unwrap_or_default()));
     }
 
-    /// Resets the expectations for a new reflector.
+    /// Resets the expected requests, because a new reflector starts.
     pub(super) fn begin_anew(&mut self) {
         (self.refusals, self.not_before, self.expect_watch) = (0, None, false);
     }

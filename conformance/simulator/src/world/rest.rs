@@ -6,18 +6,20 @@ use super::{World, tell};
 use crate::check::{Checked, ensure};
 use crate::connection::{Open, Peer};
 
-/// The time in which everything must come to rest after the last fault: twice the longest silence before a
-/// watch is considered dead, plus the backoffs of earlier failures.
+/// The time within which all parts must have nothing left to do after the last fault. It is twice the longest
+/// silence before a watch is considered dead, plus the backoffs of earlier failures.
 const REST_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// A limit far above the number of rounds that are needed.
+/// The maximum number of rounds until all parts have nothing left to do. It is far above the number that any
+/// schedule needs.
 const ROUNDS_MAX: u32 = 5000;
 
-/// A limit far above the steps of any schedule. It detects parts that keep each other busy forever.
+/// The maximum number of steps of a schedule, far above what any schedule needs. It detects parts that keep
+/// each other busy forever.
 const STEPS_MAX: u64 = 1_000_000;
 
 impl World {
-    /// Runs everything, without further faults and writes, until nothing is left to do.
+    /// Runs all parts, without further faults and writes, until none of them has anything left to do.
     pub(crate) fn come_to_rest(&mut self) -> Checked {
         self.random = crate::random::Random::new(u64::from(self.setup.seed) << 7);
         tell!(self, "the last fault is over");
@@ -42,7 +44,7 @@ impl World {
                     self.check_effort()?;
                 }
             }
-            // A busy worker returns when time passes, however long a key waits for it.
+            // Workers that were busy with something else take keys again, since time has passed.
             self.work.come_back();
             while self.work()? {
                 busy = true;
