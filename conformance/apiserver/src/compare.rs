@@ -1,11 +1,11 @@
-//! Compares two transcripts, and marks the known differences.
+//! Compares the transcripts of two servers, and marks the known differences.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::run::Transcript;
 
-/// One place where the two servers differ.
+/// One place at which the responses of the embedded and the real server differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The scenario.
@@ -13,25 +13,25 @@ pub struct Difference {
     /// The path of the difference: the number of the response, then the path within it, as in
     /// `3/body/metadata/name`.
     pub at: String,
-    /// The value of the real server.
+    /// The value in the response of the real server.
     pub real: String,
-    /// The value of the embedded server.
+    /// The value in the response of the embedded server.
     pub embedded: String,
 }
 
-/// A known difference, and its reason.
+/// A rule of the list of known differences: the differences that it covers, and their reason.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
     /// A pattern for scenario names, in which `*` matches anything.
     pub scenario: String,
-    /// A pattern for paths, in which `*` matches anything.
+    /// A pattern for the paths of differences, in which `*` matches anything.
     pub at: String,
     /// The reason for the difference.
     pub reason: String,
 }
 
-/// The list of known differences.
+/// The list of known differences between the embedded and the real server.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Differences(pub Vec<Rule>);
@@ -81,7 +81,8 @@ fn shown(value: &Value) -> String {
     if value.is_null() { "nothing".to_owned() } else { value.to_string() }
 }
 
-/// Compares errors of several fields, one per line. A real server reports those of a map in a random order.
+/// Returns true if two messages have the same lines in any order. Errors of several fields are reported one
+/// per line, and a real server reports those of a map in random order.
 fn same_errors(left: &str, right: &str) -> bool {
     let lines = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -97,7 +98,7 @@ fn walk(at: &str, real: &Value, embedded: &Value, tell: &mut impl FnMut(&str, &V
             let extra = right.keys().filter(|name| !left.contains_key(*name));
             for name in left.keys().chain(extra) {
                 let (left, right) = (left.get(name), right.get(name));
-                // A null member differs from a missing one.
+                // A field with the value null differs from a missing field.
                 match (left, right) {
                     (Some(left), Some(right)) => walk(&format!("{at}/{name}"), left, right, tell),
                     (left, right) => {

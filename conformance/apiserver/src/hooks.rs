@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! `Kept` is never held together with another lock, nor across an await.
+//! The lock of `Kept` is never held together with another lock, nor across an await.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,30 +26,33 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::target::Target;
 
-/// The address by which the embedded server reaches the webhooks; nothing listens there.
+/// The address at which the embedded server reaches the webhooks. No socket listens on it, since connections
+/// use pipes in memory.
 const IN_PROCESS: &str = "127.0.0.1:9443";
-/// Bytes in flight between the embedded server and a webhook.
+/// Maximum number of bytes in flight between the embedded server and a webhook.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// The response of a webhook.
+/// The prepared response of a webhook.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reply {
-    /// The response of a review. Its uid is filled in, and a patch given as a list is encoded.
+    /// The `response` field of the review that the webhook returns. Its uid is filled in, and a patch given
+    /// as a list is encoded.
     pub response: Option<Value>,
-    /// Top-level members that replace those of the review.
+    /// Top-level fields that replace those of the returned review.
     #[serde(default)]
     pub envelope: BTreeMap<String, Value>,
     /// The literal body.
     pub raw: Option<String>,
-    /// The HTTP status; 200 by default.
+    /// The HTTP status of the webhook's response; 200 by default.
     pub status: Option<u16>,
     /// Never responds.
     #[serde(default)]
     pub silent: bool,
-    /// Responds to a conversion: each object gets the requested version and these members.
+    /// The fields that a conversion webhook adds to each converted object. Each object also gets the
+    /// requested version.
     pub convert: Option<Value>,
-    /// In a conversion: the name in each version of the one member of `spec` that is renamed.
+    /// In a conversion, one field of `spec` is renamed. This map has the name of the field in each version.
     #[serde(default)]
     pub names: BTreeMap<String, String>,
 }
@@ -68,7 +71,7 @@ struct Kept {
 }
 
 impl Hooks {
-    /// Starts the webhooks at addresses that the server can reach.
+    /// Starts the webhooks of a scenario, at addresses that the server can reach.
     pub(crate) async fn start(target: &Target, replies: &BTreeMap<String, Reply>) -> io::Result<Self> {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;
@@ -99,12 +102,12 @@ impl Hooks {
         Ok(Self { kept, authority, ca: STANDARD.encode(made.cert.pem()) })
     }
 
-    /// Returns the placeholders of scenarios and their values.
+    /// Returns the placeholders that scenarios use for the webhooks, and their values.
     pub(crate) fn names(&self) -> [(&'static str, String); 2] {
         [("webhook", format!("https://{}", self.authority)), ("ca", self.ca.clone())]
     }
 
-    /// Takes the requests of a webhook since the last call.
+    /// Removes and returns the requests that a webhook has received since the last call.
     pub(crate) fn asked(&self, name: &str) -> Vec<Value> {
         self.kept.lock().asked.remove(name).unwrap_or_default()
     }
@@ -119,7 +122,8 @@ fn acceptor(made: &rcgen::CertifiedKey<rcgen::KeyPair>) -> io::Result<TlsAccepto
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Serves one connection. A client that does not trust the certificate closes it.
+/// Serves one connection to a webhook. A client that does not trust the webhook's certificate closes the
+/// connection.
 async fn serve<S>(socket: S, acceptor: TlsAcceptor, kept: Arc<Mutex<Kept>>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -140,7 +144,8 @@ async fn respond(
     let reply = {
         let mut kept = kept.lock();
         kept.asked.entry(name.clone()).or_default().push(asked.clone());
-        // One webhook converts all objects of a CRD, so the object name selects a special response.
+        // One webhook converts all objects of a CRD, so the name of the first object selects a special
+        // response.
         let object = asked["request"]["objects"][0]["metadata"]["name"].as_str().unwrap_or_default();
         let of_object = kept.replies.get(&format!("{name}.{object}"));
         of_object.or_else(|| kept.replies.get(&name)).cloned()
@@ -177,7 +182,8 @@ fn body_of(reply: &Reply, asked: &Value) -> String {
     whole.to_string()
 }
 
-/// Returns the response to a conversion that changes the version, renames a member, and adds others.
+/// Returns the response of a conversion webhook that changes the version of the objects, renames a field, and
+/// adds other fields.
 fn converted(reply: &Reply, members: &Value, request: &Value) -> Value {
     let mut objects = request["objects"].clone();
     let version =

@@ -2,7 +2,7 @@
 //!
 //! A *scenario* is a script of requests in `scenarios/TOPIC/NAME.yaml`, which runs on either server. Values
 //! that differ from run to run (uids, times, versions, generated names) are replaced by placeholders that
-//! keep identity and order. The rest must be equal. The responses of the real server are recorded in
+//! keep identity and order. All other values must be equal. The responses of the real server are recorded in
 //! `recorded/`, so the tests need no real server. `differences.yaml` lists each known difference with its
 //! reason; no difference is ignored silently.
 

@@ -1,4 +1,4 @@
-//! `informer-differential`: runs the scenarios on one of the two servers.
+//! `informer-differential`: runs the scenarios on the embedded or the real API server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ struct Arguments {
     /// The server.
     #[arg(long, value_enum, default_value_t = Server::Embedded)]
     server: Server,
-    /// The folder with etcd and kube-apiserver.
+    /// The folder with the programs etcd and kube-apiserver.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
     /// The port of a real server that is already running with this package's users.
@@ -25,10 +25,10 @@ struct Arguments {
     /// Store the responses of the real server as the new recording.
     #[arg(long)]
     record: bool,
-    /// Run only scenarios whose name contains this.
+    /// Run only scenarios whose name contains this string.
     #[arg(long, value_name = "TEXT", default_value = "")]
     scenario: String,
-    /// Write statistics and problems to this file, as JSON.
+    /// Write statistics and problems as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -79,7 +79,8 @@ async fn on(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let outcome = match arguments.record {
         true => suite.record(target).await?,
-        // The embedded server must give the same responses each time.
+        // The embedded server must give the same responses in each run, so a scenario with differences is not
+        // repeated.
         false if arguments.server == Server::Embedded => suite.check(target, 1).await?,
         false => suite.check(target, RUNS_MAX).await?,
     };

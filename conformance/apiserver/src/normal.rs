@@ -1,4 +1,5 @@
-//! Replaces values that differ from run to run with placeholders that keep identity and order.
+//! Replaces values of a transcript that differ from run to run with placeholders. Equal values get equal
+//! placeholders, and the placeholders keep the order of versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::run::StepResponse;
 
-/// Shorter numbers in messages are not treated as versions.
+/// The minimum number of digits of a number in a message that is treated as a resourceVersion.
 const VERSION_DIGITS_MIN: usize = 3;
 const UUID_LENGTH: usize = 36;
 const TIME_LENGTH: usize = 20;
@@ -117,7 +118,8 @@ impl Signs<'_> {
             rest = &rest[length..];
         }
         let named = self.names.named.iter().filter(|(name, value)| {
-            // Versions have placeholders already, and short strings would match everywhere.
+            // Versions already have placeholders, and values of less than five characters would match
+            // everywhere.
             value.len() >= 5 && value.parse::<u64>().is_err() && name.as_str() != "id"
         });
         for (name, value) in named {
@@ -126,7 +128,8 @@ impl Signs<'_> {
         out.replace(&self.names.named["id"], "<id>")
     }
 
-    /// Returns the placeholder for the start of a string, and the length of the replaced part.
+    /// If the string begins with a value to be replaced, returns its placeholder, and the length of that
+    /// value.
     fn sign(&mut self, text: &str) -> Option<(String, usize)> {
         if let Some(uid) = text.get(..UUID_LENGTH).filter(|word| is_uuid(word)) {
             let index = self.uids.iter().position(|known| known == uid).unwrap_or_else(|| {
@@ -152,8 +155,8 @@ impl Signs<'_> {
     }
 }
 
-/// Sorts managed fields. The server orders them by time in whole seconds, and two writes can fall into the
-/// same second.
+/// Sorts the managed fields of an object. The server orders them by time in whole seconds, and two writes can
+/// happen in the same second.
 fn in_order(managers: &mut Value) {
     let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
     if let Value::Array(managers) = managers {
@@ -161,7 +164,8 @@ fn in_order(managers: &mut Value) {
     }
 }
 
-/// Keeps only whether a table column has a description, because descriptions are prose.
+/// Replaces the description of a table column by the fact that there is one, because the text of descriptions
+/// is not compared.
 fn describe(table: &mut serde_json::Map<String, Value>) {
     for column in table.get_mut("columnDefinitions").and_then(Value::as_array_mut).into_iter().flatten() {
         if column["description"].as_str().is_some_and(|text| !text.is_empty()) {
@@ -170,7 +174,8 @@ fn describe(table: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// Returns true if a table cell is the age of an object; scenarios take seconds.
+/// Returns true if a table cell is the age of an object. Ages are not compared, because runs of a scenario
+/// take different times.
 fn is_age(text: &str) -> bool {
     text.strip_suffix('s').is_some_and(|digits| {
         (1..=3).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -185,12 +190,13 @@ fn is_uuid(word: &str) -> bool {
 }
 
 /// Returns true if a string starts with a year from 2000 to 2009. Servers do not generate such times, so they
-/// belong to the scenario and are kept.
+/// were set by the scenario and are compared.
 fn is_old_year(text: &str) -> bool {
     matches!(text.as_bytes(), [b'2', b'0', b'0', b'0'..=b'9', b'-', ..])
 }
 
-/// Returns the length of a time in API format: `2026-01-01T00:00:00Z`, optionally with microseconds.
+/// Returns the length of a time at the start of a string, in the format `2026-01-01T00:00:00Z`, optionally
+/// with microseconds.
 fn time_length(text: &str) -> Option<usize> {
     let head = text.as_bytes().get(..TIME_LENGTH - 1)?;
     let shaped = head.iter().enumerate().all(|(at, byte)| match at {
@@ -207,7 +213,7 @@ fn time_length(text: &str) -> Option<usize> {
     (shaped && rest[fraction..].starts_with('Z')).then_some(TIME_LENGTH + fraction)
 }
 
-/// Decodes a continue token; its version is normalized like every other one.
+/// Decodes a continue token. The version in it is replaced by a placeholder like any other version.
 fn token(text: &str) -> Option<Value> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let mut token: Value = serde_json::from_slice(&bytes).ok()?;

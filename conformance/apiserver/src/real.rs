@@ -2,7 +2,7 @@
 //!
 //! # Shutdown
 //!
-//! Dropping the server kills both programs and removes their folder.
+//! Dropping the [`RealServer`] kills both programs and removes their folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ use tokio::process::{Child, Command};
 
 use crate::target::Target;
 
-/// The users of both servers; the token of USER is `USER-token`.
+/// The file with the users of the embedded and the real server. The token of USER is `USER-token`.
 const USERS: &str = "users.csv";
-/// Timeout for both to become ready, which takes about three seconds on two idle cores.
+/// Timeout for etcd and kube-apiserver to become ready, which takes about three seconds on two idle cores.
 const START_WAIT: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -39,7 +39,7 @@ pub struct RealServer {
     _folder: TempDir,
 }
 
-/// The pair did not start.
+/// The error of a kube-apiserver or an etcd that did not start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -57,17 +57,17 @@ pub enum StartError {
     /// Keys or certificates are invalid.
     #[error("cannot create keys, or load the server's certificate: {0}")]
     Keys(String),
-    /// It was not ready in time.
+    /// The kube-apiserver was not ready in time.
     #[error("kube-apiserver is not ready after {} seconds", START_WAIT.as_secs())]
     Slow,
 }
 
 impl RealServer {
-    /// Starts the pair from a folder that holds `etcd` and `kube-apiserver`.
+    /// Starts etcd and kube-apiserver from a folder that contains the programs `etcd` and `kube-apiserver`.
     ///
     /// # Errors
     ///
-    /// When a program is missing, or the pair is not ready in time.
+    /// When a program is missing, or the servers are not ready in time.
     pub async fn start(programs: &Path) -> Result<Self, StartError> {
         let folder = TempDir::new()?;
         let ports = [ReservedPort::new()?, ReservedPort::new()?, ReservedPort::new()?];
@@ -109,7 +109,8 @@ impl RealServer {
     }
 }
 
-/// Attaches to a running server that has this package's users, by its port and its certificate.
+/// Returns the target for a kube-apiserver that is already running with this package's users, by its port and
+/// its certificate.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Runs a scenario and records the responses.
+//! Runs a scenario on a server and records the responses.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::normal::Names;
 use crate::scenario::{Scenario, Step};
 use crate::target::{Lines, PATIENCE, SendError, Stream, Target, read_all};
 
-/// The compared headers, which clients act on.
+/// The response headers that are compared, because clients act on them.
 const HEADERS: [&str; 9] = [
     "cache-control",
     "content-encoding",
@@ -30,10 +30,10 @@ const HEADERS: [&str; 9] = [
 ];
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// The responses to a scenario.
+/// The responses of a server to the steps of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transcript {
-    /// One for each step that is compared.
+    /// The responses to those steps that are compared.
     #[serde(rename = "answers")]
     pub responses: Vec<StepResponse>,
 }
@@ -42,23 +42,23 @@ pub struct Transcript {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepResponse {
-    /// The step, as in the scenario.
+    /// The request or the read of the step, as it is written in the scenario.
     pub step: String,
-    /// The HTTP status of a request.
+    /// The HTTP status of the response, if the step is a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The compared headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Vec<String>>,
-    /// The body: parsed if it is JSON, otherwise a string.
+    /// The body of the response: parsed if it is JSON, otherwise a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// The events that were read from a stream.
+    /// The events that the step has read from a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Value>>,
 }
 
-/// A scenario that could not be run.
+/// The error of a scenario that could not be run.
 #[derive(Debug, Error)]
 #[error("step {step} of scenario {scenario}: {why}")]
 pub struct RunError {
@@ -69,7 +69,7 @@ pub struct RunError {
     cause: Option<SendError>,
 }
 
-/// Runs a scenario on a server. `id` makes its object names unique.
+/// Runs a scenario on a server. `id` makes the names of its objects unique.
 ///
 /// # Errors
 ///
@@ -288,7 +288,7 @@ impl Run<'_> {
             .get("content-type")
             .is_some_and(|types| types.contains(&"application/yaml".to_owned()));
         let body = match yaml {
-            // Line breaks in YAML depend on the encoder.
+            // YAML is parsed before it is compared, because its line breaks depend on the encoder.
             true => serde_norway::from_slice(&bytes).unwrap_or_else(|_| json_or_text(&bytes)),
             false => json_or_text(&bytes),
         };

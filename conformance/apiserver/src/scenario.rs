@@ -1,4 +1,4 @@
-//! The format of a scenario.
+//! The format of a scenario file.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::hooks::Reply;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// A sentence about the behavior that it shows.
+    /// A sentence about the behavior that the scenario shows.
     pub about: String,
-    /// The webhooks of the scenario, by name. They are served at `{webhook}/NAME`, and `{ca}` is their
+    /// The webhooks of the scenario, by name. A webhook is served at `{webhook}/NAME`, and `{ca}` is their
     /// `caBundle`.
     #[serde(default)]
     pub webhooks: BTreeMap<String, Reply>,
@@ -24,56 +24,59 @@ pub struct Scenario {
     pub name: String,
 }
 
-/// One step: a request, or a read from an open watch.
+/// One step of a scenario: a request, or a read from an open watch.
 ///
 /// In paths, bodies and headers, `{ns}` is the scenario's own namespace, `{id}` is unique to the run, and
 /// `{NAME}` is the value that an earlier step captured.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
-    /// Method and path, as `GET /api/v1/pods`.
+    /// Method and path of the request, as `GET /api/v1/pods`.
     #[serde(rename = "do")]
     pub request: Option<String>,
-    /// The user, by its name in `users.csv`; `admin` by default. A reserved name (see `run.rs`) makes the
-    /// request anonymous.
+    /// The user who sends the request, by the name in `users.csv`; `admin` by default. A reserved name (see
+    /// `run.rs`) makes the request anonymous.
     pub user: Option<String>,
     /// Headers of the request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The body, sent as JSON.
+    /// The body of the request, sent as JSON.
     pub body: Option<Value>,
-    /// Long strings in the body: their lengths, by JSON pointer.
+    /// The lengths of long strings that are inserted into the body, by JSON pointer.
     #[serde(default)]
     pub long: BTreeMap<String, usize>,
     /// The literal body.
     pub raw: Option<String>,
-    /// Sends each character of `raw` as one byte with its number, for bodies that are not UTF-8.
+    /// True to send each character of `raw` as one byte with the number of the character, for bodies that are
+    /// not UTF-8.
     #[serde(default)]
     pub bytes: bool,
-    /// The number of nested lists that `{nested}` in `raw` stands for.
+    /// The number of nested lists by which the placeholder `{nested}` in `raw` is replaced.
     #[serde(default)]
     pub nested: usize,
-    /// Keeps the response stream open under this name instead of reading the body.
+    /// A name under which the response stream stays open, instead of reading the body.
     pub watch: Option<String>,
-    /// Reads from the stream of this name.
+    /// The name of an open stream from which this step reads.
     pub read: Option<String>,
-    /// How many events are read; by default the stream is read to its end. For reviews, the maximum number
-    /// that is compared.
+    /// Number of events that the step reads from a stream; by default it reads up to the end. For reviews,
+    /// the maximum number of requests that are compared.
     pub events: Option<usize>,
-    /// Takes the requests of the webhook with this name since the last time.
+    /// The name of a webhook. The step compares the requests that the webhook has received since the last
+    /// such step.
     pub reviews: Option<String>,
-    /// Drops the stream of this name.
+    /// The name of an open stream that this step closes.
     pub close: Option<String>,
-    /// Captures parts of the response under names, by JSON pointer.
+    /// The parts of the response that later steps can use: names for the values at JSON pointers.
     #[serde(default)]
     pub capture: BTreeMap<String, String>,
-    /// Repeats the request until a part of the response has this value, by JSON pointer or `status`.
+    /// The step repeats the request until parts of the response have these values. A part is given by a JSON
+    /// pointer, or is `status`.
     #[serde(default)]
     pub until: BTreeMap<String, Value>,
-    /// The response is part of the setup and is not compared.
+    /// True if the response is part of the setup and is not compared.
     #[serde(default)]
     pub setup: bool,
-    /// The compared parts of the response body, by JSON pointer; all of it by default.
+    /// The parts of the response body that are compared, by JSON pointer; the whole body by default.
     #[serde(default)]
     pub only: Vec<String>,
 }

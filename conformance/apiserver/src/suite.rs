@@ -1,4 +1,4 @@
-//! All scenarios, their recordings and the known differences, on disk.
+//! The suite on disk: all scenarios, their recorded responses and the list of known differences.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use crate::run::{RunError, Transcript, run};
 use crate::scenario::Scenario;
 use crate::target::Target;
 
-/// The maximum number of runs per scenario. A recording is kept once two runs agree, which excludes effects
-/// of concurrent work of the real server.
+/// The maximum number of runs per scenario. The responses are recorded once two runs agree, which excludes
+/// effects of concurrent work of the real server.
 pub const RUNS_MAX: usize = 6;
 
-/// The suite in a folder.
+/// The suite of scenarios in a folder.
 #[derive(Debug)]
 pub struct Suite {
     root: PathBuf,
@@ -30,15 +30,15 @@ pub struct Suite {
 pub struct Outcome {
     /// Scenarios that ran.
     pub scenarios: usize,
-    /// Number of compared requests and reads.
+    /// Number of compared responses and reads from watches.
     pub responses: usize,
-    /// Differences that no rule covers.
+    /// Differences that no rule of the list of known differences covers.
     pub unknown: Vec<Difference>,
-    /// How often each known difference occurred, in the order of the rules.
+    /// How often each known difference occurred, in the order of the rules of the list.
     pub known: Vec<usize>,
 }
 
-/// A suite that cannot be read, run or written.
+/// The error of a suite that cannot be read, run or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SuiteError {
@@ -64,7 +64,7 @@ pub enum SuiteError {
 }
 
 impl Suite {
-    /// Reads a suite. `filter` selects scenarios whose name contains it.
+    /// Reads the suite in a folder, with the scenarios whose name contains `filter`.
     ///
     /// # Errors
     ///
@@ -90,14 +90,14 @@ impl Suite {
     ///
     /// # Errors
     ///
-    /// The same errors as [`open`](Self::open).
+    /// Returns the same errors as [`open`](Self::open).
     pub fn own() -> Result<Self, SuiteError> {
         Self::open(Path::new(env!("CARGO_MANIFEST_DIR")), "")
     }
 
     /// Runs all scenarios and compares the responses with the recorded ones. A scenario with differences is
-    /// run again, up to `tries` times. A real server orders field managers by the second of their writes, and
-    /// map errors at random.
+    /// run again, up to `tries` times. Repeating helps against random differences: a real server orders field
+    /// managers by the second of their writes, and errors of map fields at random.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl Suite {
         Ok(outcome)
     }
 
-    /// Records the responses of the real server. Returns the differences between two runs of each scenario
-    /// whose responses vary every time; such a scenario is not recorded.
+    /// Runs all scenarios on the real server and records the responses. If the responses of a scenario vary
+    /// in every run, the scenario is not recorded, and the differences between two of its runs are returned.
     ///
     /// # Errors
     ///
@@ -205,7 +205,8 @@ async fn steady(
     Ok(Err(apart))
 }
 
-/// Returns six letters that no other run uses. They depend on the process id and a counter, not on a clock.
+/// Returns six letters that no other run of a scenario uses. They are derived from the process id and a
+/// counter, without a clock.
 fn id(number: usize) -> String {
     use std::hash::{BuildHasher, RandomState};
     let mut bits = RandomState::new().hash_one(number);

@@ -1,4 +1,4 @@
-//! The two servers behind one interface.
+//! Requests to the embedded or the real API server, behind one interface.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request without a response.
+/// The error of a request that got no response.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -30,7 +30,7 @@ pub enum SendError {
     /// The server did not respond in time.
     #[error("the server did not respond within {} seconds", PATIENCE.as_secs())]
     Silence,
-    /// The scenario's request is invalid.
+    /// The request in the scenario is invalid.
     #[error("the request cannot be built")]
     Request(#[from] http::Error),
 }
@@ -38,7 +38,7 @@ pub enum SendError {
 /// A body that is read frame by frame.
 pub(crate) type Stream = Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>;
 
-/// A server that scenarios run on.
+/// A server on which scenarios run.
 #[derive(Debug)]
 pub enum Target {
     /// The embedded server in this process, called without a socket.
@@ -53,11 +53,12 @@ pub enum Target {
 }
 
 impl Target {
-    /// Creates the embedded server with the configuration of the real one.
+    /// Creates the embedded server with the same configuration as the real one.
     pub fn embedded() -> Self {
         let users: Tokens =
             include_str!("../users.csv").parse().expect("the users of this package are well-formed");
-        // Versions with several digits can be distinguished from other numbers.
+        // The first version is large, since versions with several digits can be distinguished from other
+        // numbers.
         let builder = ApiServer::builder().first_version(100_000).require_namespaces(true);
         Self::Embedded(builder.tokens(users).rbac(true).controllers(Controllers::NONE).build())
     }
@@ -80,7 +81,8 @@ impl Target {
     }
 }
 
-/// Uses one connection per request, so that a broken connection does not affect the next step.
+/// Sends a request to the real server. Each request uses its own connection, so that a broken connection does
+/// not affect the next step.
 async fn over_tls(
     port: u16,
     tls: Arc<rustls::ClientConfig>,
@@ -90,12 +92,12 @@ async fn over_tls(
     let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
     let socket = TlsConnector::from(tls).connect(name, socket).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await?;
-    // The connection ends with its request, so nothing waits for it.
+    // The connection's task ends together with the request, so no other task waits for it.
     drop(tokio::spawn(connection));
     let host = format!("127.0.0.1:{port}");
     request.headers_mut().insert(http::header::HOST, host.parse()?);
     let response = sender.send_request(request).await?;
-    // Keep the sender until the body is read, because a connection without its sender delivers no body.
+    // The sender is kept until the body is read, because a connection without its sender delivers no body.
     Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
 }
 
@@ -122,7 +124,7 @@ impl Lines {
         Self { body, rest: Vec::new() }
     }
 
-    /// Returns the next line; `None` at the end.
+    /// Returns the next line of the stream; `None` at its end.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, SendError> {
         let line = async {
             loop {

@@ -1,5 +1,5 @@
-//! Checks that the embedded server gives the responses recorded from the real one, except for the listed
-//! differences.
+//! Checks that the embedded server gives the responses that were recorded from the real one, except for the
+//! listed differences.
 
 use informer_differential::{Outcome, Suite, Target};
 

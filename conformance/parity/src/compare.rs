@@ -1,18 +1,20 @@
-//! Compares the lines of two peers.
+//! Compares the lines in the traces of client-go and of this library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use similar::{ChangeTag, TextDiff};
 
-/// The lines of a run, by stream.
+/// The lines of the trace of one run, by stream.
 pub type Streams = BTreeMap<String, Vec<String>>;
 
-/// The differences of two peers, and the parts that were excluded.
+/// The differences between the traces of client-go and of this library, and the places that were not
+/// compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// The lines of only one peer: `STREAM: - LINE` for client-go, `STREAM: + LINE` for this library.
+    /// The lines that only one of the peers has: `STREAM: - LINE` for client-go, `STREAM: + LINE` for this
+    /// library.
     pub lines: Vec<String>,
-    /// The places at which runs of client-go differ from each other. They are excluded.
+    /// The places at which runs on client-go differ from each other. They are not compared.
     pub masked: Vec<String>,
 }
 
@@ -42,10 +44,11 @@ pub fn compare(theirs: &[Streams], ours: &Streams) -> Compared {
     compared
 }
 
-/// The parts in which runs of the same peer differ.
+/// The places of a stream in which runs of the same peer differ, and which are therefore not compared.
 struct Mask {
     lines: BTreeSet<usize>,
-    /// The length that all runs share; everything after it is excluded.
+    /// The number of lines that the runs have in common if their lengths differ. Lines after them are not
+    /// compared.
     common: Option<usize>,
 }
 

@@ -1,25 +1,27 @@
-//! The intended differences: each with its reason, and with exactly the lines that differ.
+//! The list of intended differences between client-go and this library. Each has its reason and exactly the
+//! lines of the traces that differ.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A script with an intended difference.
+/// One intended difference, in the trace of one script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// The script; `queue/NAME` for a queue, `election/NAME` for an election.
+    /// The name of the script; `queue/NAME` for a script of the work queue, `election/NAME` for one of the
+    /// election.
     pub script: String,
     /// The behavior of client-go.
     pub theirs: String,
     /// The behavior of this library, and why it is better.
     pub ours: String,
-    /// The lines that differ, in the format of [`Compared`](crate::Compared).
+    /// The lines of the traces that differ, in the format of [`Compared`](crate::Compared).
     pub lines: Vec<String>,
 }
 
-/// A list that cannot be read or written.
+/// The error of a list of differences that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum DifferencesError {
     /// The file cannot be read or written.
@@ -40,7 +42,7 @@ pub enum DifferencesError {
     },
 }
 
-/// Reads the list.
+/// Reads the list of intended differences from a file.
 ///
 /// # Errors
 ///
@@ -52,7 +54,7 @@ pub fn read_differences(path: &Path) -> Result<Vec<Difference>, DifferencesError
     serde_norway::from_str(&text).map_err(|source| DifferencesError::Form { path: shown, source })
 }
 
-/// Writes the list.
+/// Writes the list of intended differences to a file.
 ///
 /// # Errors
 ///
@@ -64,7 +66,7 @@ pub fn write_differences(path: &Path, differences: &[Difference]) -> Result<(), 
     std::fs::write(path, text).map_err(|source| DifferencesError::File { path: shown, source })
 }
 
-/// Returns the table of `docs/parity.md`: one row for all scripts with the same difference.
+/// Returns the list as the table of `docs/parity.md`. Scripts with the same difference share one row.
 pub fn table(differences: &[Difference]) -> String {
     let mut rows: Vec<(Vec<&str>, &Difference)> = Vec::new();
     for difference in differences {

@@ -1,4 +1,5 @@
-//! Candidates for one Lease under scripted faults, such as `start a, start b, refuse a, advance 60000ms`.
+//! Scripts of leader election: candidates for one Lease under scripted faults, such as `start a, start b,
+//! refuse a, advance 60000ms`.
 
 mod lease;
 mod ours;
@@ -7,7 +8,7 @@ pub use ours::run_our_election;
 
 use crate::operations::{Operation, OperationScript, Verb};
 
-/// A script of an election.
+/// A script of the leader election.
 pub type ElectionScript = OperationScript<ElectionVerb>;
 
 /// The operations on candidates and their Lease: `start a`, `advance 5000ms`, `take x 15000ms`.
@@ -27,13 +28,13 @@ pub enum ElectionVerb {
     Conflict,
     /// The requests of a candidate succeed again.
     Heal,
-    /// The clock of a candidate shows a later time.
+    /// The candidate's clock is moved ahead by a duration.
     Ahead,
-    /// The clock of a candidate shows an earlier time.
+    /// The candidate's clock is moved back by a duration.
     Behind,
     /// The Lease is deleted.
     Delete,
-    /// Another holder takes the Lease for a duration.
+    /// A holder that is not a candidate takes the Lease for a duration.
     Take,
 }
 

@@ -1,10 +1,11 @@
 //! Trace parity with client-go. Both informers run on the same scripted server, and both work queues and
 //! leader elections run the same operations. The traces are compared line by line.
 //!
-//! A [`Script`] defines the server's response to each request. [`run`] plays it to one peer and returns the
-//! trace: requests with the wait before each, the calls of every handler, and reads of the store. The script
-//! runs three times for client-go, whose own variations are masked, and once for this library. Every
-//! remaining difference must be listed, line by line, in `differences.yaml`.
+//! A [`Script`] defines the server's response to each request. [`run`] plays the script to one peer
+//! (client-go or this library) and returns the trace: requests with the wait before each, the calls of every
+//! handler, and reads of the store. The script runs three times for client-go, whose own variations are
+//! masked, and once for this library. Every remaining difference must be listed, line by line, in
+//! `differences.yaml`.
 
 mod compare;
 mod differences;

@@ -15,23 +15,23 @@ struct Arguments {
     /// The client-go program: `parity` of conformance/go/peers.
     #[arg(long, value_name = "FILE", required_unless_present = "table")]
     peer: Option<PathBuf>,
-    /// Run only this script; queue/NAME for a queue, election/NAME for an election.
+    /// Run only this script. Its name is queue/NAME for a queue, election/NAME for an election.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
     /// Write all results to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the lines that differ into differences.yaml; the reasons must be added by hand.
+    /// Write the lines that differ into differences.yaml. The reasons must then be added by hand.
     #[arg(long, conflicts_with = "script")]
     accept: bool,
     /// Maximum number of runs per script until its result is as expected. A busy machine may delay a peer; a
-    /// real difference persists.
+    /// real difference occurs in every run.
     #[arg(long, default_value_t = 3)]
     tries: u32,
     /// Print the traces of client-go (its first run) and of this library, line by line.
     #[arg(long)]
     traces: bool,
-    /// Print only the table of differences for docs/parity.md.
+    /// Print only the table of intended differences for docs/parity.md.
     #[arg(long)]
     table: bool,
 }

@@ -14,27 +14,27 @@ use serde_json::{Value, json};
 
 use crate::script::{ScriptError, files};
 
-/// The operations of one component.
+/// The verbs of the operations on one component: the work queue or the election.
 pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
-    /// The component, as named by errors and by the client-go program.
+    /// The name of the component in error messages and for the client-go program.
     const OF: &'static str;
 
-    /// The subject of an operation.
+    /// The kind of name that an operation takes, such as a key or a candidate, for error messages.
     const WHOM: &'static str;
 
-    /// Each verb with its name in scripts, and whether it takes a word and a duration.
+    /// All verbs: each with its name in scripts, whether it takes a name, and whether it takes a duration.
     const ALL: &'static [(Self, &'static str, bool, bool)];
 
-    /// The name of the word for client-go's program.
+    /// Returns the JSON field in which the client-go program expects the name that the operation takes.
     fn field(self) -> &'static str {
         "key"
     }
 
-    /// Checks the order of well-formed operations.
+    /// Checks that the operations are in an allowed order.
     ///
     /// # Errors
     ///
-    /// A description of the problem.
+    /// A description of the first operation that is not allowed.
     fn check(operations: &[Operation<Self>]) -> Result<(), String>;
 }
 
@@ -43,23 +43,23 @@ pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
 pub struct Operation<V> {
     /// The verb.
     pub verb: V,
-    /// A key, a getter, or a candidate; empty if the verb takes none.
+    /// The key, the getter or the candidate that the operation takes; empty if the verb takes none.
     pub whom: String,
-    /// A duration; 0 if the verb takes none.
+    /// The duration that the operation takes; 0 if the verb takes none.
     pub milliseconds: u64,
 }
 
 /// Operations in order.
 #[derive(Debug, Clone)]
 pub struct OperationScript<V> {
-    /// The name of its file.
+    /// The name of the script's file, without the extension.
     pub name: String,
-    /// The rule that it shows.
+    /// A sentence about the rule that the script demonstrates.
     pub about: String,
     pub(crate) operations: Vec<Operation<V>>,
 }
 
-/// An invalid script of operations.
+/// The error of an invalid script of operations.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
     /// The file cannot be read.
@@ -68,7 +68,7 @@ pub enum OperationError {
     /// The file is malformed.
     #[error("{of} script {name}: {problem}")]
     Form {
-        /// The component of the script.
+        /// The component that the script operates on.
         of: &'static str,
         /// The script.
         name: String,
@@ -116,7 +116,7 @@ impl<V: Verb> Operation<V> {
         V::ALL.iter().find(|(verb, ..)| *verb == self.verb).map_or("", |(_, name, ..)| name)
     }
 
-    /// The format that the client-go program reads.
+    /// Returns the script in the format that the client-go program reads.
     fn json(&self) -> Value {
         json!({ "do": self.name(), (self.verb.field()): self.whom, "ms": self.milliseconds })
     }
@@ -141,7 +141,7 @@ impl<V: Verb> OperationScript<V> {
     ///
     /// # Errors
     ///
-    /// When the script is malformed, or an operation is invalid after those before it.
+    /// When the script is malformed, or an operation is not allowed after the previous ones.
     pub fn parse(name: &str, text: &str) -> Result<Self, OperationError> {
         let bad = |problem| OperationError::Form { of: V::OF, name: name.to_owned(), problem };
         let form: Form = serde_norway::from_str(text).map_err(|error| bad(error.to_string()))?;
@@ -164,7 +164,7 @@ impl<V: Verb> OperationScript<V> {
         format!("{}/{}", V::OF, self.name)
     }
 
-    /// Returns the command for the client-go program.
+    /// Returns the command with which the client-go program runs this script.
     pub fn command(&self, job: &str) -> Value {
         let operations: Vec<Value> = self.operations.iter().map(Operation::json).collect();
         json!({ "job": job, "do": V::OF, (V::OF): operations })

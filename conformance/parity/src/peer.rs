@@ -1,5 +1,5 @@
-//! The two informers: that of client-go in a separate process, and that of this library. Both take the same
-//! commands.
+//! The two peers of the comparison: the informer of client-go in a separate process, and that of this
+//! library. Both accept the same commands.
 
 mod go;
 mod ours;
@@ -14,7 +14,7 @@ pub use ours::OurPeer;
 
 use crate::trace::Entry;
 
-/// The timeout of a command. A peer that hangs must not block other scripts; its script fails.
+/// The timeout of a command. If a peer hangs, the script fails and does not block other scripts.
 const COMMAND_MAX: Duration = Duration::from_secs(20);
 
 /// A peer.
@@ -26,16 +26,16 @@ pub enum Peer {
     Ours(OurPeer),
 }
 
-/// The commands of a peer. Each but the first runs after the peer has been idle for 150 ms, so that it has
-/// received everything that the server sent before.
+/// The commands of a peer. Every command except the first runs after the peer has recorded nothing for 150
+/// ms, so that it has handled everything that the server sent before.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Command {
     /// Starts an informer with its handlers `first`, `removed` and `resync`.
     Start {
-        /// The address of the server.
+        /// The URL of the scripted server.
         url: String,
-        /// Whether to request streaming lists.
+        /// True if the informer is to request streaming lists.
         streaming: bool,
         /// The period of `resync`.
         resync: Duration,
@@ -46,9 +46,9 @@ pub enum Command {
     Add(String),
     /// Removes a handler.
     Remove(String),
-    /// Blocks the following calls of this handler.
+    /// Blocks the following calls of the handler with this name.
     Block(String),
-    /// Unblocks the calls of this handler.
+    /// Unblocks the calls of the handler with this name.
     Unblock(String),
     /// Adds an index.
     Index,
@@ -56,17 +56,17 @@ pub enum Command {
     Stop,
 }
 
-/// The reply of a peer.
+/// The reply of a peer to a command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reply {
     /// The job.
     pub job: String,
-    /// The trace since the last reply.
+    /// The trace that the peer has recorded since its last reply.
     pub entries: Vec<Entry>,
-    /// The results of the operations on a queue.
+    /// The results of operations on a queue or an election, one line for each.
     pub lines: Vec<String>,
-    /// The error of the command.
+    /// The error message if the command failed, otherwise empty.
     pub error: String,
 }
 
@@ -105,7 +105,7 @@ pub enum PeerError {
 }
 
 impl Peer {
-    /// Runs a command on a peer, and waits for it.
+    /// Runs a command on a peer, and waits for the reply.
     ///
     /// # Errors
     ///

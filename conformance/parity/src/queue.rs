@@ -1,4 +1,4 @@
-//! Operations on a work queue, and their results with the queue of this library.
+//! The operations in scripts of the work queue, and their results with the queue of this library.
 
 mod ours;
 
@@ -14,23 +14,23 @@ pub type QueueScript = OperationScript<QueueVerb>;
 pub enum QueueVerb {
     /// A key is added.
     Add,
-    /// A key is added after a time.
+    /// A key is added after a delay.
     AddAfter,
     /// A key is added after the delay of the rate limiter.
     AddRateLimited,
     /// The rate limiter forgets a key.
     Forget,
-    /// How often a key was rate limited.
+    /// Reads how often a key was added through the rate limiter.
     Retries,
-    /// A getter waits for a key.
+    /// Starts a getter, which waits for a key.
     Get,
     /// A key is marked as done.
     Done,
-    /// Reads the number of waiting keys.
+    /// Reads the number of ready keys.
     Len,
     /// Time passes.
     Advance,
-    /// The queue rejects further keys, and hands out those it has.
+    /// The queue is shut down: it rejects further keys, and hands out those that it contains.
     ShutDown,
     /// The queue shuts down, and a caller waits until all keys are processed.
     Drain,

@@ -13,7 +13,7 @@ const RUN_MAX: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_millis(25);
 
-/// A failed run of a script.
+/// The error of a script that could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No port is available for the server.
@@ -24,7 +24,7 @@ pub enum RunError {
     Peer(#[from] PeerError),
 }
 
-/// Plays a script to an informer of a peer and returns the trace. Runs are independent of each other.
+/// Plays a script to the informer of a peer and returns the trace. Runs do not affect each other.
 ///
 /// # Errors
 ///

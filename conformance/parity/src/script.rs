@@ -1,4 +1,4 @@
-//! The behavior of the server, as a data file.
+//! A script: the behavior of the scripted server, as a data file.
 //!
 //! ```yaml
 //! about: a watch that is closed in time is watched again from its last version
@@ -33,26 +33,26 @@ use crate::peer::Command;
 /// A parsed and validated script.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// The name of its file.
+    /// The name of the script's file, without the extension.
     pub name: String,
-    /// The rule that it shows.
+    /// A sentence about the rule that the script demonstrates.
     pub about: String,
-    /// Whether to request streaming lists.
+    /// True if the informer is to request streaming lists.
     pub streaming: bool,
-    /// The resync period of the handler that has one.
+    /// The resync period of the handler `resync`.
     pub resync: Duration,
-    /// Whether the calls of the transform are also compared.
+    /// True if the calls of the transform are also compared.
     pub transforms: bool,
-    /// The behavior of the server.
+    /// The responses of the server, in order.
     pub attempts: Vec<Attempt>,
 }
 
-/// The response to one request.
+/// The expected request and the response to it.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// The expected request; `None` for a closed port.
+    /// The expected request; `None` if the port is closed instead.
     pub expect: Option<RequestKind>,
-    /// The delay of the response.
+    /// The delay before the response is sent.
     pub delay: Duration,
     /// The response.
     pub response: Response,
@@ -62,7 +62,7 @@ pub struct Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestKind {
-    /// A list, or its first page.
+    /// A request for a list, or for its first page.
     List,
     /// A later page.
     Page,
@@ -81,7 +81,7 @@ pub enum Response {
     Status(StatusResponse),
     /// A response with a stream of watch events.
     Stream(Vec<Step>, End),
-    /// The server sends no response: the connection ends this way after the request was read.
+    /// The server sends no response. After it has read the request, the connection ends in this way.
     Drop(End),
     /// The port is closed for this duration.
     Refuse(Duration),
@@ -94,11 +94,11 @@ pub struct ListResponse {
     pub body: String,
     /// The content type of the body.
     pub content_type: String,
-    /// Half of the body is sent, then the connection ends this way.
+    /// If set, half of the body is sent, then the connection ends in this way.
     pub broken: Option<End>,
 }
 
-/// One step of a stream.
+/// One step of a stream of watch events.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// These bytes are sent.
@@ -107,7 +107,7 @@ pub enum Step {
     Error(StatusResponse),
     /// Time passes.
     Wait(Duration),
-    /// The peer runs a command, which is waited for.
+    /// The peer runs a command, and the stream continues after the reply.
     Do(Command),
 }
 
@@ -115,15 +115,15 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// Properly: the last chunk is sent.
+    /// The response ends properly, with the last chunk.
     Close,
-    /// The connection is closed before the last chunk.
+    /// The connection is closed before the last chunk of the response.
     Cut,
-    /// The connection is closed within a chunk.
+    /// The connection is closed in the middle of a chunk.
     CutChunk,
     /// The connection is reset.
     Reset,
-    /// It stays open until the peer closes it.
+    /// The response stays open until the peer closes the connection.
     Hold,
 }
 
@@ -151,7 +151,7 @@ pub enum ScriptError {
     Attempt {
         /// The script.
         name: String,
-        /// The attempt, counted from 1.
+        /// The position of the invalid attempt, counted from 1.
         attempt: usize,
         /// The problem.
         problem: String,

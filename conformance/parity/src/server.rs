@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //!
-//! 1. A socket that never listens holds the port for the whole run. While no other socket listens on it,
-//!    connection attempts are refused.
+//! 1. A socket that never listens holds the port for the whole run. While no other socket listens on that
+//!    port, connection attempts are refused.
 //! 2. A port that is to be closed is closed before the preceding response ends.
 //!
 //! # Shutdown
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use self::session::Session;
 
-/// A server that plays one script, once.
+/// A server that plays one script once.
 #[derive(Debug)]
 pub(crate) struct ScriptedServer {
     address: SocketAddr,
@@ -33,7 +33,7 @@ pub(crate) struct ScriptedServer {
     _tasks: JoinSet<()>,
 }
 
-/// The port: the requested state, and the actual state.
+/// The port of the server: whether it should be open, and whether it is open.
 #[derive(Debug)]
 pub(crate) struct Port {
     wanted: watch::Sender<bool>,
@@ -48,7 +48,7 @@ impl Port {
     /// Closes or opens the port, and waits until that has happened.
     pub(crate) async fn set(&self, open: bool) {
         self.wanted.send_replace(open);
-        // This value holds the sender itself, so the channel does not close.
+        // The wait cannot fail: this value holds the sender itself, so the channel does not close.
         let _ = self.listening.subscribe().wait_for(|listening| *listening == open).await;
     }
 }
@@ -74,7 +74,8 @@ impl ScriptedServer {
 
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // Two sockets of this process use the port: one reserves it, and one listens.
+    // The option is needed because two sockets of this process use the port: one reserves it, and the other
+    // listens.
     #[cfg(unix)]
     socket.set_reuseport(true)?;
     #[cfg(not(unix))]
@@ -109,7 +110,7 @@ async fn accept(
         let (stream, _) = listener.accept().await?;
         let session = Arc::clone(session);
         connections.spawn(async move {
-            // A peer that disconnects is no failure of the server.
+            // Errors are ignored: a peer that disconnects is no failure of the server.
             let _ = connection::serve(stream, &session).await;
         });
         while connections.try_join_next().is_some() {}

@@ -1,4 +1,5 @@
-//! All scripts, their runs, and the result.
+//! The parity suite: reads all scripts, runs them on client-go and on this library, and reports the result of
+//! each.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,19 +21,22 @@ use crate::queue::{QueueScript, run_ours};
 use crate::run::run;
 use crate::script::{Script, ScriptError};
 
-/// The number of runs on client-go. A difference between these runs is no property of client-go.
+/// The number of runs of each script on client-go. If these runs differ in a place, that place is not
+/// compared.
 const THEIR_RUNS: usize = 3;
 
-/// The number of concurrent scripts. They mostly wait; more of them would delay each other.
+/// The maximum number of scripts that run concurrently. Scripts mostly wait, but more of them would delay
+/// each other.
 const AT_ONCE_MAX: usize = 48;
 
-/// The same for scripts that are repeated.
+/// The maximum number of scripts that run concurrently when scripts are repeated.
 const AGAIN_AT_ONCE_MAX: usize = 12;
 
-/// A longer period never elapses within a script.
+/// The longest resync period that can elapse within a script. Resyncs of a longer period are not expected in
+/// traces.
 const RESYNC_SEEN_MAX: Duration = Duration::from_secs(60);
 
-/// The scripts and the intended differences.
+/// The scripts of the suite, and the list of intended differences.
 #[derive(Debug)]
 pub struct Suite {
     scripts: Vec<Arc<Script>>,
@@ -41,7 +45,7 @@ pub struct Suite {
     differences: Vec<Difference>,
 }
 
-/// A suite that cannot be read or run.
+/// The error of a suite that cannot be read or run.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
     /// A script is invalid.
@@ -53,50 +57,51 @@ pub enum SuiteError {
     /// The list of differences is invalid.
     #[error(transparent)]
     Differences(#[from] DifferencesError),
-    /// No script has this name.
+    /// The suite contains no script with this name.
     #[error("unknown script {0}")]
     Unknown(String),
 }
 
-/// The result of a script.
+/// The result of comparing client-go and this library by one script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The peers behave equally.
     Equal,
-    /// The peers differ, and every difference is listed.
+    /// The peers (client-go and this library) differ, and every difference is listed.
     Listed,
     /// The peers have a difference that is not listed.
     Unlisted,
-    /// They behave equally although a difference is listed.
+    /// The peers behave equally although a difference is listed.
     Stale,
     /// The script could not be run.
     Failed,
 }
 
-/// One script with its result.
+/// One script with its result and its traces.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The script; `queue/NAME` for a queue, `election/NAME` for an election.
+    /// The name of the script; `queue/NAME` for a script of the work queue, `election/NAME` for one of the
+    /// election.
     pub script: String,
     /// The result.
     pub verdict: Verdict,
-    /// The lines in which the peers differ.
+    /// The lines in which the traces of client-go and of this library differ.
     pub lines: Vec<String>,
-    /// The places at which client-go differs between its own runs.
+    /// The places at which the runs on client-go differ from each other. They are not compared.
     pub masked: Vec<String>,
-    /// The error, if it could not be run.
+    /// The error message if the script could not be run.
     pub failure: Option<String>,
     /// The number of times that the script ran.
     pub tries: u32,
-    /// The traces of the last run.
+    /// The traces of the last run of the script.
     pub traces: Option<Traces>,
 }
 
-/// The traces of one script.
+/// The traces of one script on both peers.
 #[derive(Debug, Serialize)]
 pub struct Traces {
-    /// The traces of client-go, one for each run.
+    /// The traces of client-go, one for each of its runs.
     pub theirs: Vec<Streams>,
     /// The trace of this library.
     pub ours: Streams,
@@ -119,12 +124,12 @@ enum Job {
 }
 
 impl Suite {
-    /// Returns the folder of this package, which contains the scripts.
+    /// Returns the folder of this package. It contains the scripts.
     pub fn folder() -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR"))
     }
 
-    /// Reads `scripts/`, `queues/`, `elections/` and `differences.yaml` of a folder.
+    /// Reads the suite from `scripts/`, `queues/`, `elections/` and `differences.yaml` in a folder.
     ///
     /// # Errors
     ///
@@ -147,7 +152,7 @@ impl Suite {
         &self.differences
     }
 
-    /// Keeps only one script.
+    /// Removes all scripts except one from the suite.
     ///
     /// # Errors
     ///
@@ -172,8 +177,8 @@ impl Suite {
         scripts.chain(queues).chain(elections)
     }
 
-    /// Runs everything on both peers. First all scripts run concurrently. Unexpected results and those with
-    /// variations of client-go are repeated, up to `tries` runs in total.
+    /// Runs all scripts on both peers, first all of them concurrently. Scripts whose result is unexpected or
+    /// whose runs on client-go vary are then repeated, up to `tries` runs in total.
     pub async fn run(&self, theirs: Peer, tries: u32) -> Report {
         let begin = Instant::now();
         let peers = Peers {
@@ -214,7 +219,8 @@ impl Suite {
 }
 
 impl Outcome {
-    /// Returns true if a busy machine may have caused the result.
+    /// Returns true if the result may have been caused by a busy machine, so that the script should be
+    /// repeated.
     fn is_doubtful(&self) -> bool {
         self.is_problem() || !self.masked.is_empty()
     }
@@ -251,9 +257,10 @@ impl Peers {
     }
 
     async fn run(&self, name: &str, job: &Job, permits: &Semaphore) -> Result<Traces, String> {
-        // Each run has its own job name, so replies of a hung job do not reach its repetition.
+        // Each run has its own job name. A late reply to a run that hung is therefore not taken for a reply
+        // to its repetition.
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
-        // The runs of one script are concurrent, because they wait for the same events.
+        // All runs of one script start concurrently, because they mostly wait.
         let _permit = permits.acquire().await.map_err(|error| error.to_string())?;
         let runs =
             (0..THEIR_RUNS).map(|number| self.streams(&self.theirs, job, format!("{name} {run}.{number}")));
@@ -274,7 +281,7 @@ impl Peers {
     }
 }
 
-/// Runs the operations of a script on a peer; `ours` runs them on this library.
+/// Runs the operations of a script on a peer. If the peer is this library, `ours` runs them.
 async fn carry_out<V: Verb>(
     script: &OperationScript<V>,
     peer: &Peer,
@@ -293,12 +300,12 @@ async fn carry_out<V: Verb>(
 }
 
 impl Report {
-    /// Returns how many scripts have this result.
+    /// Returns the number of scripts that have this result.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count()
     }
 
-    /// Returns the list of differences according to this run, with the reasons of `known`.
+    /// Returns the list of differences that this run has found, with the reasons from `known`.
     pub fn differences(&self, known: &[Difference]) -> Vec<Difference> {
         let known: HashMap<&str, &Difference> =
             known.iter().map(|each| (each.script.as_str(), each)).collect();

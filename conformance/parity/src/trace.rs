@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::script::RequestKind;
 
-/// One run of one script.
+/// The trace of one run of one script on one peer.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// The requests, in order of arrival.
+    /// The requests that the server received, in order of arrival.
     pub requests: Vec<Record>,
-    /// The trace of the peer.
+    /// The entries that the peer recorded, such as the calls of its handlers.
     pub entries: Vec<Entry>,
-    /// The script did not end in time.
+    /// True if the script did not end in time.
     pub unfinished: bool,
 }
 
@@ -25,29 +25,29 @@ pub struct Record {
     pub wait: Wait,
     /// Verb and query.
     pub text: String,
-    /// Attempts of the script that it skipped.
+    /// The attempts of the script that were skipped, because this request did not fit them.
     pub skipped: Vec<RequestKind>,
-    /// The script has no response for it.
+    /// True if the script has no response to the request.
     pub unscripted: bool,
 }
 
-/// The time between the end of a response and the next request.
+/// The classes of the time between the end of a response and the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// It was the first request.
+    /// The request is the first one, so there was no response before it.
     First,
-    /// No wait, apart from processing time.
+    /// The request followed immediately, apart from processing time.
     AtOnce,
-    /// A backoff of `800 ms * 2^step` up to twice that.
+    /// A backoff between `800 ms * 2^step` and twice that time.
     Backoff {
         /// The step, from 0.
         step: u32,
-        /// It follows the previous step, or is the first.
+        /// True if the step is the one after the previous step, or the first step.
         in_order: bool,
     },
-    /// The wait that the server requested.
+    /// The wait that the server requested with `Retry-After`.
     RetryAfter,
-    /// The port was closed before it.
+    /// The server's port was closed before the request.
     AfterRefusal,
     /// Another wait, in milliseconds.
     Odd(u64),
@@ -67,32 +67,32 @@ pub struct Entry {
     pub old: String,
     /// The version after.
     pub new: String,
-    /// The object is reported as an initial one.
+    /// True if an added object was reported as part of the initial list.
     pub initial: bool,
-    /// The deletion itself was missed.
+    /// True if a deletion was detected by a relist, because its watch event was missed.
     pub last_known: bool,
-    /// The previous object had the same name and another uid.
+    /// True if the previous object of an update had the same name and another uid.
     pub other_uid: bool,
-    /// The object that was transformed.
+    /// The object with which the transform was called.
     pub transform: String,
-    /// A read of the store.
+    /// The content of the store, if the entry is a read of the store.
     pub check: Option<Check>,
 }
 
-/// A read of the store and of the sync state.
+/// The result of reading the store and the sync state of a peer's informer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Check {
     /// Keys and versions.
     pub store: Vec<String>,
-    /// Keys by index and value.
+    /// The keys in the store by index name and index value.
     pub indexes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// The last version seen.
     pub version: String,
-    /// The sync state of the informer and of each handler.
+    /// Whether the informer and each of its handlers have synced, by name.
     pub synced: BTreeMap<String, bool>,
 }
 
-/// Consecutive calls that have no defined order.
+/// The kinds of consecutive calls whose order is undefined.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 enum Unordered {
     Initial,
@@ -122,9 +122,9 @@ impl Entry {
 }
 
 impl Trace {
-    /// Returns the lines by stream: `requests`, `store`, and one for each handler. Consecutive calls without
-    /// a defined order (objects of a first list, deletions found by a relist, a resync) are sorted. If
-    /// `resyncs` is set, several rounds of a resync count as one.
+    /// Returns the lines of the trace by stream: `requests`, `store`, and one stream for each handler.
+    /// Consecutive calls without a defined order (objects of a first list, deletions found by a relist, a
+    /// resync) are sorted. If `resyncs` is set, several rounds of a resync count as one.
     pub fn streams(&self, resyncs: bool, transforms: bool) -> BTreeMap<String, Vec<String>> {
         let mut streams = BTreeMap::from([("requests".to_owned(), self.request_lines())]);
         let mut calls: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Checks the scripted server with the informer of this library: it plays exactly the script. The tests use
-//! real sockets, so they need real time, and run concurrently.
+//! Tests the scripted server with the informer of this library: the server must play exactly the script. The
+//! tests use real sockets and therefore real time, and they run concurrently.
 
 use std::sync::Arc;
 

@@ -13,15 +13,17 @@ use crate::sample::Sample;
 use crate::scenario::{Representation, Write};
 use crate::view::Selection;
 
-/// Writes and reads objects of one kind as one program does.
+/// The part of a program that writes and reads the objects of one kind.
 pub(crate) trait Actor: Send + Sync {
-    /// Writes an object, then reads it back. A rejected write is only traced.
+    /// Writes an object, then reads it back from the cache. If the server rejects the write, this is only
+    /// recorded in the trace.
     fn write(&self, write: Write, key: (&'static str, String), draw: u64) -> BoxFuture<'static, ()>;
 
-    /// Reads an object from the cache. Returns its version.
+    /// Reads an object from the cache. Returns the resourceVersion of the object.
     fn read(&self, key: String) -> BoxFuture<'static, Result<Option<u64>, String>>;
 
-    /// Returns the records of this actor's reads after its writes. The read-your-writes check evaluates them.
+    /// Returns the reads that this actor made after its own writes, which the read-your-writes check compares
+    /// with the server's history.
     fn own_writes(&self) -> &OwnWrites;
 }
 
@@ -125,7 +127,8 @@ impl Inner {
             Write::CreateOrUpdate | Write::CreateOrPatch => {
                 let paths = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
                 let (mut drawn, into) = (random.clone(), std::sync::Arc::clone(&paths));
-                // The paths are known before the request is sent; a created object has no state before it.
+                // The changed paths must be known before the request is sent, so that a write with a lost
+                // response can be attributed. A created object has no previous state.
                 let change = move |object: &mut K| {
                     *into.lock() = object.change(&mut drawn);
                     Ok(())
@@ -135,8 +138,8 @@ impl Inner {
                     true => self.client.create_or_patch(new, change).await,
                     false => self.client.create_or_update(new, change).await,
                 };
-                // No write was sent. Another informer than the one that was read may still lag behind the
-                // object.
+                // The program sent no write, because the object is unchanged. There is nothing to wait for,
+                // so a read may be served by an informer that lags behind.
                 if matches!(written, Ok((_, OperationResult::Unchanged))) {
                     return Ok(Written::Nothing);
                 }
@@ -167,7 +170,8 @@ impl Inner {
         }
     }
 
-    /// Runs a write that may change `paths`, and records the version of the stored object.
+    /// Runs a write that may change the fields in `paths`, and records the resourceVersion of the stored
+    /// object.
     async fn stored<K: Sample>(
         &self,
         key: &str,
@@ -181,7 +185,8 @@ impl Inner {
         Ok(Written::Stored(version))
     }
 
-    /// Reads the object that was just written, and records the version that the cache showed.
+    /// Reads the object that the actor has just written, and records the resourceVersion that the cache
+    /// returned.
     async fn read_back<K: Sample>(&self, key: &str, written: u64, epoch: u64) {
         let namespace = key.split('/').next().unwrap_or_default();
         let cached = self.selection.namespaces.is_empty()
@@ -208,7 +213,8 @@ impl Inner {
         });
     }
 
-    /// Returns the version of the object in the cache; `None` if the cache does not hold the object.
+    /// Returns the resourceVersion of the object in the cache; `None` if the cache does not contain the
+    /// object.
     async fn read<K: Sample>(&self, key: &str) -> Result<Option<u64>, ReadError> {
         let of_text = |version: Option<&str>| version.and_then(|version| version.parse().ok()).unwrap_or(0);
         match self.representation {

@@ -1,4 +1,5 @@
-//! The auditor: follows every kind through the independent client and records each state of each object.
+//! The auditor: watches every kind through the independent client, and records each state of each object as
+//! the history of the kind.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -15,13 +16,13 @@ use crate::cluster::Cluster;
 use crate::raw::RawClient;
 use crate::trace::Trace;
 
-/// How long the auditor waits before it lists again after its watch has ended.
+/// How long the auditor waits after its watch has ended, before it lists again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// One state of an object, as the server announced it.
+/// One state of an object, as the server reported it in a list or a watch event.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
-    /// The number of restores before.
+    /// Number of restores of the server before this state.
     pub(crate) epoch: u64,
     /// The simulated time.
     pub(crate) at: Duration,
@@ -30,26 +31,26 @@ pub(crate) struct State {
     pub(crate) key: String,
     /// The object; `None` for a deletion.
     pub(crate) object: Option<Value>,
-    /// True if the previous recorded state is the previous state on the server: no event was missed in
-    /// between.
+    /// True if the auditor missed no event between the previous recorded state of the object and this one.
     pub(crate) follows: bool,
 }
 
-/// Versions whose states the auditor may have missed, since its watch could not be resumed.
+/// A range of resource versions whose states the auditor may have missed, because it could not resume its
+/// watch.
 #[derive(Debug, Clone)]
 pub(crate) struct Gap {
     pub(crate) epoch: u64,
     pub(crate) versions: RangeInclusive<u64>,
 }
 
-/// The states of one kind, in the server's order, and the gaps between them.
+/// The recorded states of one kind, in the order of the server, and the gaps between them.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) states: Vec<State>,
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// The recorded states of one kind. A clone refers to the same record.
+/// The history of one kind: its recorded states. A clone refers to the same record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History(Arc<Mutex<Recorded>>);
 
@@ -59,8 +60,8 @@ impl History {
         look(&self.0.lock())
     }
 
-    /// Compares the last recorded states with the server's objects. Returns a difference: a state that the
-    /// auditor's watch has not delivered yet.
+    /// Compares the last recorded states with the server's objects. Returns a difference if there is a state
+    /// that the auditor's watch has not delivered yet.
     pub(crate) fn difference(&self, objects: &[Value]) -> Option<String> {
         let recorded = self.0.lock();
         let last: BTreeMap<&str, &State> =
@@ -113,7 +114,8 @@ struct Follower {
     trace: Trace,
     history: History,
     live: BTreeMap<String, Value>,
-    /// All states of `epoch` up to this version are recorded, except for those in gaps.
+    /// The resourceVersion up to which all states of the current `epoch` are recorded, except for those in
+    /// gaps.
     seen: u64,
     epoch: u64,
 }
@@ -129,7 +131,8 @@ impl Follower {
         }
     }
 
-    /// Watches from a version, and from the last version after each end, until the server rejects it.
+    /// Watches from a resourceVersion. When a watch ends, starts another one from the last received version,
+    /// until the server rejects that version.
     async fn follow(&mut self, mut version: String) {
         let epoch = self.cluster.epoch();
         while self.cluster.epoch() == epoch {
@@ -151,7 +154,8 @@ impl Follower {
         let listed = version.parse().unwrap_or_default();
         let epoch = self.cluster.epoch();
         let mut history = self.history.0.lock();
-        // States that a restored server has lost may not have been delivered.
+        // The watch may not have delivered all states that the server lost in a restore, so each restore
+        // leaves a gap.
         for lost in self.epoch..epoch {
             history.gaps.push(Gap { epoch: lost, versions: self.seen..=u64::MAX });
             self.seen = 0;
@@ -201,7 +205,7 @@ pub(crate) fn key_of(object: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// Returns the version of an object; 0 if it has none.
+/// Returns the resourceVersion of an object as a number; 0 if the object has none.
 pub(crate) fn version_of(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"]
         .as_str()

@@ -1,4 +1,4 @@
-//! Collects violations during a run; they are reported when the run ends.
+//! Collects the violations of invariants during a run. They are reported when the run ends.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 
 use crate::trace::Trace;
 
-/// The maximum number of recorded violations, one per invariant.
+/// The maximum number of recorded violations. Only the first violation of each invariant is recorded.
 const VIOLATIONS_MAX: usize = 20;
 
-/// Collects violations from all tasks of a run: the first one of each invariant.
+/// The violations that all tasks of a run have found, with the first violation of each invariant.
 #[derive(Debug, Clone)]
 pub(crate) struct Checks {
     trace: Trace,

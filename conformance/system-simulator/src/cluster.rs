@@ -1,4 +1,4 @@
-//! The cluster: the embedded API server, reached without sockets, and its failures.
+//! The cluster of a run: the embedded API server, which clients reach without sockets, and its failures.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,44 +18,46 @@ use tower::{BoxError, ServiceExt};
 
 use crate::trace::Trace;
 
-/// The connection of a client to the API server, which may be unreachable.
+/// The connection of a client to the API server. A fault can make the server unreachable.
 pub(crate) type Transport = BoxCloneSyncService<Request<Full<Bytes>>, Response<ApiBody>, BoxError>;
 
-/// The simulated clock starts at this wall time: every run of a seed writes the same timestamps.
+/// The wall time at which the simulated clock starts. It is fixed, so that every run of a seed writes the
+/// same timestamps.
 const BEGIN: &str = "2026-01-01T00:00:00Z";
 
-/// Requests of programs under test carry this in their `User-Agent`; faults match it and nothing else.
+/// The `User-Agent` of requests of programs under test. Faults affect only requests that have it.
 pub(crate) const PROGRAM_AGENT: &str = "program";
 
-/// A field that the server has and the table of the client does not: the server is newer.
+/// A field that the server's schema has and the client's schema table does not know, as if the server were
+/// newer.
 pub(crate) const EXTRA: ExtraField = ExtraField::new("core.v1.Container", "shells", 200, "[]string");
 
-/// A reading request of a program that did not reach the server.
+/// A reading request of a program that did not reach the server, because the server was unreachable.
 #[derive(Debug, Clone)]
 pub(crate) struct RefusedRequest {
     pub(crate) agent: String,
     pub(crate) path: String,
     pub(crate) query: String,
-    /// The time by the server's clock.
+    /// The time of the request, by the server's clock.
     pub(crate) at: Duration,
 }
 
-/// The API server and its failures. A clone is another handle.
+/// The embedded API server and its failures. A clone refers to the same server.
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
     server: ApiServer,
     reachable: Arc<AtomicBool>,
-    /// The number of restores to an earlier version.
+    /// Number of restores of the server to an earlier state.
     epoch: Arc<AtomicU64>,
     requests: Arc<AtomicU64>,
-    /// Reading requests of programs that did not reach the server.
+    /// The reading requests of programs that did not reach the server.
     refused: Arc<Mutex<Vec<RefusedRequest>>>,
     backups: Arc<Mutex<Vec<u64>>>,
     trace: Trace,
 }
 
 impl Cluster {
-    /// Creates a server with the kinds of the simulation. Needs a runtime with paused time.
+    /// Creates a server that has the simulated kinds. Must be called within a tokio runtime with paused time.
     pub(crate) fn new(trace: &Trace) -> Self {
         let server = ApiServer::builder()
             .extra_fields(&[EXTRA])
@@ -82,7 +84,7 @@ impl Cluster {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// Sets whether programs reach the server. Open connections stay open.
+    /// Sets whether requests of programs reach the server. Open connections stay open.
     pub(crate) fn set_reachable(&self, reachable: bool) {
         self.reachable.store(reachable, Ordering::SeqCst);
     }
@@ -91,7 +93,7 @@ impl Cluster {
         self.refused.lock().clone()
     }
 
-    /// Records the present version, for [`rewind`](Self::rewind).
+    /// Takes a backup of the present state, which [`rewind`](Self::rewind) restores.
     pub(crate) fn back_up(&self) {
         self.backups.lock().push(self.server.version());
     }
@@ -100,7 +102,8 @@ impl Cluster {
         self.backups.lock().last().copied()
     }
 
-    /// Restores the last backup, as a restore of etcd does. Returns false if there is none.
+    /// Restores the last backup together with its resource versions, as a restore of etcd does. Returns false
+    /// if there is no backup.
     pub(crate) fn rewind(&self) -> bool {
         let Some(version) = self.backups.lock().pop() else { return false };
         self.epoch.fetch_add(1, Ordering::SeqCst);
@@ -148,12 +151,12 @@ impl Cluster {
     }
 }
 
-/// Restricts a match to the requests of programs under test.
+/// Restricts a match of a fault to the requests of programs under test.
 pub(crate) fn of_programs(matching: FaultMatch) -> FaultMatch {
     FaultMatch { client: Some(PROGRAM_AGENT.to_owned()), ..matching }
 }
 
-/// Tokio's clock with a fixed wall time.
+/// The server's clock: tokio's (simulated) clock, which starts at a fixed wall time.
 struct SimulatedClock {
     inner: TokioClock,
     begin: Timestamp,

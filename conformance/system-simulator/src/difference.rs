@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Ignored fields: the server changes them in every write, or omits them from the items of
-/// lists.
+/// Fields that comparisons ignore, because the server changes them in every write, or omits them from the
+/// items of lists.
 const OF_THE_SERVER: [&str; 5] =
     ["apiVersion", "kind", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields"];
 
@@ -18,13 +18,14 @@ pub(crate) fn changed_paths(old: &Value, new: &Value) -> BTreeSet<String> {
     found
 }
 
-/// Returns true if `path` equals `prefix` or is a path below it. Every path is below the empty one.
+/// Returns true if `path` equals `prefix` or is a path below it. Every path is below the empty path.
 pub(crate) fn is_within(path: &str, prefix: &str) -> bool {
     prefix.is_empty()
         || path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Returns the path of a value in `part` that `whole` lacks or has changed; `None` if it has all of them.
+/// Returns the path of a value in `part` that is missing in `whole` or differs there; `None` if `whole`
+/// contains all of `part`.
 pub(crate) fn missing(part: &Value, whole: &Value) -> Option<String> {
     missing_below("", part, whole)
 }
@@ -65,7 +66,7 @@ fn compare(at: &str, old: &Value, new: &Value, found: &mut BTreeSet<String>) {
                 compare(&format!("{at}[{name}]"), &of(&old), &of(&new), found);
             }
         }
-        // A member was added or removed: report each of its members.
+        // If a member was added or removed, each field within it is reported.
         (Value::Null, Value::Object(_)) => compare(at, &Value::Object(serde_json::Map::new()), new, found),
         (Value::Object(_), Value::Null) => compare(at, old, &Value::Object(serde_json::Map::new()), found),
         (Value::Null, Value::Array(_)) => compare(at, &Value::Array(Vec::new()), new, found),

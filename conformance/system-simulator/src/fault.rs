@@ -1,4 +1,4 @@
-//! The faults of a scenario.
+//! The faults that a scenario injects.
 
 use informer_apiserver::{FaultAction, FaultMatch, Verb};
 use informer_simulator::Random;
@@ -12,7 +12,7 @@ pub enum Fault {
     WatchEnds,
     /// Watches are reset.
     WatchResets,
-    /// Watches fall silent with open connections.
+    /// Watches send nothing any more, while their connections stay open.
     WatchStalls,
     /// Watches end in the middle of an event.
     HalfFrame,
@@ -32,11 +32,11 @@ pub enum Fault {
     ListBreaks,
     /// Streaming lists are rejected.
     StreamingRefused,
-    /// The end of the initial events is not announced.
+    /// A streaming list does not send the bookmark that ends the initial events.
     NoInitialEnd,
     /// Status 410.
     Expired,
-    /// Status 429, with or without `Retry-After`.
+    /// Requests are rejected with status 429, with or without `Retry-After`.
     TooMany,
     /// Status 500.
     InternalError,
@@ -48,13 +48,13 @@ pub enum Fault {
     NoResponse,
     /// Responses are delayed.
     Delayed,
-    /// Writes are applied, and their responses are lost.
+    /// Writes are applied, but their responses are lost.
     ResponseLost,
-    /// Writes are applied, and the response is an error.
+    /// Writes are applied, but the response is an error.
     FalseResponse,
-    /// The server cannot be reached for some time.
+    /// The server is unreachable for some time.
     Unreachable,
-    /// The server cannot be reached for some minutes.
+    /// The server is unreachable for some minutes.
     Outage,
     /// The server restarts: open watches end.
     Restart,
@@ -62,10 +62,10 @@ pub enum Fault {
     Compaction,
     /// Versions jump ahead.
     VersionJump,
-    /// The state is restored from an earlier one, versions included.
+    /// The server is restored to an earlier state, including its resource versions.
     Rewind,
-    /// The state is restored from an earlier one, while caches have not received the last writes of their
-    /// programs.
+    /// The server is restored to an earlier state, at a time when caches have not received the last writes of
+    /// their programs.
     RestoreOfUnseenWrites,
     /// A handler hangs for some time.
     HandlerHangs,
@@ -73,9 +73,9 @@ pub enum Fault {
     HandlerPanics,
     /// A handler is removed.
     HandlerRemoved,
-    /// A handler is removed while one call of it runs and others wait.
+    /// A handler is removed while one of its calls is running and others are waiting.
     HandlerRemovedInCall,
-    /// An object is stored whose decoding panics.
+    /// An object is stored whose decoding by the programs panics.
     DecoderPanics,
     /// The webhooks fail, hang or respond late for some time.
     WebhooksFail,
@@ -127,7 +127,8 @@ impl Fault {
         Self::OwnedDeleted,
     ];
 
-    /// Returns the verbs that a fault of requests applies to, and the action of the server.
+    /// If this is a fault of requests, returns the verbs of the affected requests, and what the server does
+    /// with them.
     fn of_requests(self, random: &mut Random) -> Option<(&'static [Verb], FaultAction)> {
         const WATCH: &[Verb] = &[Verb::Watch];
         const LIST: &[Verb] = &[Verb::List];
@@ -182,7 +183,7 @@ impl Fault {
         })
     }
 
-    /// Returns false for faults that are not faults of requests.
+    /// Injects a fault of requests into the server. Returns false if this is another kind of fault.
     pub(crate) fn inject(self, cluster: &Cluster, random: &mut Random) -> bool {
         let Some((verbs, action)) = self.of_requests(random) else { return false };
         let times = random.between(1, 6) as u64;

@@ -1,4 +1,5 @@
-//! The handler under test: checks the history of its events, and hangs or panics on demand.
+//! The handler of a view under test. It checks the history of its events, and hangs or panics when the
+//! scenario requests it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,13 +14,13 @@ use tokio::sync::watch;
 
 use crate::check::Checks;
 
-/// The behavior that the scenario requests from a handler, and the events that the handler received.
+/// Controls a handler: the behavior that the scenario requests, and the events that the handler has received.
 #[derive(Debug)]
 pub(crate) struct HandlerControl {
     hangs: watch::Sender<bool>,
     panics: AtomicBool,
     removed: AtomicBool,
-    /// Uid and version of each object that the handler knows.
+    /// The uid and the resourceVersion of each object that exists according to the events so far.
     known: Mutex<BTreeMap<String, (String, String)>>,
 }
 
@@ -33,7 +34,7 @@ impl HandlerControl {
         })
     }
 
-    /// Makes the next calls wait until this is set to false.
+    /// Makes the next calls of the handler wait until this method is called with false.
     pub(crate) fn set_hanging(&self, hangs: bool) {
         self.hangs.send_replace(hangs);
     }
@@ -42,7 +43,7 @@ impl HandlerControl {
         self.panics.store(true, Ordering::SeqCst);
     }
 
-    /// Records that the handler was removed: a later call is a violation.
+    /// Records that the handler was removed. A later call of the handler is a violation.
     pub(crate) fn set_removed(&self) {
         self.removed.store(true, Ordering::SeqCst);
     }
@@ -51,7 +52,7 @@ impl HandlerControl {
         self.removed.load(Ordering::SeqCst)
     }
 
-    /// Returns the state that the events so far lead to: uid and version of each object.
+    /// Returns the state that results from the events so far: uid and resourceVersion of each object.
     pub(crate) fn known(&self) -> BTreeMap<String, (String, String)> {
         self.known.lock().clone()
     }
@@ -61,7 +62,7 @@ pub(crate) struct Observer<O> {
     pub(crate) name: String,
     pub(crate) control: Arc<HandlerControl>,
     pub(crate) checks: Checks,
-    /// Returns how often an object was transformed; `None` if objects are not transformed.
+    /// Returns how often the transform has processed an object; `None` if objects are not transformed.
     pub(crate) transformations: Option<fn(&O) -> u64>,
 }
 
@@ -106,7 +107,7 @@ impl<O: Object> EventHandler<O> for Observer<O> {
         assert!(!control.panics.swap(false, Ordering::SeqCst), "simulated: the handler panics");
         async move {
             let mut hangs = control.hangs.subscribe();
-            // `control` holds the sender, so the channel does not close.
+            // The wait cannot fail: `control` holds the sender, so the channel does not close.
             let _ = hangs.wait_for(|hangs| !hangs).await;
         }
     }

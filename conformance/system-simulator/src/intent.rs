@@ -1,4 +1,4 @@
-//! The fields that programs intended to change: no write may change any other field.
+//! Checks that writes of programs change only the fields that the programs intended to change.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::auditor::{History, State};
 use crate::check::Checks;
 use crate::difference::{changed_paths, is_within};
 
-/// Fields that the server's own controllers or the webhooks may change at any time.
+/// Fields that may change in any write, because the server's own controllers or the webhooks set them.
 const OF_OTHERS: [&str; 4] = [
     "metadata.deletionTimestamp",
     "metadata.deletionGracePeriodSeconds",
@@ -23,14 +23,14 @@ struct Intent {
     resource: String,
     key: String,
     epoch: u64,
-    /// The fields that may differ afterwards.
+    /// The paths of the fields that the write may change.
     paths: Vec<String>,
-    /// The version that the write created; `None` if the response was lost or the write was rejected.
+    /// The resourceVersion that the write created; `None` if the response was lost or the write was rejected.
     version: Option<u64>,
     what: String,
 }
 
-/// All writes of a run. A clone is another handle.
+/// The intended changes of all writes of a run. A clone refers to the same list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Intents(Arc<Mutex<Vec<Intent>>>);
 
@@ -63,7 +63,7 @@ impl Intents {
         }
     }
 
-    /// Checks each transition of a history against the writes that may have caused it.
+    /// Checks each change in a recorded history against the writes that may have caused it.
     pub(crate) fn check(&self, gvr: &Gvr, history: &History, checks: &Checks) {
         let intents = self.0.lock();
         let of_kind: Vec<&Intent> = intents.iter().filter(|intent| intent.resource == gvr.resource).collect();
@@ -83,14 +83,14 @@ impl Intents {
 
 fn check_transition(intents: &[&Intent], state: &State, (old, new): (&Value, &Value), checks: &Checks) {
     let of_object = intents.iter().filter(|intent| intent.key == state.key && intent.epoch == state.epoch);
-    // A write whose response was lost may have caused any transition.
+    // A write whose response was lost may have caused any of the changes.
     let (claimed, uncertain): (Vec<&&Intent>, Vec<&&Intent>) = of_object
         .filter(|intent| intent.version.is_none_or(|version| version == state.version))
         .partition(|intent| intent.version.is_some());
     let Some(claimant) = claimed.first() else { return };
     let changed = changed_paths(old, new);
-    // The response to a write without changes has the version of another write, so several may claim a
-    // version.
+    // The response to a write that changed nothing contains the resourceVersion of an earlier write. Several
+    // writes may therefore claim the same version.
     let paths = claimed.iter().chain(&uncertain).flat_map(|intent| intent.paths.iter().map(String::as_str));
     let allowed: Vec<&str> = paths.chain(OF_OTHERS).collect();
     let is_meant = |path: &String| allowed.iter().any(|prefix| is_within(path, prefix));

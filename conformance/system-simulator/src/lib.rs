@@ -6,7 +6,7 @@
 //! and after the last fault. `docs/simulator.md` lists the faults and the invariants.
 //!
 //! The simulator in `informer-simulator` drives the pure states of one informer with a modelled driver and a
-//! modelled server, thousands of times faster. This one covers the code around them.
+//! modelled server, thousands of times faster. This simulator covers the code around those states.
 //!
 //! ```
 //! use informer_system_simulator::{Scenario, run};

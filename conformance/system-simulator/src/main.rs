@@ -1,4 +1,4 @@
-//! Runs scenarios; `cargo xtask simulate --system` starts it.
+//! Runs scenarios of the system simulator. `cargo xtask simulate --system` starts this program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,10 +15,10 @@ struct Arguments {
     /// Number of schedules.
     #[arg(long)]
     schedules: Option<u64>,
-    /// Seed of the first schedule; the others follow it.
+    /// Seed of the first schedule. The next schedules use the following numbers.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Run as many schedules as fit in this time, in seconds.
+    /// Run schedules until this time has passed, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
     /// Run only the schedule of this seed, and print its trace.
@@ -30,7 +30,7 @@ struct Arguments {
     /// Number of threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Write the figures to this file.
+    /// Write the figures as JSON to this file.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Exit with 1 if an invariant does not hold. Always on; accepted for symmetry with `cargo xtask`.

@@ -1,4 +1,5 @@
-//! Read-your-writes: compares the reads of programs after their writes with the history of the server.
+//! Checks read-your-writes: compares what programs read after their own writes with the history of the
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +12,26 @@ use crate::check::Checks;
 use crate::sample::is_unreadable;
 use crate::view::View;
 
-/// A read that followed a write of the same object through the same client.
+/// A read of an object that followed a write of the same object through the same client.
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     pub(crate) key: String,
     pub(crate) written: u64,
-    /// The epoch of the server; `None` if the server was restored between the write and the read.
+    /// Number of restores of the server before the write; `None` if the server was restored between the write
+    /// and the read.
     pub(crate) epoch: Option<u64>,
-    /// The version of the server when the read returned: the cache cannot show a later one.
+    /// The server's resourceVersion when the read returned. The cache cannot have returned a later state.
     pub(crate) server: u64,
     pub(crate) took: Duration,
-    /// The version that the cache returned, or the error of the read.
+    /// The resourceVersion of the object that the cache returned, or the error of the read.
     pub(crate) read: Result<Option<u64>, String>,
 }
 
-/// The reads of one actor. A clone is another handle.
+/// The recorded reads of one actor. A clone refers to the same list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnWrites(Arc<Mutex<Vec<Observation>>>);
 
-/// The maximum duration of a read: the wait for the informer, and the wait for own writes.
+/// The maximum duration of a read: it may wait until the informer has synced, and then for own writes.
 const READ_MAX: Duration = Duration::from_secs(40);
 
 impl OwnWrites {
@@ -37,13 +39,13 @@ impl OwnWrites {
         self.0.lock().push(observation);
     }
 
-    /// Returns the observations so far, and clears them.
+    /// Returns the observations since the last call.
     pub(crate) fn take(&self) -> Vec<Observation> {
         std::mem::take(&mut self.0.lock())
     }
 }
 
-/// Checks that each read returns the state of the preceding write, or a later one.
+/// Checks that each read returned the state of the preceding write, or a later one.
 pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &History, checks: &Checks) {
     for observation in observations {
         checks.ensure("reads-end", observation.took <= READ_MAX, || {
@@ -56,7 +58,8 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
                     || history.look(|history| may_be_older(history, observation, epoch))
             }
             Ok(None) => history.look(|history| may_be_missing(history, observation, epoch, view)),
-            // The time limit expired. `reads-recover` checks that reads succeed once all faults are over.
+            // A read may fail because its time limit expired. The invariant `reads-recover` checks that reads
+            // succeed once all faults are over.
             Err(_) => true,
         };
         checks.ensure("read-your-writes", shows, || {
@@ -71,15 +74,15 @@ pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &His
     }
 }
 
-/// Returns true if a cache may still hold a state from before the write: a state between the write and the
-/// read cannot be decoded, and a cache keeps the last one that can.
+/// Returns true if a cache may hold a state older than the write. This is correct if a state between the
+/// write and the read cannot be decoded, since a cache keeps the last state that it could decode.
 fn may_be_older(history: &Recorded, observation: &Observation, epoch: u64) -> bool {
     states_between(history, observation, epoch).any(|state| state.object.as_ref().is_some_and(is_unreadable))
 }
 
-/// Returns true if a cache may hold nothing: a state between the write and the read was deleted, is not
-/// selected by the view, or cannot be decoded. The auditor may miss states when its watch ends, too; then any
-/// state is possible.
+/// Returns true if a cache may contain no state of the object: a state between the write and the read was
+/// deleted, is not selected by the view, or cannot be decoded. The auditor may also have missed states when
+/// its watch ended; then any state is possible.
 fn may_be_missing(history: &Recorded, observation: &Observation, epoch: u64, view: &dyn View) -> bool {
     let (written, server) = (observation.written, observation.server);
     let missing = |state: &State| {

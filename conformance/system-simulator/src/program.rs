@@ -1,4 +1,4 @@
-//! A program under test: a client with its cache, and the views of its kinds.
+//! A program under test: a client with its cache, and the views (informers) of its kinds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use crate::scenario::{KindSetup, ProgramSetup, Representation, Scope, Selected};
 use crate::trace::Trace;
 use crate::view::{Content, Selection, TRANSFORMED, TypedView, View};
 
-/// The timeout of a read for its informer, and of a stop for its tasks.
+/// How long a read waits for the informer to sync, and how long stopping a cache waits for its tasks.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
@@ -115,7 +115,8 @@ fn configured<K: Sample>(
     }
 }
 
-/// Counts the transformations of an object in an annotation; the count must be 1.
+/// The transform of lazy objects. It counts in an annotation how often it has processed the object; the count
+/// must be 1.
 fn transformed<K: Sample>(object: Arc<Lazy<K>>) -> Result<Arc<Lazy<K>>, informer_runtime::BoxError> {
     let mut value: Value = serde_json::from_str(&object.json()?)?;
     let annotations = &mut value["metadata"]["annotations"];

@@ -1,4 +1,4 @@
-//! An independent client: plain JSON over HTTP, without any code of the client under test.
+//! An independent client: it sends plain JSON over HTTP, and uses no code of the client under test.
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -11,13 +11,13 @@ use tower::ServiceExt;
 
 use crate::cluster::{Cluster, Transport};
 
-/// Reads and writes objects as JSON. Faults do not affect it.
+/// An independent client that reads and writes objects as JSON. Faults do not affect its requests.
 #[derive(Clone)]
 pub(crate) struct RawClient {
     transport: Transport,
 }
 
-/// A rejected request: its status and the server's message.
+/// The error of a rejected request: the status and the server's message.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
@@ -50,7 +50,7 @@ impl RawClient {
         self.send(Method::DELETE, &path(gvr, key.0, Some(key.1)), "application/json", &options).await
     }
 
-    /// Returns all objects of a kind in all namespaces, and the version of the list.
+    /// Returns all objects of a kind in all namespaces, and the resourceVersion of the list.
     pub(crate) async fn list(&self, gvr: &Gvr) -> Result<(Vec<Value>, String), Refused> {
         let mut list = self.send(Method::GET, &path(gvr, "", None), "application/json", &Value::Null).await?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
@@ -60,7 +60,7 @@ impl RawClient {
         }
     }
 
-    /// Returns the events of a kind after a version, until the server ends the watch.
+    /// Returns the watch events of a kind after a resourceVersion, until the server ends the watch.
     pub(crate) async fn watch(self, gvr: Gvr, version: String) -> impl Stream<Item = Value> + Unpin + Send {
         let query = format!("watch=true&timeoutSeconds=360000&resourceVersion={version}");
         let path = format!("{}?{query}", path(&gvr, "", None));
@@ -93,7 +93,7 @@ impl RawClient {
     }
 }
 
-/// Returns the JSON values of a body with one value per line.
+/// Parses the chunks of a body that has one JSON value per line, and returns the values.
 fn lines(chunks: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Value> + Send {
     let mut rest = Vec::new();
     chunks.flat_map(move |chunk| {

@@ -1,5 +1,5 @@
-//! Replicas of an operator: managers with an election, a controller with owned objects, and a controller with
-//! sharded keys.
+//! Replicas of the simulated operator. Each is a manager with leader election, a controller with owned
+//! objects, and a controller with sharded keys.
 
 mod acting;
 mod reconcile;
@@ -24,13 +24,13 @@ pub(crate) use reconcile::{SHARDED, copy_of};
 use crate::cluster::PROGRAM_AGENT;
 use crate::program::Shared;
 
-/// The time between the end of a process and its restart.
+/// The simulated time between the end of a replica's process and its restart.
 const RESTART: Duration = Duration::from_secs(2);
 
-/// The maximum duration of a manager's stop: its own limit of 30 s, and the release of its lease.
+/// The maximum duration of stopping a manager: the manager's own limit of 30 s, and the release of its lease.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// The replicas of one operator. Each is restarted when it ends, as by a kubelet.
+/// The replicas of one operator. A replica that ends is restarted, as by a kubelet.
 pub(crate) struct Replicas {
     stop: CancellationToken,
     kills: Vec<Arc<Notify>>,
@@ -49,7 +49,7 @@ impl Replicas {
         Self { stop, kills, tasks, shared: shared.clone() }
     }
 
-    /// Kills one of the processes: its future is dropped, so it does not release its lease.
+    /// Kills one of the processes by dropping its future, so that the process does not release its lease.
     pub(crate) fn kill_one(&self, random: &mut Random) {
         if !self.kills.is_empty() {
             self.kills[random.below(self.kills.len())].notify_one();

@@ -1,4 +1,4 @@
-//! Checks that the requests of informers are bounded: no request loops, and few lists per fault.
+//! Checks that informers send a bounded number of requests: no request loops, and few lists per fault.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,9 +43,9 @@ impl<'a> Request<'a> {
         Self { agent, verb, path, query, at: *at }
     }
 
-    /// Returns an identifier of the informer that sent the request; `None` for other requests.
+    /// Identifies the informer that sent the request; `None` if the request is not from an informer.
     fn informer(&self) -> Option<String> {
-        // Elections and shard groups read their leases every 2 s.
+        // Requests for leases do not count: elections and shard groups read their leases every 2 s.
         let leases = self.path.contains("/leases");
         let informs = matches!(self.verb, Verb::List | Verb::Watch) && !leases;
         if !informs || !self.agent.contains(PROGRAM_AGENT) {
@@ -59,14 +59,15 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns true if a path of a namespaced kind has no name: `/api/v1/pods` or `/api/v1/namespaces/a/pods`.
+/// Returns true if the path is that of a collection, without the name of an object: `/api/v1/pods` or
+/// `/api/v1/namespaces/a/pods`.
 fn is_collection(path: &str) -> bool {
     let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     segments.drain(..segments.len().min(if segments.first() == Some(&"api") { 2 } else { 3 }));
     matches!(segments.as_slice(), [_] | ["namespaces", _, _])
 }
 
-/// Checks the requests that the server received, and those that did not reach it.
+/// Checks the number of requests of each informer. Requests that did not reach the server count too.
 pub(crate) fn check(log: &[RequestRecord], refused: &[RefusedRequest], checks: &Checks) {
     let mut times: BTreeMap<String, (Verb, Vec<Duration>)> = BTreeMap::new();
     for request in log.iter().map(Request::received).chain(refused.iter().map(Request::refused)) {

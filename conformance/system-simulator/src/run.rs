@@ -1,4 +1,4 @@
-//! Runs of scenarios, one or many.
+//! Runs one scenario or many.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::world::World;
 pub struct Outcome {
     /// The violated invariants, in the order of detection.
     pub violations: Vec<Violation>,
-    /// The log of the run, with simulated times.
+    /// The lines of the log of the run, with simulated times.
     pub trace: Vec<String>,
     /// The simulated time.
     pub simulated: Duration,
@@ -28,11 +28,12 @@ pub struct Outcome {
 }
 
 thread_local! {
-    /// Panics of the run on this thread, except those that the scenario injects.
+    /// The panics of the current run on this thread, except those that the scenario injects.
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Records panics instead of printing them. The message of an injected panic begins with `simulated`.
+/// Installs a panic hook that records panics instead of printing them. A panic whose message begins with
+/// `simulated` is injected and not recorded.
 fn note_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -55,7 +56,7 @@ pub fn run(scenario: &Scenario) -> Outcome {
     run_with(scenario, false)
 }
 
-/// Like [`run`], and prints each line of the trace when it is written.
+/// Runs a scenario like [`run`], and prints each line of the trace as soon as it is written.
 pub fn run_printing(scenario: &Scenario) -> Outcome {
     run_with(scenario, true)
 }
@@ -77,7 +78,7 @@ fn run_with(scenario: &Scenario, prints: bool) -> Outcome {
         trace.elapsed()
     };
     let lines = trace.lines();
-    // The simulation itself must not panic, not even with the message of an injected panic.
+    // A panic of the simulation itself is a violation, even if its message is that of an injected panic.
     let (mut violations, requests) = played.unwrap_or_else(|panic| {
         let text = format!("the simulation panicked: {}", informer_core::panics::panic_text(&*panic));
         (vec![Violation { invariant: "no-panic", text }], 0)
@@ -101,7 +102,7 @@ async fn play(scenario: &Scenario, trace: &Trace) -> (Vec<Violation>, u64) {
 /// The scenarios to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The first seed; the others follow it.
+    /// The seed of the first scenario. The next scenarios use the following numbers.
     pub seed: u64,
     /// The maximum number of schedules.
     pub schedules: u64,
@@ -109,11 +110,11 @@ pub struct Plan {
     pub time: Option<Duration>,
     /// The number of threads.
     pub threads: usize,
-    /// Continues after a failure, and counts failures by invariant.
+    /// True to continue after a failure, and to count the failures by invariant.
     pub keep_going: bool,
 }
 
-/// The outcome of many scenarios.
+/// The summary of the outcomes of many scenarios.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Completed scenarios.
@@ -128,13 +129,14 @@ pub struct Tally {
     pub simulated: Duration,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
-    /// For each violated invariant: the first seed, the number of scenarios, and the first message.
+    /// For each violated invariant: the first seed that violated it, the number of scenarios that did, and
+    /// the first message.
     pub failures: BTreeMap<&'static str, (u64, u64, String)>,
     /// The elapsed time.
     pub elapsed: Duration,
 }
 
-/// Runs many scenarios, until one of them fails.
+/// Runs many scenarios, until one of them fails, unless the plan says to keep going.
 pub fn run_many(plan: &Plan) -> Tally {
     let begin = clock();
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));

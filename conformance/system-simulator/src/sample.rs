@@ -1,4 +1,4 @@
-//! The kinds of the simulation: the content of their objects, and the changes by programs.
+//! The simulated kinds: the content of their objects, and the changes that programs make.
 
 mod config_map;
 mod deployment;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 pub(crate) use fruit::{Fruit, POISON, is_unreadable};
 
-/// Namespaces of all objects. A cache of selected namespaces holds the first ones.
+/// The namespaces of all simulated objects. A cache of N selected namespaces caches the first N of them.
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 /// Values of the label `app`, by which some caches select.
 pub(crate) const APPS: [&str; 2] = ["web", "db"];
 
-/// The validating webhooks deny values that end with one of these digits.
+/// The last digits of values that the validating webhooks deny.
 const DENIED_DIGITS: [char; 3] = ['4', '7', '9'];
 
 pub(crate) trait Sample: KubeObject {
@@ -27,13 +27,14 @@ pub(crate) trait Sample: KubeObject {
         Gvr::new(Self::group(&()), Self::version(&()), Self::plural(&()))
     }
 
-    /// Returns a new object. For some kinds it has fields that the Rust type lacks.
+    /// Returns a new object with random content. For some kinds it has fields that the Rust type lacks.
     fn draw(key: (&str, &str), random: &mut Random) -> Value;
 
-    /// Changes an object as a controller does. Returns the paths of the fields that may differ afterwards.
+    /// Changes an object as a controller does. Returns the paths of the fields that this may have changed.
     fn change(&mut self, random: &mut Random) -> Vec<String>;
 
-    /// Returns a change for the independent client: a JSON merge patch that fits any object of the kind.
+    /// Returns a random change for the independent client: a JSON merge patch that can be applied to any
+    /// object of the kind.
     fn raw_change(random: &mut Random) -> Value;
 
     /// Returns an object for server-side apply, and the paths of its fields.
@@ -99,7 +100,7 @@ fn applied_metadata(key: (&str, &str), random: &mut Random) -> (ObjectMeta, Vec<
     (meta, vec!["metadata.annotations.applied".to_owned()])
 }
 
-/// Returns true if the image of a container has a denied tag.
+/// Returns true if an image of a container has a tag that the validating webhook denies.
 fn has_denied_image(pod_spec: &Value) -> bool {
     let containers = pod_spec["containers"].as_array().into_iter().flatten();
     containers.filter_map(|container| container["image"].as_str()).any(|image| image.ends_with(DENIED_DIGITS))

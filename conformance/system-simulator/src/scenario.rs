@@ -1,4 +1,4 @@
-//! Scenarios, which are drawn from a seed: a setup and a list of steps, as data.
+//! Scenarios: the setup and the steps of a run as data, determined by a seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use crate::fault::Fault;
 use crate::sample::NAMESPACES;
 use crate::theme::Theme;
 
-/// The number of simulated kinds: ConfigMap, Pod, Deployment, Fruit.
+/// The number of simulated kinds, which are ConfigMap, Pod, Deployment and Fruit.
 pub(crate) const KINDS: usize = 4;
 
-/// The number of object names in each namespace.
+/// The number of different object names that a scenario uses in each namespace.
 const NAMES: usize = 4;
 
-/// The representation of a kind in a program's cache.
+/// The representations in which a program can cache a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Representation {
-    /// Bytes that are decoded on access.
+    /// The cache holds the bytes of objects, which are decoded on access.
     Lazy,
-    /// Typed objects that are decoded on arrival.
+    /// The cache holds typed objects, which are decoded on arrival.
     Typed,
     /// Compressed bytes.
     Packed,
-    /// A tree of JSON values.
+    /// The cache holds objects as trees of JSON values.
     Dynamic,
     /// Only the metadata.
     Metadata,
@@ -33,9 +33,9 @@ pub enum Representation {
 /// The namespaces that a program caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All, with one informer per kind.
+    /// The program caches all namespaces, with one informer per kind.
     All,
-    /// This many of the simulated namespaces, each with its own informer.
+    /// The program caches this many of the simulated namespaces, each with its own informer.
     Namespaces(usize),
 }
 
@@ -46,11 +46,11 @@ pub enum Selected {
     All,
     /// Objects with a label.
     Labels,
-    /// Objects with a field value, or all objects if the kind has no selectable fields.
+    /// Objects with a certain field value, or all objects if the kind has no selectable fields.
     Fields,
 }
 
-/// One kind in a program.
+/// How a program caches one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct KindSetup {
     /// The representation of its objects in the cache.
@@ -62,7 +62,7 @@ pub struct KindSetup {
 /// One program under test.
 #[derive(Debug, Clone)]
 pub struct ProgramSetup {
-    /// Seed of the jitter of its waits.
+    /// Seed for the jitter of the program's waits.
     pub seed: u64,
     /// The cached namespaces.
     pub scope: Scope,
@@ -70,21 +70,21 @@ pub struct ProgramSetup {
     pub json: bool,
     /// Requests streaming lists.
     pub streaming: bool,
-    /// The number of objects per page of a list.
+    /// The number of objects per page of the program's lists.
     pub page_size: u32,
-    /// The resync period of handlers; 0 for no resync.
+    /// The resync period of the program's handlers in seconds; 0 for no resync.
     pub resync_seconds: u64,
-    /// Transforms lazy objects before they are cached.
+    /// True if lazy objects are transformed before they are cached.
     pub transformed: bool,
-    /// The handler of watch errors sometimes panics.
+    /// True if the program's handler of watch errors sometimes panics.
     pub hook_panics: bool,
-    /// The client of the program has an interceptor.
+    /// True if the client of the program has an interceptor.
     pub intercepted: bool,
-    /// The setups of ConfigMap, Pod, Deployment and Fruit, in this order.
+    /// The setups of the kinds ConfigMap, Pod, Deployment and Fruit, in this order.
     pub kinds: [KindSetup; KINDS],
 }
 
-/// An object: its kind, namespace and name, as numbers.
+/// The object that a step concerns: the indexes of its kind, namespace and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// The index of the kind.
@@ -100,12 +100,12 @@ impl Target {
     }
 }
 
-/// How a program writes an object.
+/// The ways in which a program can write an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
     /// Creates it.
     Create,
-    /// Reads it from the cache, changes it and updates it.
+    /// Reads the object from the cache, changes it and sends an update.
     Update,
     /// Like `Update`, with `create_or_update`.
     CreateOrUpdate,
@@ -134,47 +134,48 @@ pub enum Action {
     Fault(Fault),
 }
 
-/// A step: a pause and an action. `draw` decides the details, so a step does the same regardless of the steps
-/// before it.
+/// A step of a scenario: a pause and an action. The random number `draw` decides the details of the action. A
+/// step therefore does the same regardless of the steps before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// Simulated time before the action.
     pub pause: Duration,
     /// The action.
     pub action: Action,
-    /// The random number that decides the details.
+    /// The random number that decides the details of the action.
     pub draw: u64,
 }
 
-/// The failure policy of webhooks.
+/// The failure policies of the simulated webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// A write is rejected if a webhook does not work.
+    /// The server rejects a write if a webhook fails.
     Fail,
-    /// A write ignores a webhook that does not work.
+    /// The server accepts a write if a webhook fails.
     Ignore,
 }
 
-/// The setup and the steps of a seed.
+/// A scenario: the setup and the steps that a seed determines.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
-    /// The part that the steps exercise most.
+    /// The part of the system that the steps exercise most.
     pub theme: Theme,
     /// The programs under test.
     pub programs: Vec<ProgramSetup>,
     /// The webhooks of all kinds and their failure policy; `None` for no webhooks.
     pub webhooks: Option<FailurePolicy>,
-    /// Replicas of an operator. The server is not restored from a backup in such a scenario: renewals of
-    /// leases would raise its resourceVersion to the old one before informers notice the restore.
+    /// Number of replicas of the simulated operator. The server is not restored from a backup in such a
+    /// scenario: renewals of leases would raise its resourceVersion to the old one before informers notice
+    /// the restore.
     pub replicas: usize,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 impl Scenario {
-    /// Returns the scenario of a seed.
+    /// Returns the scenario that a seed determines.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let theme = Theme::draw(&mut random);
@@ -185,7 +186,7 @@ impl Scenario {
         let policy = random.pick(&[FailurePolicy::Fail, FailurePolicy::Ignore]);
         let webhooks = (theme == Theme::Webhooks).then_some(policy);
         let mut steps = Vec::new();
-        // Objects that exist before the programs start to act.
+        // These steps create objects before the programs start to act.
         for _ in 0..random.between(5, 15) {
             let action = Action::RawCreate(theme.target(&mut random));
             steps.push(Step { pause: Duration::ZERO, action, draw: random.draw() });
@@ -198,13 +199,14 @@ impl Scenario {
         Self { seed, theme, programs, webhooks, replicas, steps }
     }
 
-    /// Returns the number of faults.
+    /// Returns the number of steps that inject a fault.
     pub fn faults(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.action, Action::Fault(_))).count()
     }
 }
 
-/// Returns a pause: mostly short, often zero, rarely long enough for backoffs and timeouts to elapse.
+/// Returns a random pause. Most pauses are short, many are zero, and a few are long enough for backoffs and
+/// timeouts to elapse.
 fn pause(random: &mut Random) -> Duration {
     let millis = match random.below(20) {
         0..=7 => 0,
@@ -246,7 +248,7 @@ impl KindSetup {
 }
 
 impl Target {
-    /// Draws an object of one of some kinds, in the first `namespaces` namespaces.
+    /// Returns a random object of one of the given kinds in one of the first `namespaces` namespaces.
     pub(crate) fn draw(kinds: &[usize], namespaces: usize, random: &mut Random) -> Self {
         Self { kind: random.pick(kinds), namespace: random.below(namespaces), name: random.below(NAMES) }
     }

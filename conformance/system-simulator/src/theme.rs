@@ -1,5 +1,6 @@
-//! The part that a schedule concentrates on. A defect that needs a combination of rare steps is found much
-//! sooner by schedules whose faults and objects are mostly those of one part.
+//! The theme of a scenario: the part of the system on which it concentrates. A defect that needs a
+//! combination of rare steps is found much sooner by scenarios whose faults and objects mostly concern one
+//! part.
 
 use informer_simulator::Random;
 
@@ -7,10 +8,10 @@ use crate::fault::Fault;
 use crate::sample::NAMESPACES;
 use crate::scenario::{KINDS, ProgramSetup, Representation, Scope, Selected, Target};
 
-/// The part that a schedule exercises most.
+/// The themes of scenarios, each with its own frequencies of faults and objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// All parts equally, with any fault.
+    /// All parts with equal frequency, and any fault.
     Everything,
     /// Long outages of the server.
     Outages,
@@ -26,7 +27,7 @@ pub enum Theme {
     Webhooks,
 }
 
-/// The index of the kind whose decoder can panic.
+/// The index of the kind `Fruit`, whose decoder can panic.
 const FRUIT: usize = 3;
 
 impl Theme {
@@ -42,7 +43,7 @@ impl Theme {
         }
     }
 
-    /// Draws the number of faults, on average, in 40 steps.
+    /// Returns the average number of faults in 40 steps. It is drawn at random.
     pub(crate) fn troubled(self, random: &mut Random) -> usize {
         match self {
             Self::Everything => random.between(2, 8),
@@ -50,7 +51,7 @@ impl Theme {
         }
     }
 
-    /// Returns true if an operator may run, too.
+    /// Returns true if scenarios of this theme may also run replicas of an operator.
     pub(crate) fn has_replicas(self) -> bool {
         self == Self::Everything
     }

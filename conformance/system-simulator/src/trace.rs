@@ -1,4 +1,4 @@
-//! The trace: the log of a run, in simulated time.
+//! The trace: the log of a run, whose lines have simulated times.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -6,17 +6,18 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Lines with the simulated time at which they were written. A clone writes to the same trace.
+/// The lines of the log, with the simulated time at which each was written. A clone writes to the same trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     begin: Instant,
     lines: Arc<Mutex<Vec<String>>>,
-    /// Prints each line when it is written, so that the log of a run that never ends is visible.
+    /// True if each line is printed as soon as it is written, so that the log of a run that never ends is
+    /// visible.
     prints: bool,
 }
 
 impl Trace {
-    /// Creates an empty trace that begins now. Needs a runtime.
+    /// Creates an empty trace whose time begins now. Must be called within a tokio runtime.
     pub(crate) fn new(prints: bool) -> Self {
         Self { begin: Instant::now(), lines: Arc::default(), prints }
     }

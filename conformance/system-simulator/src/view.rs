@@ -1,4 +1,5 @@
-//! Views: the informers of programs, compared with the server.
+//! Views: a view is the informer of one kind in a program under test, whose cache is compared with the
+//! server.
 
 mod content;
 
@@ -21,24 +22,24 @@ use crate::sample::Sample;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
-    /// The namespaces; if empty, all of them.
+    /// The namespaces whose objects the view caches; all namespaces if empty.
     pub(crate) namespaces: Vec<String>,
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
     pub(crate) transformed: bool,
 }
 
-/// The annotation that counts how often an object was transformed.
+/// The annotation in which the transform of a program counts how often it has processed the object.
 pub(crate) const TRANSFORMED: &str = "transformed";
 
 impl Selection {
-    /// Returns true if the namespace of an object is cached.
+    /// Returns true if the view caches the namespace of an object.
     pub(crate) fn has_namespace_of(&self, object: &Value) -> bool {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace)
     }
 
-    /// Returns true if the view should hold an object of the server.
+    /// Returns true if the view selects an object of the server, so that its cache should hold it.
     pub(crate) fn selects(&self, object: &Value) -> bool {
         let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
         let labels =
@@ -51,7 +52,7 @@ impl Selection {
     }
 }
 
-/// The informer of one kind in one program, whatever its representation.
+/// The informer of one kind in one program under test, independent of the representation of its objects.
 pub(crate) trait View: Send + Sync {
     fn name(&self) -> &str;
     fn gvr(&self) -> Gvr;
@@ -59,9 +60,9 @@ pub(crate) trait View: Send + Sync {
     fn handler(&self) -> &HandlerControl;
     fn has_synced(&self) -> bool;
     fn states(&self) -> Vec<InformerState>;
-    /// Returns the objects that the view holds, by key.
+    /// Returns the objects in the cache of the view, by key.
     fn held(&self) -> BTreeMap<String, Value>;
-    /// Returns the content that the view should hold for an object of the server.
+    /// Returns the content that the cache of the view should have for an object of the server.
     fn expected(&self, object: &Value) -> Value;
     fn remove_handler(&self);
 }
@@ -145,12 +146,14 @@ impl<K: Sample, O: Content<K>> View for TypedView<K, O> {
     }
 }
 
-/// Describes how a view differs from the objects of the server; `None` if it does not. Ignores some keys.
+/// Describes how the cache of a view differs from the objects of the server; `None` if they are equal. The
+/// keys in `ignored` are not compared.
 pub(crate) fn difference(view: &dyn View, objects: &[Value], ignored: &BTreeSet<String>) -> Option<String> {
     if !view.has_synced() {
         return Some(format!("{} is not synced: {:?}", view.name(), view.states()));
     }
-    // The expected content of an ignored object may not be decodable.
+    // The expected content is computed only for keys that are not ignored, because ignored objects may not be
+    // decodable.
     let selected = objects.iter().filter(|object| view.selection().selects(object));
     let keyed = selected.map(|object| (key_of(object), object)).filter(|(key, _)| !ignored.contains(key));
     let expected: BTreeMap<_, _> = keyed.map(|(key, object)| (key, view.expected(object))).collect();
@@ -163,8 +166,8 @@ pub(crate) fn difference(view: &dyn View, objects: &[Value], ignored: &BTreeSet<
     Some(format!("{} holds {differs} as {held}; the server has {expected}", view.name()))
 }
 
-/// Describes how the events of the handler differ from the objects of the server; `None` if they do not.
-/// Ignores some keys.
+/// Describes how the state that results from a handler's events differs from the objects of the server;
+/// `None` if they are equal. Ignored keys are not compared.
 pub(crate) fn handler_difference(
     view: &dyn View,
     objects: &[Value],

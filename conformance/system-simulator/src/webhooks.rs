@@ -1,5 +1,5 @@
 //! A defaulting and a validating webhook for each kind, served by the `WebhookServer` of the runtime. The API
-//! server reaches it without sockets, by TLS over a pipe in memory.
+//! server calls the `WebhookServer` without sockets, by TLS over a pipe in memory.
 
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
@@ -33,18 +33,20 @@ use crate::raw::Refused;
 use crate::sample::{Fruit, Sample};
 use crate::trace::Trace;
 
-/// The annotation that the defaulting webhooks set.
+/// The annotation that the defaulting webhooks add to objects.
 pub(crate) const DEFAULTED: &str = "sim.example.com/defaulted";
 
-/// The address of the webhooks. Nothing listens there.
+/// The address of the webhooks in their configurations. No socket listens on it, since connections use pipes
+/// in memory.
 const AUTHORITY: &str = "127.0.0.1:9443";
 
-/// Bytes in flight in one direction of a connection.
+/// Maximum number of bytes in flight in one direction of a connection to a webhook.
 const PIPE_BYTES: usize = 64 << 10;
 
 const CALL_MAX: Duration = Duration::from_secs(5);
 
-/// Longer than the calls of one write: two rounds of mutating webhooks, and a validating one.
+/// A time longer than all webhook calls of one write: two rounds of mutating webhooks, and a validating
+/// webhook.
 const CALLS_MAX: Duration = CALL_MAX.saturating_mul(4);
 
 /// The certificate of the webhooks. All runs of the process share it, because keys are slow to generate.
@@ -89,7 +91,7 @@ impl Mode {
     }
 }
 
-/// A time during which the webhooks do not work.
+/// A time during which the webhooks fail or respond late.
 #[derive(Debug, Clone, Copy)]
 struct Outage {
     begin: Duration,
@@ -99,9 +101,9 @@ struct Outage {
 #[derive(Debug, Clone)]
 pub(crate) struct Webhooks {
     mode: Arc<watch::Sender<Mode>>,
-    /// The times during which the webhooks did not work; the last one may have no end yet.
+    /// The times during which the webhooks failed or responded late. The last one may not have ended.
     outages: Arc<Mutex<Vec<Outage>>>,
-    /// Writes succeed while the webhooks do not work: the failure policy is `Ignore`.
+    /// True if the failure policy is `Ignore`: writes succeed even if the webhooks fail.
     fails_open: bool,
     trace: Trace,
 }
@@ -124,7 +126,7 @@ impl Webhooks {
         Self { mode, outages: Arc::default(), fails_open, trace: trace.clone() }
     }
 
-    /// Makes the webhooks fail or respond late, in a way that is drawn.
+    /// Starts an outage of the webhooks: they fail, hang or respond late. `random` decides which.
     pub(crate) fn disturb(&self, random: &mut Random) {
         let slow = Mode::Slow(Duration::from_millis(random.between(1, 3000) as u64));
         let mode = random.pick(&[Mode::Refuses, Mode::Fails, Mode::Hangs, slow]);
@@ -142,7 +144,7 @@ impl Webhooks {
         self.mode.send_replace(Mode::Works);
     }
 
-    /// Checks the response to a write of the independent client.
+    /// Checks that the response to a write of the independent client is consistent with the webhooks.
     pub(crate) fn check_response(&self, response: &Result<Value, Refused>, checks: &Checks) {
         let Err(refused) = response else { return };
         let failed = refused.message.contains("failed calling webhook");
@@ -164,7 +166,8 @@ impl Webhooks {
     }
 
     fn check_state<K: Sample>(&self, state: &State, checks: &Checks) {
-        // A deletion may change the object, for example its deletionTimestamp, and calls neither webhook.
+        // A deletion may change the object, for example its deletionTimestamp, without a call of the
+        // webhooks.
         let Some(object) = &state.object else { return };
         if !object["metadata"]["deletionTimestamp"].is_null() {
             return;
@@ -186,7 +189,8 @@ impl Webhooks {
         });
     }
 
-    /// Returns true during an outage and the writes that began before its end.
+    /// Returns true if a write that ended at `at` may be affected by an outage: at that time the outage was
+    /// running, or ended shortly before.
     fn is_near_outage(&self, at: Duration) -> bool {
         let outages = self.outages.lock();
         outages
@@ -194,16 +198,17 @@ impl Webhooks {
             .any(|&Outage { begin, end }| at >= begin && end.is_none_or(|end| at <= end + CALLS_MAX))
     }
 
-    /// Returns true during an outage, except for the writes that began before it.
+    /// Returns true if a write at `at` must be affected by an outage: the outage began long enough before
+    /// that the write cannot have begun earlier.
     fn is_within_outage(&self, at: Duration) -> bool {
         let outages = self.outages.lock();
         outages.iter().any(|&Outage { begin, end }| at > begin + CALLS_MAX && end.is_none_or(|end| at < end))
     }
 }
 
-/// Returns the server under test, with both webhooks of each kind.
+/// Returns the webhook server under test, with a defaulting and a validating webhook for each kind.
 fn webhook_server() -> WebhookServer {
-    // It never listens, so it never reads the files.
+    // The webhook server never listens on its address, so it never reads the certificate files.
     let server = WebhookServer::at(AUTHORITY, Tls::files("tls.crt", "tls.key", default_provider()));
     with_kind::<Fruit>(with_kind::<Deployment>(with_kind::<Pod>(with_kind::<ConfigMap>(server))))
 }
@@ -224,7 +229,7 @@ fn with_kind<K: Sample>(server: WebhookServer) -> WebhookServer {
     server.default(defaulted).validate(validated)
 }
 
-/// Registers the webhooks of one type for all kinds.
+/// Creates the configuration object that registers the mutating or the validating webhooks for all kinds.
 fn configure(server: &ApiServer, (resource, verb): (&str, &str), policy: &str) {
     let webhooks: Vec<Value> = [
         registration::<ConfigMap>(verb, policy),
@@ -263,7 +268,7 @@ async fn serve(own: DuplexStream, webhooks: Arc<WebhookServer>, mode: watch::Rec
         let (webhooks, mode) = (Arc::clone(&webhooks), mode.clone());
         async move { Ok::<_, Infallible>(respond(request, &webhooks, mode).await) }
     });
-    // The API server drops the connection after the response.
+    // The result of serving a connection is ignored: the API server drops the connection after the response.
     drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await);
 }
 

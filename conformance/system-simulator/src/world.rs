@@ -1,4 +1,5 @@
-//! The world of one run: the cluster, the auditors and the programs. Performs the steps.
+//! The world of one run: the cluster, the programs under test, and the auditors, which record the history of
+//! each kind on the server. Performs the steps of the scenario.
 
 mod controllers;
 mod faults;
@@ -29,7 +30,7 @@ use crate::trace::Trace;
 use crate::webhooks::Webhooks;
 use faults::Remedy;
 
-/// The maximum duration of a write and the read after it; every wait must end.
+/// The maximum duration of a program's write and the read after it. It detects waits that never end.
 const WRITE_MAX: Duration = Duration::from_secs(600);
 
 /// The number of steps between two backups.
@@ -59,17 +60,18 @@ pub(crate) struct World {
     programs: Vec<Program>,
     replicas: Option<Replicas>,
     webhooks: Option<Webhooks>,
-    /// Writes of programs in flight.
+    /// The tasks of programs whose writes are not completed yet.
     writes: JoinSet<()>,
     /// Pending ends of faults.
     remedies: JoinSet<Remedy>,
     steps: usize,
-    /// True after a fault was injected that lasts as long as the affected watch.
+    /// True if a fault was injected that may affect open watches until they end.
     watches_suffer: bool,
 }
 
 impl World {
-    /// Starts a cluster and the programs of a scenario. Needs a runtime with paused time.
+    /// Starts a cluster and the programs of a scenario. Must be called within a tokio runtime with paused
+    /// time.
     pub(crate) fn new(scenario: &Scenario, trace: &Trace) -> Self {
         let cluster = Cluster::new(trace);
         let kinds = vec![
@@ -174,7 +176,7 @@ impl World {
         }
     }
 
-    /// Records a write of the independent client, which may change any field.
+    /// Records that the independent client is about to write an object. That write may change any field.
     fn anything(&self, target: Target) -> crate::intent::Ticket {
         let (namespace, name) = target.key();
         let (gvr, key) = (&self.kinds[target.kind].gvr, format!("{namespace}/{name}"));

@@ -1,8 +1,8 @@
-//! A short run of the simulator with fixed seeds.
+//! Runs some scenarios of the simulator with fixed seeds.
 
 use informer_system_simulator::{Scenario, run};
 
-/// Few enough for some seconds in a build without optimization.
+/// The seeds. There are so few that the test takes only some seconds in a build without optimization.
 const SEEDS: std::ops::Range<u64> = 9_000..9_005;
 
 #[test]

@@ -1,4 +1,4 @@
-//! One Lease, kept as an API server does, and the faults of requests by its candidates.
+//! The Lease of an election script, stored as by an API server, and the faults of the candidates' requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Board {
     lease: Option<Value>,
     version: u64,
     faults: HashMap<String, ElectionVerb>,
-    /// How far a candidate's clock is ahead.
+    /// How far the clock of each candidate is ahead, by the candidate's name.
     skews: HashMap<String, SignedDuration>,
     begin: Instant,
 }
@@ -50,7 +50,7 @@ impl Board {
         }
     }
 
-    /// Makes a holder that is not a candidate take the Lease.
+    /// Makes a holder that is not a candidate take the Lease for a duration.
     fn take(&mut self, holder: &str, seconds: u64) {
         let now = self.clock_of(holder);
         let before = self.lease.as_ref().and_then(|lease| lease["spec"]["leaseTransitions"].as_i64());
@@ -89,8 +89,8 @@ impl Board {
         let held = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         match (method, held) {
             (&Method::POST, None) => {
-                // The request contains the time of this process. Replace it with the time of the candidate's
-                // simulated clock.
+                // The request contains the time of this process. It is replaced by the time of the
+                // candidate's simulated clock.
                 lease["spec"]["renewTime"] = json!(self.clock_of(who));
                 (StatusCode::CREATED, self.store(lease))
             }
@@ -129,8 +129,8 @@ pub(super) fn client(board: &Arc<Mutex<Board>>, who: &str) -> Client {
 
 async fn exchange(board: &Mutex<Board>, who: &str, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
     if request.uri().query().is_some_and(|query| query.contains("watch=1")) {
-        // client-go does not watch. Without permission to watch, a candidate of this library polls in the
-        // same way.
+        // client-go does not watch the Lease. Watches of this library are rejected, so that its candidates
+        // poll like those of client-go.
         return refusal(StatusCode::FORBIDDEN, "Forbidden");
     }
     let fault = board.lock().faults.get(who).copied();

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use super::lease::{Board, client};
 use super::{ElectionScript, ElectionVerb, Operation};
 
-/// How often the runtime yields after an operation; each task waits for few others.
+/// How often the runtime yields after an operation, so that all tasks react to it. Each task waits for only a
+/// few others.
 const TURNS: u32 = 100;
 
 /// Runs a script on candidates of this library. Returns a line for each operation: the callbacks, and the
@@ -33,7 +34,7 @@ pub fn run_our_election(script: &ElectionScript) -> std::io::Result<Vec<String>>
 struct Run {
     board: Arc<Mutex<Board>>,
     stops: HashMap<String, CancellationToken>,
-    /// The callbacks since the last operation.
+    /// The callbacks that candidates have called since the last operation.
     said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -44,7 +45,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut said = std::mem::take(&mut *self.said.lock());
-        // The order of tasks that wake at the same time is undefined.
+        // Callbacks are sorted, because the order of tasks that wake at the same time is undefined.
         said.sort();
         let held = self.board.lock().line();
         [operation.to_string()].into_iter().chain(said).chain([held]).collect::<Vec<_>>().join("; ")
@@ -56,7 +57,7 @@ impl Run {
             ElectionVerb::Stop => {
                 self.stops.get(&operation.whom).into_iter().for_each(CancellationToken::cancel)
             }
-            // Timers within this time fire at their own times.
+            // The runtime's clock is paused. While this sleeps, each timer fires at its own simulated time.
             ElectionVerb::Advance => tokio::time::sleep(Duration::from_millis(operation.milliseconds)).await,
             _ => self.board.lock().carry_out(operation),
         }
@@ -83,7 +84,7 @@ impl Run {
         });
         let (said, name) = (Arc::clone(&self.said), who.to_owned());
         tokio::spawn(async move {
-            // The reason why it ends is not compared, because client-go does not report one.
+            // The reason why the candidate ends is not compared, because client-go reports no reason.
             let _ = elector.run(stop).await;
             said.lock().push(format!("{name} ends"));
         });

@@ -26,7 +26,7 @@ fn all_scripts_parse_and_at_most_one_of_our_candidates_leads() {
             for word in line.split("; ") {
                 leads += i32::from(word.ends_with(" leads"));
             }
-            // A candidate that ends may never have led, and then no term ends.
+            // Fewer terms may begin than candidates end, because a candidate may end without having led.
             let ended = line.split("; ").filter(|word| word.ends_with(" ends")).count();
             leads -= i32::try_from(ended).unwrap().min(leads);
             assert!(leads <= 1, "{}: {line}", script.name);

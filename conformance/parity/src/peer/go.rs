@@ -10,7 +10,7 @@ use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
 use super::{PeerError, Reply};
 
-/// client-go in a separate process, which ends when this value is dropped.
+/// The client-go program in a separate process, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct GoPeer {
     input: AsyncMutex<ChildStdin>,
@@ -18,7 +18,8 @@ pub struct GoPeer {
     _process: Child,
 }
 
-/// The receivers of replies, by job; `None` after the program has ended.
+/// The senders that pass replies to the callers that wait for them, by job; `None` after the program has
+/// ended.
 #[derive(Debug)]
 struct Waiting(Mutex<Option<HashMap<String, oneshot::Sender<Reply>>>>);
 
@@ -74,7 +75,7 @@ impl Waiting {
     fn deliver(&self, reply: Reply) {
         let sender = self.0.lock().as_mut().and_then(|waiting| waiting.remove(&reply.job));
         if let Some(sender) = sender {
-            // The receiver may have given up.
+            // Errors are ignored: the caller may have stopped waiting for the reply.
             let _ = sender.send(reply);
         }
     }

@@ -17,10 +17,11 @@ use tokio::time::Instant;
 use super::{Command, Reply};
 use crate::trace::{Check, Entry};
 
-/// How long the trace must be idle before a command runs, so that everything sent before has arrived.
+/// The time without new entries in the trace after which a command runs. Everything that the server sent
+/// before has then been handled.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// The representation of the objects: the default one.
+/// The representation of the cached objects, which is the default one.
 type Config = Lazy<ConfigMap>;
 
 /// The informers of this library, one for each job.
@@ -38,7 +39,7 @@ struct Session {
     gates: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 
-/// The trace, and the time of its last entry.
+/// The recorded entries of the trace, and the time of the last entry.
 #[derive(Debug)]
 struct Log(Mutex<(Vec<Entry>, Instant)>);
 
@@ -93,8 +94,8 @@ impl Session {
         let client = Client::new(kube_client::Config::new(url.parse()?))?;
         let streaming = if streaming { StreamingLists::Auto } else { StreamingLists::Off };
         let source = KubeListWatch::<Config>::all(client).streaming_lists(streaming);
-        // Request JSON, as client-go does here: scripts send JSON, and a 406 must not cause a fallback to
-        // another encoding.
+        // The informer requests JSON, as client-go does for this kind. Scripts contain JSON, and a scripted
+        // 406 must not cause a fallback to another encoding.
         let source = source.encodings(Encodings::Json);
         let log = Arc::new(Log(Mutex::new((Vec::new(), Instant::now()))));
         let seen = Arc::clone(&log);
@@ -149,7 +150,8 @@ impl Session {
         let handle = on_event_async(move |event: Event<Config>| {
             let (log, handler, mut blocked) = (Arc::clone(&log), handler.clone(), gate.subscribe());
             async move {
-                // The session holds the sender. If it was dropped, no caller waits for this call.
+                // Errors are ignored: the session holds the sender. If the session was dropped, no caller
+                // waits for this call of the handler.
                 let _ = blocked.wait_for(|blocked| !blocked).await;
                 log.see(seen(handler, &event));
             }
@@ -191,7 +193,7 @@ fn display(object: &Config) -> String {
     format!("{}@{}", object.key(), object.resource_version())
 }
 
-/// Marks the objects that the transform processed, and drops the data.
+/// Records the object, and returns it with a mark that the transform has processed it, and without its data.
 fn transform(log: &Log, object: &Config) -> Result<Arc<Config>, Box<dyn Error + Send + Sync>> {
     log.see(Entry { transform: display(object), ..Entry::default() });
     let mut value: Value = serde_json::from_str(&object.json()?)?;

@@ -7,14 +7,15 @@ use parking_lot::Mutex;
 
 use super::{Operation, QueueScript, QueueVerb};
 
-/// The delays of the rate limiter, the same as in the client-go program.
+/// The first delay of the rate limiter. The delays are the same as in the client-go program.
 const LIMITER_BASE: Duration = Duration::from_millis(5);
 const LIMITER_MAX: Duration = Duration::from_secs(1);
 
-/// How often the runtime yields after an operation; each task waits for few others.
+/// How often the runtime yields after an operation, so that all tasks react to it. Each task waits for only a
+/// few others.
 const TURNS: u32 = 20;
 
-/// A drain has no deadline in client-go.
+/// The deadline of a drain. It is never reached, because drains in client-go have no deadline.
 const DRAIN_MAX: Duration = Duration::from_secs(100_000);
 
 /// Runs a script on the queue of this library, in simulated time that changes only with `advance`. Returns a
@@ -39,7 +40,7 @@ pub fn run_ours(script: &QueueScript) -> std::io::Result<Vec<String>> {
 
 struct Run {
     queue: WorkQueue<String>,
-    /// The keys that getters received since the last operation.
+    /// The keys that getters have received since the last operation.
     got: Arc<Mutex<Vec<String>>>,
 }
 
@@ -53,7 +54,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut got = std::mem::take(&mut *self.got.lock());
-        // The order in which concurrent getters wake is undefined.
+        // Keys are sorted, because the order in which concurrent getters wake is undefined.
         got.sort();
         got.iter().for_each(|got| line += &format!("; {got}"));
         line
@@ -84,8 +85,8 @@ impl Run {
             QueueVerb::Drain => {
                 let queue = queue.clone();
                 self.wait_for(async move {
-                    // A drain that a shutdown interrupts counts as finished, because client-go does not
-                    // report the difference.
+                    // A drain that ends with an error because of a shutdown counts as finished, because
+                    // client-go does not report the difference.
                     let _ = queue.shut_down_with_drain(DRAIN_MAX).await;
                     "drained".to_owned()
                 });

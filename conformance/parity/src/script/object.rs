@@ -3,8 +3,8 @@ use std::str::FromStr;
 use serde_json::{Map, Value, json};
 
 /// Shorthand for an object: `[NAMESPACE/]NAME@VERSION[#UID] [app=VALUE]`. The namespace defaults to
-/// `default`, the uid to that of the name. A name or a version may be empty, as in responses of broken
-/// servers.
+/// `default`, and the uid to one that is derived from the name. A name or a version may be empty, as in
+/// responses of broken servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectText {
     namespace: String,
@@ -15,7 +15,7 @@ pub struct ObjectText {
 }
 
 impl ObjectText {
-    /// Returns the object as a server encodes it.
+    /// Returns the object as JSON, as a server encodes it.
     pub fn json(&self, with_type: bool) -> Value {
         let mut metadata = Map::new();
         let mut put = |name: &str, value: &str| {

@@ -7,10 +7,10 @@ use super::status::StatusForm;
 use super::{Attempt, End, ListResponse, ObjectText, RequestKind, Response, Script, ScriptError, Step};
 use crate::peer::Command;
 
-/// The default resync period, which never elapses.
+/// The default resync period, which is too long to elapse within a script.
 const NO_RESYNC: Duration = Duration::from_secs(3600);
 
-/// The maximum wait, because a script must end within a minute.
+/// The maximum duration of a single wait in a script, because a script must end within a minute.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ struct ListForm {
     broken: Option<End>,
 }
 
-/// Exactly one of these is set.
+/// A step in YAML. Exactly one of the fields is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct StepForm {
@@ -62,12 +62,12 @@ struct StepForm {
     modified: Option<String>,
     deleted: Option<String>,
     bookmark: Option<String>,
-    /// The bookmark that ends the initial events.
+    /// The version of the bookmark that ends the initial events.
     end_bookmark: Option<String>,
     error: Option<StatusForm>,
     event: Option<Value>,
     raw: Option<String>,
-    /// The first half of an added object.
+    /// An added object of which only the first half is sent.
     half: Option<String>,
     wait: Option<String>,
     #[serde(rename = "do")]

@@ -3,24 +3,24 @@ use serde_json::{Value, json};
 
 use super::parse::event_line;
 
-/// An error: as a response status, or in an `ERROR` event.
+/// An API error, which is sent as a response status or in an `ERROR` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusResponse {
     /// The code.
     pub code: u16,
-    /// The code in the `Status`, if it differs.
+    /// The code in the `Status` object, if it differs from the HTTP status.
     pub says: Option<u16>,
     /// The reason.
     pub reason: String,
-    /// The requested version is newer than the server's.
+    /// True if the error is that the requested version is newer than the server's.
     pub too_large: bool,
     /// The value of `retryAfterSeconds`.
     pub retry_after: Option<u64>,
-    /// The body that replaces the `Status`.
+    /// The body that is sent instead of a `Status` object.
     pub text: Option<String>,
 }
 
-/// The two notations: a code only, or more fields.
+/// The two notations of an error in scripts: only a code, or several fields.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a code, or a map of code, reason, too-large, retry-after and text")]
 pub(super) enum StatusForm {
@@ -58,7 +58,7 @@ impl StatusForm {
     }
 }
 
-/// Returns the reason that an API server sends with a code.
+/// Returns the `reason` that an API server sends with a status code.
 fn usual_reason(code: u16) -> Option<String> {
     let reason = match code {
         400 => "BadRequest",
@@ -109,7 +109,7 @@ impl StatusResponse {
         self.text.clone().unwrap_or_else(|| self.json().to_string())
     }
 
-    /// Returns the content type of the body.
+    /// Returns the content type of the error's body.
     pub fn content_type(&self) -> &'static str {
         if self.text.is_some() { "text/plain" } else { "application/json" }
     }

@@ -9,7 +9,8 @@ use super::request;
 use super::session::Session;
 use crate::script::{Attempt, End, ListResponse, Response, StatusResponse, Step};
 
-/// The pause before a connection is reset, because a reset discards bytes that the peer has not read.
+/// The pause before a connection is reset. Without it, the reset could discard bytes that the peer has not
+/// read yet.
 const BEFORE_RESET: Duration = Duration::from_millis(80);
 
 pub(super) async fn serve(mut stream: TcpStream, session: &Arc<Session>) -> io::Result<()> {
@@ -41,8 +42,9 @@ pub(super) async fn serve(mut stream: TcpStream, session: &Arc<Session>) -> io::
     outcome
 }
 
-/// Responds that the server has that version. Scripts do not contain this request, because client-go does not
-/// send it. The recorded wait of the next request is measured from the preceding failure.
+/// Responds to the version check of this library that the server has that version. Scripts do not contain
+/// this request, because client-go does not send it. The recorded wait of the next request is measured from
+/// the failure before the check.
 async fn respond_to_version_check(stream: &mut TcpStream, version: &str) -> io::Result<()> {
     let body = format!(
         r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#
@@ -50,13 +52,13 @@ async fn respond_to_version_check(stream: &mut TcpStream, version: &str) -> io::
     send_unrecorded(stream, &body).await
 }
 
-/// Responds to `GET /version`. It is not part of the script: informers of this library read the version with
-/// each complete list, and those of client-go do not.
+/// Responds to `GET /version`. Scripts do not contain this request: informers of this library read the
+/// server's version with each complete list, and those of client-go do not.
 async fn send_version(stream: &mut TcpStream) -> io::Result<()> {
     send_unrecorded(stream, r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#).await
 }
 
-/// Sends a JSON body that is not part of the recorded trace.
+/// Sends a JSON body that is not part of the recorded trace, because the script does not contain the request.
 async fn send_unrecorded(stream: &mut TcpStream, body: &str) -> io::Result<()> {
     let head = head("200 OK", "application/json", body.len(), "");
     stream.write_all((head + body).as_bytes()).await?;
@@ -98,7 +100,7 @@ async fn send_whole(stream: &mut TcpStream, text: String, session: &Session) -> 
 }
 
 async fn send(stream: &mut TcpStream, text: &str, session: &Session) -> io::Result<()> {
-    // Record the time before and after, because the peer may react sooner than this task resumes.
+    // The time is recorded before and after sending, because the peer may react before this task continues.
     session.sent();
     stream.write_all(text.as_bytes()).await?;
     session.sent();

@@ -8,19 +8,21 @@ use crate::script::RequestKind;
 
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// The timeout for the request of a new connection.
+/// The timeout within which the request on a new connection must arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) kind: RequestKind,
-    /// The kind, then the query parameters sorted by name, without random values.
+    /// The request in the format of traces: the kind, then the query parameters sorted by name. Random values
+    /// are omitted.
     pub(crate) text: String,
-    /// The version that this library checks with a list of one object after a request without a response.
+    /// If the request is a version check, the version that it checks. This library checks a version with a
+    /// list of one object after a request without a response.
     pub(crate) version_check: Option<String>,
 }
 
-/// A `GET` has no body.
+/// Reads the head of a request from the connection. All requests are `GET` requests, which have no body.
 pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Option<Request>> {
     let mut head = Vec::new();
     let reading = async {
@@ -70,8 +72,9 @@ fn parse(head: &str) -> Option<Request> {
     Some(Request { kind, text: format!("{verb} {query}").trim_end().to_owned(), version_check })
 }
 
-/// Formats a parameter for comparison. The timeout is drawn at random from a range, so the range is compared.
-/// client-go also sends it a second time in another format, which no server reads.
+/// Formats a query parameter for comparison. The watch timeout is drawn at random from a range, so its range
+/// is shown instead. client-go also sends that timeout a second time in another format, which no server
+/// reads.
 fn show(name: &str, value: &str, seconds: Option<u64>) -> Option<String> {
     let as_go_writes = |seconds: u64| match (seconds / 60, seconds % 60) {
         (minutes, seconds) if minutes > 0 => format!("{minutes}m{seconds}s"),

@@ -10,21 +10,22 @@ use crate::peer::{Command, Peer, PeerError};
 use crate::script::{Attempt, End, Response, Script, Step};
 use crate::trace::{Entry, Record, Trace, Wait};
 
-/// A request within this time counts as immediate. The shortest backoff is 800 ms, and the machine may be
-/// busy.
+/// A request that arrives within this time after the last response counts as immediate. The shortest backoff
+/// is 800 ms, and a busy machine may delay requests.
 const AT_ONCE: Duration = Duration::from_millis(600);
 
-/// The base of the reflector backoff, in client-go and in this library. Each step doubles it, and jitter adds
-/// up to 100 %.
+/// The first step of the reflector's backoff, in client-go and in this library. Each step doubles the
+/// backoff, and jitter adds up to 100 %.
 const BACKOFF_BASE: Duration = Duration::from_millis(800);
 const BACKOFF_STEPS: u32 = 6;
 
-/// Tolerance for waits that seem too short, because the clock is read after the bytes are sent.
+/// The tolerance by which a wait may seem too short. The reason is that the clock is read after the bytes
+/// were sent.
 const EARLY: Duration = Duration::from_millis(25);
-/// How late a request may be on a busy machine.
+/// The tolerance by which a request may be late on a busy machine.
 const LATE: Duration = Duration::from_millis(400);
 
-/// An open stream ends the script after this time without activity.
+/// The time without activity after which the script ends, if it leaves a stream open.
 const HELD_QUIET: Duration = Duration::from_millis(800);
 
 #[derive(Debug)]
@@ -41,14 +42,14 @@ struct State {
     next: usize,
     requests: Vec<Record>,
     entries: Vec<Entry>,
-    /// The time of the last sent bytes or of the end of a connection.
+    /// The time at which the server last sent bytes or closed a connection.
     sent_at: Instant,
     active_at: Instant,
-    /// Number of requests with unfinished responses.
+    /// Number of requests whose responses are not finished.
     responding: usize,
-    /// Number of these whose stream is left open.
+    /// Number of unfinished responses whose stream the script leaves open.
     held: usize,
-    /// The expected step of the next backoff.
+    /// The step of the backoff that is expected for the next wait.
     backoff: u32,
     retry_after: Option<Duration>,
     refused: bool,
@@ -61,7 +62,8 @@ impl Session {
         Self { port: Port::new(), script, peer, job, state }
     }
 
-    /// Runs a command on the peer and records its trace. The first failure ends the session.
+    /// Runs a command on the peer and records the returned trace. The first command that fails ends the
+    /// session.
     pub(crate) async fn command(&self, command: &Command) {
         let reply = self.peer.command(&self.job, command).await;
         let mut state = self.state.lock();
@@ -72,8 +74,8 @@ impl Session {
         }
     }
 
-    /// Returns true when the script has been played: no attempt is left and no response is unfinished, or a
-    /// stream is left open without further activity.
+    /// Returns true when the script is finished: it has no further attempt and no unfinished response, or it
+    /// has left a stream open and there was no further activity.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
         let quiet = state.held > 0 && state.active_at.elapsed() >= HELD_QUIET;
@@ -90,7 +92,8 @@ impl Session {
         Ok(Trace { requests, entries, unfinished })
     }
 
-    /// Records a request and returns its response; `None` if the script has none.
+    /// Records a request and returns the response that the script specifies; `None` if the script has no
+    /// response to it.
     pub(super) fn arrive(&self, request: Request) -> Option<Attempt> {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -110,14 +113,14 @@ impl Session {
         attempt
     }
 
-    /// Records that bytes were sent or the connection ended.
+    /// Records the time at which bytes were sent or a connection ended.
     pub(super) fn sent(&self) {
         let mut state = self.state.lock();
         state.sent_at = Instant::now();
         state.active_at = state.sent_at;
     }
 
-    /// Records that a stream is left open, or no longer.
+    /// Records that the script leaves a stream open (`begins`), or that such a stream was closed.
     pub(super) fn hold(&self, begins: bool) {
         let mut state = self.state.lock();
         state.active_at = Instant::now();
@@ -134,8 +137,8 @@ impl Session {
         self.port.set(true).await;
     }
 
-    /// Closes the port if the next attempt requires it, and returns whether it did. Call this before a
-    /// response ends. The port opens again by itself.
+    /// Closes the port if the next attempt of the script is a refused connection, and returns whether it did.
+    /// Must be called before the preceding response ends. A timer opens the port again.
     pub(crate) async fn close_port_if_next(self: &Arc<Self>) -> bool {
         let refuse = {
             let state = self.state.lock();
@@ -177,11 +180,12 @@ impl State {
         }
     }
 
-    /// Classifies the time since the last response.
+    /// Classifies the time between the last response and a request that arrives at `now`.
     fn wait(&mut self, now: Instant) -> Wait {
         let waited = now.saturating_duration_since(self.sent_at);
         if self.refused {
-            // The number of refused attempts is not visible here.
+            // While the port was closed, the peer made an unknown number of attempts, so the next backoff
+            // step is unknown.
             self.backoff = u32::MAX;
             return Wait::AfterRefusal;
         }
@@ -192,7 +196,8 @@ impl State {
             return Wait::AtOnce;
         }
         if self.retry_after.is_some_and(|asked| fits(waited, asked, asked)) {
-            // A backoff of this library can be within it.
+            // The wait counts as that of `Retry-After` even if a backoff step would fit too, because this
+            // library waits for both.
             return Wait::RetryAfter;
         }
         let expected = self.backoff;
@@ -227,7 +232,7 @@ impl Attempt {
         seconds.map(Duration::from_secs)
     }
 
-    /// Returns the response to an unscripted request, which is left open.
+    /// Returns the response to a request that the script does not contain: a stream that is left open.
     pub(super) fn unscripted() -> Response {
         Response::Stream(Vec::new(), End::Hold)
     }

@@ -1,4 +1,4 @@
-//! Mutual exclusion: at most one leader, and one reconcile per key, at any time.
+//! Checks mutual exclusion of replicas: at any time at most one leader, and at most one reconcile per key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::intent::Intents;
 use crate::program::Shared;
 use crate::trace::Trace;
 
-/// Records the leaders and the reconciles of each key, over all replicas. A clone is another handle.
+/// The running actions (being the leader, or reconciling a key) of all replicas. A clone refers to the same
+/// record.
 #[derive(Clone)]
 pub(crate) struct Acting {
     running: Arc<Mutex<BTreeMap<String, Vec<Action>>>>,
@@ -23,8 +24,9 @@ pub(crate) struct Acting {
 
 struct Action {
     number: u64,
-    /// Returns false after the replica has lost the right to act, for example with its lease. Such an action
-    /// may still wait for a response, and its further writes are rejected.
+    /// Returns whether the replica may still act. It returns false when the replica has lost that right, for
+    /// example with its lease. The replica's action may then still wait for a response, but the server
+    /// rejects its further writes.
     may_act: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -45,13 +47,13 @@ impl Acting {
         }
     }
 
-    /// Begins an action. It is a violation if another action on the same subject is running.
+    /// Begins an action. It is a violation if another action with the same subject is running.
     pub(crate) fn begin(&self, what: impl Into<String>) -> ActingGuard {
         self.begin_while(what, || true)
     }
 
     /// Begins an action of a replica that may act as long as `may_act` returns true. It is a violation if
-    /// another action on the same subject is running whose replica may act.
+    /// another replica that may act is running an action with the same subject.
     pub(crate) fn begin_while(
         &self,
         what: impl Into<String>,
@@ -75,7 +77,7 @@ impl Drop for ActingGuard {
         let mut running = self.acting.running.lock();
         let Some(actions) = running.get_mut(&self.what) else { return };
         let ended = actions.extract_if(.., |action| action.number == self.number).collect::<Vec<_>>();
-        // The context of the action is dropped without the lock.
+        // The lock is released before the context of the action is dropped.
         drop(running);
         drop(ended);
     }

@@ -1,4 +1,4 @@
-//! The reconcilers of the operator.
+//! The reconcile functions of the simulated operator.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Acting;
 use crate::sample::Sample;
 
-/// The annotation that the sharded controller keeps equal to the number of replicas.
+/// The annotation of a Deployment that the sharded controller keeps equal to the Deployment's number of
+/// replicas.
 pub(crate) const SHARDED: &str = "sim.example.com/replicas";
 
-/// Returns the content of the Secret of a ConfigMap.
+/// Returns the content that the operator writes to the Secret of a ConfigMap with this data.
 pub(crate) fn copy_of(data: Option<&BTreeMap<String, String>>) -> String {
     data.into_iter().flatten().map(|(name, value)| format!("{name}={value};")).collect()
 }
 
-/// Keeps a Secret of the same name for each ConfigMap, which owns it.
+/// Reconciles a ConfigMap: the ConfigMap owns a Secret of the same name with a copy of its data.
 pub(super) async fn mirror(
     key: &ObjectKey,
     ctx: &Context,
@@ -42,12 +43,13 @@ pub(super) async fn mirror(
             Ok(())
         })
         .await?;
-    // If the awaited write does not arrive in time, the read and with it the reconcile fail.
+    // The read waits for the write before it. If the write does not arrive in time, the read fails, and with
+    // it the reconcile.
     drop(ctx.client.get::<Secret>(key).await?);
     Ok(Outcome::Done)
 }
 
-/// Keeps an annotation of each Deployment equal to its number of replicas.
+/// Reconciles a Deployment: keeps one of its annotations equal to its number of replicas.
 pub(super) async fn stamp(
     key: &ObjectKey,
     ctx: &Context,

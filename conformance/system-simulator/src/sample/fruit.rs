@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Sample, applied_metadata, change_metadata, metadata, raw_metadata_change};
 
-/// An object with this color makes a decoder panic.
+/// The color of objects whose decoding panics.
 pub(crate) const POISON: &str = "poison";
 
 /// A custom resource whose type knows fewer fields than the stored objects have.
@@ -37,12 +37,13 @@ struct Slice {
     grams: Option<u32>,
 }
 
-/// Returns true if the decoder of the type panics. A cache keeps the last readable state, or none.
+/// Returns true if decoding the object as a `Fruit` panics. A cache then keeps the last state that could be
+/// decoded, or no object.
 pub(crate) fn is_unreadable(object: &Value) -> bool {
     object["spec"]["color"] == POISON
 }
 
-/// Reads a color. Panics for [`POISON`], as a faulty `Deserialize` of a program does.
+/// Decodes a color. Panics for [`POISON`], like a faulty `Deserialize` implementation of a program.
 fn color<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let color = Option::<String>::deserialize(deserializer)?;
     assert!(color.as_deref() != Some(POISON), "simulated: the decoder panics");

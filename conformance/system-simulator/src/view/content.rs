@@ -1,4 +1,4 @@
-//! The content of an object in each representation, as JSON.
+//! Converts the content of cached objects to JSON, for each representation.
 
 use informer_client::{Dynamic, Lazy, Metadata, Packed, Representation, Typed};
 use informer_core::Object;
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use crate::cluster::EXTRA;
 use crate::sample::Sample;
 
-/// A representation whose content can be compared with the server's object of kind `K`.
+/// A representation whose content can be compared as JSON with the server's object of kind `K`.
 pub(crate) trait Content<K>: Representation {
     fn content(&self) -> Value;
 
-    /// Returns the expected content for an object of the server.
+    /// Returns the content that this representation should have for an object of the server.
     fn expected(object: &Value) -> Value {
         normalized(object.clone())
     }
 }
 
-/// Removes the fields that caches drop, and the type, which list items do not have.
+/// Removes the fields that caches drop, and `apiVersion` and `kind`, which the items of lists do not have.
 fn normalized(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");
@@ -29,8 +29,8 @@ fn normalized(mut object: Value) -> Value {
     object
 }
 
-/// Like [`normalized`], and removes the fields that a newer server encodes with unknown protobuf numbers:
-/// representations that are decoded from protobuf omit them.
+/// Normalizes an object as [`normalized`] does. Also removes the fields that a newer server encodes with
+/// protobuf field numbers unknown to the client: representations that are decoded from protobuf omit them.
 fn known(object: Value) -> Value {
     let mut object = normalized(object);
     for path in ["/spec/containers", "/spec/template/spec/containers"] {
@@ -88,7 +88,7 @@ impl<K: Sample> Content<K> for Typed<K> {
     }
 }
 
-/// Removes managed fields and keeps the type.
+/// Removes managed fields, but keeps `apiVersion` and `kind`.
 fn normalized_for_type(object: &Value) -> Value {
     let mut value = object.clone();
     if let Some(metadata) = value["metadata"].as_object_mut() {

@@ -1,4 +1,4 @@
-//! Compares the results of the controllers with the expected ones.
+//! Compares the objects that the controllers of the replicas create or change with the expected ones.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::replicas::{SHARDED, copy_of};
 use crate::sample::Sample;
 
 impl World {
-    /// Describes the missing results of the controllers; `None` if all are there or there are no replicas.
+    /// Describes which results of the controllers are missing; `None` if no result is missing or the scenario
+    /// has no replicas.
     pub(super) async fn controllers_difference(&self) -> Option<String> {
         self.replicas.as_ref()?;
         let expected: BTreeMap<String, String> = self

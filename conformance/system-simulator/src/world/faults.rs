@@ -1,4 +1,5 @@
-//! The faults that change more than the responses to requests.
+//! The faults that affect more than the responses to requests, such as restarts, restores and hanging
+//! handlers.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::fault::Fault;
 use crate::sample::{NAMESPACES, POISON};
 use crate::webhooks::Webhooks;
 
-/// Long enough for working watches to deliver an event to its handlers.
+/// The time in which a working watch is sure to deliver an event to its handlers.
 pub(super) const DELIVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
@@ -84,8 +85,8 @@ impl World {
         (program, random.below(self.programs[program].kinds.len()))
     }
 
-    /// Removes a handler while one call of it runs and, in a cache of several namespaces, calls for events of
-    /// other informers wait.
+    /// Removes a handler while one of its calls is running. In a cache of several namespaces, calls for
+    /// events of other informers are waiting at that time.
     async fn remove_handler_in_call(&self, random: &mut Random) {
         let (program, kind) = self.some_view(random);
         let view = &self.kind(program, kind).view;
@@ -101,7 +102,8 @@ impl World {
         view.handler().set_hanging(false);
     }
 
-    /// Changes an annotation of an object through the independent client; creates it if it does not exist.
+    /// Changes an annotation of an object through the independent client. Creates the object if it does not
+    /// exist.
     pub(super) async fn touch(&self, kind: usize, key: &(&'static str, String), value: &str) {
         let kind = &self.kinds[kind];
         let full = format!("{}/{}", key.0, key.1);
@@ -122,7 +124,7 @@ impl World {
         }
     }
 
-    /// Sets an object's color to the one that makes decoders panic.
+    /// Sets an object's color to the value that makes decoders panic.
     async fn poison(&self, random: &mut Random) {
         let Some(kind) = self.kinds.iter().find(|kind| kind.gvr.resource == "fruits") else { return };
         let Ok((objects, _)) = self.raw.list(&kind.gvr).await else { return };

@@ -1,4 +1,4 @@
-//! Quiescence: ends all faults and compares the programs with the server.
+//! Quiescence: ends all faults and compares the programs under test with the server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,30 +17,30 @@ use crate::scenario::Write;
 use crate::webhooks::Webhooks;
 use crate::{own_writes, requests, view};
 
-/// The time for views to converge after the last fault. A silent watch is closed after its
-/// timeout of up to 10 min, and a backoff lasts up to a minute.
+/// The time within which every view must equal the server's state after the last fault. A silent watch is
+/// closed after its timeout of up to 10 min, and a backoff lasts up to a minute.
 const CONVERGENCE_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// The time to wait until every watch has ended. A silent watch ends 30 s after its timeout, which is up to
-/// 10 min.
+/// The time after which every watch that is open now has ended. A silent watch ends 30 s after its timeout,
+/// which is up to 10 min.
 const WATCHES_END: Duration = Duration::from_secs(11 * 60);
 
-/// The time to wait until informers have opened new watches.
+/// The time within which informers open new watches after the old ones have ended.
 const WATCHES_RESUME: Duration = Duration::from_secs(120);
 
 /// The first pause between two comparisons of all views. Each pause is twice as long as the previous one, up
-/// to the longest.
+/// to a maximum.
 const COMPARISON_PAUSE: Duration = Duration::from_millis(100);
 const COMPARISON_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// The maximum duration of a write and the read after it without faults.
+/// The maximum simulated duration of a program's write and the read after it while there are no faults.
 const WRITE_IN_CALM_MAX: Duration = Duration::from_secs(1);
 
-/// The maximum duration of a cache's stop.
+/// The maximum simulated duration of stopping a cache.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 impl World {
-    /// Ends all faults, and waits for the writes in flight.
+    /// Ends all faults, and waits until the writes in flight are completed.
     pub(super) async fn calm(&mut self) {
         self.shared.cluster.server().faults().clear();
         self.shared.cluster.set_reachable(true);
@@ -49,7 +49,7 @@ impl World {
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
             kind.view.handler().set_hanging(false);
         }
-        // Each write has its own time limit.
+        // The loop ends, because each write has its own time limit.
         while let Some(ended) = self.writes.join_next().await {
             if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
                 let panic = informer_core::panics::panic_text(&*panic);
@@ -58,7 +58,8 @@ impl World {
         }
     }
 
-    /// Ends all faults, waits until every view equals the server's state, and checks the whole run.
+    /// Ends all faults, waits until every view equals the server's state, and checks the invariants of the
+    /// whole run.
     pub(crate) async fn end(mut self) {
         self.shared.trace.line("no more faults");
         self.calm().await;
@@ -71,7 +72,8 @@ impl World {
             check_observations(&self, kind);
         }
         if converged {
-            // A fault may affect a watch for its whole life: wait until all such watches have ended.
+            // A fault may affect a watch until the watch ends, so this waits until all such watches have
+            // ended.
             if self.watches_suffer {
                 sleep(WATCHES_END).await;
             }
@@ -105,9 +107,9 @@ impl World {
         }
     }
 
-    /// Waits until every view and every handler equals the server's state, except for objects that decoders
-    /// cannot read, and until the history of every auditor ends with this state. Returns false at the
-    /// timeout.
+    /// Waits until every view and every handler equals the server's state, and until each recorded history
+    /// (see `auditor.rs`) ends with that state. Objects that decoders cannot read are ignored. Returns false
+    /// at the timeout.
     pub(super) async fn converge(&self) -> bool {
         let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
         loop {
@@ -123,8 +125,8 @@ impl World {
         true
     }
 
-    /// Returns a difference between the server and a view, a handler or an auditor. An auditor records the
-    /// history of a kind, against which reads are checked.
+    /// Returns a difference between the server's state and that of a view, a handler or an auditor. An
+    /// auditor records the history of a kind, against which reads are checked.
     async fn difference(&self) -> Option<String> {
         for (at, raw) in self.kinds.iter().enumerate() {
             let objects: Vec<Value> = self.raw.list(&raw.gvr).await.map(|list| list.0).unwrap_or_default();
@@ -144,7 +146,8 @@ impl World {
         self.controllers_difference().await
     }
 
-    /// Makes each program write each kind once more, without faults; it must succeed within a second.
+    /// Makes each program write one object of each kind, while there are no faults. Each write must succeed
+    /// within a second.
     async fn write_in_calm(&self) {
         for kind in self.programs.iter().flat_map(|program| &program.kinds) {
             self.write_one_in_calm(kind).await;
@@ -187,7 +190,7 @@ impl World {
         }
         let checks = self.checks().clone();
         drop(self);
-        // Cancelled tasks end when they are polled.
+        // Gives the runtime time to poll the cancelled tasks, which end when they are polled.
         sleep(Duration::from_secs(1)).await;
         let left = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         checks.ensure("nothing-left", left == 0, || {
@@ -196,7 +199,7 @@ impl World {
     }
 }
 
-/// Checks the reads of a program after its writes so far.
+/// Checks the reads that a program has made after its own writes.
 fn check_observations(world: &World, kind: &KindOfProgram) {
     let (view, observations) = (&*kind.view, kind.actor.own_writes().take());
     let at = world.kinds.iter().position(|raw| raw.gvr == view.gvr());

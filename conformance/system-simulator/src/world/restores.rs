@@ -1,4 +1,5 @@
-//! Restores of the server to an earlier state, and what must hold once informers have followed them.
+//! Restores of the server to an earlier state, and the invariants that must hold after informers have
+//! detected a restore.
 
 use std::time::Duration;
 
@@ -14,20 +15,21 @@ use crate::cluster::of_programs;
 use crate::sample::{NAMESPACES, is_unreadable};
 use crate::scenario::Write;
 
-/// The pause of all writes after a restore. Informers detect the restore when a silent watch ends; if the
-/// versions of the server have caught up before, they cannot detect it.
+/// The pause of all writes after a restore. Informers detect a restore at the latest when a silent watch
+/// ends. If the server's resource versions reached those from before the restore earlier, informers could not
+/// detect it.
 const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
 
-/// The maximum duration of a read that has nothing to wait for.
+/// The maximum simulated duration of a read of a cache that does not have to wait for a write.
 const READ_IN_CALM_MAX: Duration = Duration::from_secs(1);
 
-/// The maximum duration of a read of an informer that cannot notice a restore. The read requests the version
-/// of the server after half of its bound, which is 5 s.
+/// The maximum duration of a read through an informer that cannot notice a restore. The read requests the
+/// version of the server after half of its bound, which is 5 s.
 const READ_AFTER_RESTORE_MAX: Duration = Duration::from_secs(5);
 
 impl World {
-    /// Restores the last backup while no write is in flight, and writes nothing until informers have detected
-    /// it.
+    /// Restores the last backup while no write is in flight. Writes nothing until informers have detected the
+    /// restore.
     pub(super) async fn rewind(&mut self) {
         self.calm().await;
         let Some(backup) = self.shared.cluster.last_backup() else { return };
@@ -41,8 +43,8 @@ impl World {
         }
     }
 
-    /// Restores a backup, while caches have followed changes after it, but not the last writes of their own
-    /// programs.
+    /// Restores a backup at a time when caches have received some changes after the backup, but not the last
+    /// writes of their own programs.
     pub(super) async fn restore_unseen_writes(&mut self, random: &mut Random) {
         self.calm().await;
         self.shared.cluster.back_up();
@@ -67,7 +69,8 @@ impl World {
         self.rewind().await;
     }
 
-    /// Returns the programs and kinds of which every informer has reached a later version.
+    /// Returns the program and the kind of each view whose informers have all reached a resourceVersion later
+    /// than `version`.
     fn views_ahead_of(&self, version: u64) -> Vec<(usize, usize)> {
         let mut ahead = Vec::new();
         for (program, of_program) in self.programs.iter().enumerate() {
@@ -81,9 +84,8 @@ impl World {
         ahead
     }
 
-    /// Reads all objects of all views. No read fails because it waits for a write that the restore has
-    /// undone.
-    /// The views in `ahead` have noticed the restore, so their reads do not wait at all.
+    /// Reads all objects through all views. No read may fail because it waits for a write that the restore
+    /// has undone. Reads of the views in `ahead`, which have noticed the restore, must not wait at all.
     async fn read_all(&self, ahead: &[(usize, usize)]) {
         for (program, of_program) in self.programs.iter().enumerate() {
             for (kind, of_kind) in of_program.kinds.iter().enumerate() {

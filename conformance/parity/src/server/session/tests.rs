@@ -1,7 +1,7 @@
 use super::*;
 use crate::script::RequestKind;
 
-/// Classifies consecutive waits of these milliseconds.
+/// Returns the classification of consecutive waits, which are given in milliseconds.
 fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> {
     let begin = Instant::now();
     let mut state = State::begin(begin);
@@ -13,7 +13,8 @@ fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> 
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_within_the_range_of_the_next_backoff_step_counts_as_that_step() {
-    // 1.7 s could be the first step on a busy machine, and is the second step after the first.
+    // A wait of 1.7 s could be the first backoff step on a busy machine. After a first step, it is classified
+    // as the second step.
     assert_eq!(
         waits(&[0, 900, 1700, 300, 5000], |_| {}),
         ["at once", "backoff 0", "backoff 1", "at once", "backoff 2"]
