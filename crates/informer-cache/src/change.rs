@@ -8,18 +8,19 @@ use crate::source::Listed;
 
 /// A change that a reflector writes to a queue.
 pub enum Change<O> {
-    /// The source reported the object as new.
+    /// The source reported an object as new.
     Added(Arc<O>),
-    /// The source reported the object as changed.
+    /// The source reported an object as changed.
     Updated(Arc<O>),
-    /// The source reported the object as deleted.
+    /// The source reported an object as deleted.
     Deleted(Tombstone<O>),
-    /// A complete list: all objects that exist at its version, and no others.
+    /// The source sent a complete list: all objects that exist at the resourceVersion of the list, and no
+    /// others.
     Replaced(Replacement<O>),
     /// Replays the cached objects to handlers with a resync period. A resync is local: no request is sent to
     /// the source.
     Resync,
-    /// A bookmark: the source has reached this version, and no object changed.
+    /// The source sent a bookmark: it has reached this resourceVersion, and no object changed.
     Bookmark(ResourceVersion),
     /// An object was added or changed, but its new state could not be decoded.
     Undecodable(Undecodable),
@@ -27,11 +28,11 @@ pub enum Change<O> {
 
 /// A complete list.
 pub struct Replacement<O> {
-    /// The objects, in the order of the source.
+    /// The objects of the list, in the order of the source.
     pub items: Vec<Listed<O>>,
     /// Listed objects that could not be decoded. They exist, so they are not reported as deleted.
     pub undecodable: Vec<Undecodable>,
-    /// The version of the list.
+    /// The resourceVersion of the list.
     pub version: ResourceVersion,
     /// True if this list is older than the cache but authoritative: a consistent read of a server that was
     /// restored from a backup. No object of the list is skipped as unchanged or too old.
@@ -43,7 +44,7 @@ pub struct Replacement<O> {
 }
 
 impl<O: Object> Change<O> {
-    /// Returns the key of the changed object. `None` if the change is a list, a resync or a bookmark.
+    /// Returns the key of the changed object; `None` if the change is a list, a resync or a bookmark.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::Added(object) | Self::Updated(object) => Some(object.key()),
@@ -55,7 +56,7 @@ impl<O: Object> Change<O> {
 }
 
 impl<O> Replacement<O> {
-    /// Returns a complete list that has no undecodable objects.
+    /// Creates a complete list that has no undecodable objects.
     pub fn new(items: Vec<Listed<O>>, version: impl Into<ResourceVersion>) -> Self {
         Self { items, undecodable: Vec::new(), version: version.into(), rewound: false, reread: false }
     }

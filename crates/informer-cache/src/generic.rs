@@ -15,7 +15,7 @@ use crate::{
     SharedInformer, SyncError,
 };
 
-/// An object of unknown type: its key, labels, version and fields can be read.
+/// An object of unknown type. Its key, labels, resourceVersion and fields can be read.
 pub type AnyObject = Arc<dyn Object>;
 
 /// An event for an object of unknown type.
@@ -26,12 +26,12 @@ pub enum GenericEvent {
     Added {
         /// The object.
         object: AnyObject,
-        /// True for objects of the first list, and for objects replayed to a handler that is added later.
+        /// True if the object is in the first list, or is replayed to a handler that was added later.
         initial: bool,
     },
     /// Like [`Event::Updated`].
     Updated {
-        /// The state that was cached before the update.
+        /// The state of the object that was cached before the update.
         old: AnyObject,
         /// The current state.
         new: AnyObject,
@@ -42,13 +42,14 @@ pub enum GenericEvent {
     Deleted {
         /// The last known state.
         last: AnyObject,
-        /// True if the watch missed the deletion.
+        /// True if the watch missed the deletion, so that the last state may be older than the final state of
+        /// the object.
         stale: bool,
     },
 }
 
 impl GenericEvent {
-    /// Returns the newest state in the event.
+    /// Returns the newest state of the object in the event.
     pub fn object(&self) -> &AnyObject {
         match self {
             Self::Added { object, .. } => object,
@@ -137,7 +138,7 @@ impl GenericInformer {
         *self.0.as_cache().synced().borrow()
     }
 
-    /// Like [`SharedInformer::wait_for_sync`].
+    /// Waits until the informer has synced, like [`SharedInformer::wait_for_sync`].
     ///
     /// # Errors
     ///
@@ -146,7 +147,7 @@ impl GenericInformer {
         crate::sync::wait_for_cache_sync([self.0.as_cache()], timeout).await
     }
 
-    /// Starts the informer, as [`SharedInformer::start`].
+    /// Starts the informer, like [`SharedInformer::start`].
     ///
     /// # Panics
     ///
@@ -178,7 +179,7 @@ impl GenericRegistration {
         *self.0.synced().borrow()
     }
 
-    /// Like [`HandlerRegistration::wait_for_sync`].
+    /// Waits until the handler has synced, like [`HandlerRegistration::wait_for_sync`].
     ///
     /// # Errors
     ///
@@ -192,11 +193,11 @@ impl GenericRegistration {
         self.0.remove();
     }
 
-    /// Like [`HandlerRegistration::remove_and_wait`].
+    /// Removes the handler and waits for its current call, like [`HandlerRegistration::remove_and_wait`].
     ///
     /// # Cancel safety
     ///
-    /// Like [`HandlerRegistration::remove_and_wait`].
+    /// Cancel safe like [`HandlerRegistration::remove_and_wait`].
     pub async fn remove_and_wait(&self) {
         self.0.remove_and_wait().await;
     }
@@ -237,12 +238,12 @@ impl GenericLister {
         Self { informer: Arc::clone(&self.informer), namespace: Some(namespace.into()) }
     }
 
-    /// Returns the matching objects, in no particular order.
+    /// Returns the objects that match the selector, in no particular order.
     pub fn list(&self, selector: &LabelSelector) -> Vec<AnyObject> {
         self.informer.list(self.namespace.as_deref(), selector)
     }
 
-    /// Returns one object: by name if the lister has a namespace, by key otherwise.
+    /// Returns one object. `name` is the name of the object if the lister has a namespace, otherwise its key.
     pub fn get(&self, name: &str) -> Option<AnyObject> {
         match &self.namespace {
             Some(namespace) => self.informer.get(&format!("{namespace}/{name}")),

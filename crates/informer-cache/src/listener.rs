@@ -36,7 +36,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::Event;
 
-/// How the buffer of a slow handler behaves.
+/// The policies for the buffer of a handler that is slower than the changes of the cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BufferPolicy {
     /// Every event is delivered. The buffer grows while the handler is slower than the changes. The depth of
@@ -65,9 +65,9 @@ pub struct HandlerOptions {
     /// The resync period of the handler. `None`: the informer's default; zero: never. Periods shorter than
     /// [`MIN_RESYNC_PERIOD`](crate::MIN_RESYNC_PERIOD) are raised to it.
     pub resync: Option<Duration>,
-    /// How the buffer behaves while the handler is slow.
+    /// The policy of the handler's buffer while the handler is slow.
     pub buffer: BufferPolicy,
-    /// The number of pending events at which a warning is logged.
+    /// The number of pending events of the handler at which a warning is logged.
     pub high_water: usize,
 }
 
@@ -130,7 +130,7 @@ impl HandlerOptions {
 /// it.
 pub struct ProcessorListener<O> {
     name: String,
-    /// The name of the informer in logs.
+    /// The name of the informer, for log messages.
     informer: Arc<str>,
     buffer: Mutex<Held<O>>,
     wake: Notify,
@@ -141,13 +141,13 @@ pub struct ProcessorListener<O> {
     blocked: AtomicU64,
 }
 
-/// The buffer of a listener, and the last published synced state.
+/// The buffer of a listener, together with the synced state that was last published.
 struct Held<O> {
     buffer: ListenerBuffer<O>,
     synced: bool,
 }
 
-/// The counters of a listener, as in [`InformerState`](crate::InformerState).
+/// The counters of one handler, as in [`InformerState`](crate::InformerState).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerState {
@@ -155,13 +155,13 @@ pub struct HandlerState {
     pub name: String,
     /// Number of pending events.
     pub depth: usize,
-    /// The largest number of pending events so far.
+    /// The largest number of pending events of the handler so far.
     pub max_depth: usize,
     /// Number of calls of the handler that returned.
     pub calls: u64,
     /// Number of calls of the handler that panicked.
     pub panics: u64,
-    /// Calls that held a runtime thread for longer than
+    /// Number of calls of the handler that held a runtime thread for longer than
     /// [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
     pub blocked: u64,
     /// True once the handler has handled every object of the first list.
@@ -194,7 +194,7 @@ impl<O> ProcessorListener<O> {
         self
     }
 
-    /// The name of the handler.
+    /// Returns the name of the handler.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -206,13 +206,14 @@ impl<O> ProcessorListener<O> {
     {
         let warning = {
             let mut held = self.buffer.lock();
-            // Checked under the lock: `close` sets the flag, then empties the buffer, and no event may be
-            // added after that.
+            // The listener is checked while its lock is held: `close` sets the flag, then empties the buffer,
+            // and no event may be added after that.
             if self.is_closed() {
                 return;
             }
             held.buffer.push(batch);
-            // A merge may have removed initial events from the buffer, so the synced state may have changed.
+            // If events were merged, initial events may have been removed from the buffer, so that the
+            // handler may now be synced.
             self.publish(&mut held);
             held.buffer.high_water_crossed()
         };
@@ -228,7 +229,7 @@ impl<O> ProcessorListener<O> {
         self.wake.notify_one();
     }
 
-    /// Reports that all initial events were added to the buffer.
+    /// Reports that all objects of the first list were added to the buffer as initial events.
     pub fn initial_complete(&self) {
         let mut held = self.buffer.lock();
         held.buffer.initial_complete();
@@ -243,7 +244,8 @@ impl<O> ProcessorListener<O> {
         self.publish(&mut held);
     }
 
-    /// Ends delivery to the handler permanently and drops pending events.
+    /// Closes the listener permanently: no further event is delivered to the handler, and pending events are
+    /// dropped.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.wake.notify_one();
@@ -282,8 +284,8 @@ impl<O> ProcessorListener<O> {
         }
     }
 
-    /// Returns the next pending event. The caller must call [`finished`](Self::finished) once the event was
-    /// handled.
+    /// Returns the next pending event. The caller must call [`finished`](Self::finished) once it has handled
+    /// the event.
     pub fn pop(&self) -> Option<Event<O>>
     where
         O: informer_core::Object,
@@ -291,12 +293,12 @@ impl<O> ProcessorListener<O> {
         self.pop_next(false)
     }
 
-    /// Marks the event that `pop` returned as handled.
+    /// Marks the event that [`pop`](Self::pop) returned last as handled.
     pub fn finished(&self) {
         self.finish(&mut self.buffer.lock());
     }
 
-    /// Marks the event in flight, if any, as handled, and returns the next one.
+    /// Marks the event in flight, if `in_flight` is true, as handled. Then returns the next pending event.
     fn pop_next(&self, in_flight: bool) -> Option<Event<O>>
     where
         O: informer_core::Object,
@@ -306,7 +308,8 @@ impl<O> ProcessorListener<O> {
             self.finish(&mut held);
         }
         let event = held.buffer.pop();
-        // If the delivery of an event was dropped, the event counts as handled.
+        // If the delivery of the previous event was dropped, that event counts as handled, which may change
+        // the synced state.
         self.publish(&mut held);
         event
     }
@@ -317,8 +320,8 @@ impl<O> ProcessorListener<O> {
         self.publish(held);
     }
 
-    /// Publishes the synced state. The lock of the buffer is held, because two callers without it could
-    /// publish in the wrong order.
+    /// Publishes the synced state of the handler. The caller holds the lock of the buffer; without it, two
+    /// callers could publish their states in the wrong order.
     fn publish(&self, held: &mut Held<O>) {
         let synced = held.buffer.is_synced();
         if std::mem::replace(&mut held.synced, synced) != synced {

@@ -47,10 +47,10 @@ pub use keyed::{EnqueueError, KeyFunction, Processed};
 pub use popped::{Popped, Receipt, Taken};
 pub use transform::TransformError;
 
-/// The target to which a reflector writes: any queue of this module, or a user's own store.
+/// The target to which a reflector writes: any queue of this module, or a user-defined store.
 pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
-    /// Adds changes, in order. This method never waits; the writer awaits [`ready`](Self::ready) before it
-    /// reads more from the source.
+    /// Adds changes to the queue, in order. This method never waits. Instead, the writer awaits
+    /// [`ready`](Self::ready) before it reads more from the source.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
     }
 }
 
-/// The operations that a pump needs from a queue. Every queue of this module that a reflector can write to
-/// implements this trait.
+/// The operations that a pump needs from a queue. All queues of this module to which a reflector can write
+/// implement this trait.
 ///
 /// ```
 /// use informer_cache::queue::{Queue, QueueClosed};
@@ -80,7 +80,7 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
 /// }
 /// ```
 pub trait Queue: Send + Sync + 'static {
-    /// A popped item. It counts as processed when this value is dropped.
+    /// An item that was popped from the queue. The item counts as processed when this value is dropped.
     type Popped: Send;
 
     /// Takes the next item; waits while the queue is empty. Only one task may pop items.
@@ -92,7 +92,7 @@ pub trait Queue: Send + Sync + 'static {
     /// Returns an error if the queue is closed and drained.
     fn pop(&self) -> impl Future<Output = Result<Self::Popped, QueueClosed>> + Send;
 
-    /// Returns a popped item whose processing failed to the queue, to be popped again.
+    /// Returns a popped item to the queue because its processing failed. The item is popped again later.
     fn requeue(&self, popped: Self::Popped);
 
     /// Closes the queue: writers are rejected from now on, and queued items can still be popped.

@@ -94,8 +94,8 @@ pub struct SharedInformer<O: Object> {
     shared: Arc<Shared<O>>,
 }
 
-/// The name of this type in client-go, where only this kind of informer has indexes. Here every informer has
-/// them.
+/// The name of [`SharedInformer`] in client-go, where only `SharedIndexInformer` has indexes. Here every
+/// informer has indexes.
 pub type SharedIndexInformer<O> = SharedInformer<O>;
 
 impl<O: Object> SharedInformer<O> {
@@ -151,8 +151,8 @@ impl<O: Object> SharedInformer<O> {
         registration::add(&self.shared, options, handler)
     }
 
-    /// Returns the events as a stream, with the default handler options. Dropping the stream removes its
-    /// registration.
+    /// Returns the events of the informer as a stream, with the default handler options. Dropping the stream
+    /// removes its registration.
     ///
     /// # Cancel safety
     ///
@@ -171,7 +171,8 @@ impl<O: Object> SharedInformer<O> {
         }
     }
 
-    /// Like [`events`](Self::events), with handler options. Returns an error instead of panicking.
+    /// Returns the events as a stream like [`events`](Self::events), but with the given handler options, and
+    /// with an error instead of a panic.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -243,12 +244,12 @@ impl<O: Object> SharedInformer<O> {
         self.shared.indexer.snapshot()
     }
 
-    /// Returns true if the cache contains the first list of the current run.
+    /// Returns true if the cache contains the first list of the current run of the informer.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
 
-    /// Waits until the informer is synced.
+    /// Waits until the cache contains the first list of the current run of the informer.
     ///
     /// # Errors
     ///
@@ -272,7 +273,8 @@ impl<O: Object> SharedInformer<O> {
         let mut applied = self.shared.applied.subscribe();
         let holds = async {
             while !condition(&self.shared.indexer) {
-                // The channel is never closed: `shared` owns its sender, and this call keeps `shared` alive.
+                // The wait cannot fail: `shared` owns the sender of this channel, and this call keeps
+                // `shared` alive.
                 let _ = applied.changed().await;
             }
         };
@@ -281,7 +283,8 @@ impl<O: Object> SharedInformer<O> {
             .map_err(|_| SyncError::of([self as &dyn CacheSynced], timeout))
     }
 
-    /// Like [`wait_until_for`](Self::wait_until_for) with a timeout of ten seconds, for tests.
+    /// Waits for a condition like [`wait_until_for`](Self::wait_until_for), with a timeout of ten seconds.
+    /// For tests.
     ///
     /// # Errors
     ///
@@ -290,7 +293,7 @@ impl<O: Object> SharedInformer<O> {
         self.wait_until_for(Duration::from_secs(10), condition).await
     }
 
-    /// Returns true between the end of a run and the start of the next one.
+    /// Returns true between the end of a run of the informer and the start of the next run.
     pub fn is_stopped(&self) -> bool {
         self.shared.lifecycle.lock().is_stopped()
     }
@@ -317,9 +320,9 @@ impl<O: Object> SharedInformer<O> {
         self.shared.counters.lock().rewound
     }
 
-    /// Returns the version of the last list, event or bookmark in the cache. The version is unset while no
-    /// watch could continue from it: after a list without a version, each following object has its own
-    /// version, in no order.
+    /// Returns the resourceVersion of the last list, event or bookmark in the cache. The version is unset
+    /// while no watch could continue from it. This is the case after a list without a version: the versions
+    /// of the objects that follow have no order.
     pub fn last_sync_resource_version(&self) -> informer_core::ResourceVersion {
         match self.shared.reflector.has_version() {
             true => self.shared.indexer.resource_version(),

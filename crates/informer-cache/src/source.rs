@@ -77,8 +77,9 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
         false
     }
 
-    /// Notifies the source that a streaming list was rejected, or that its final bookmark never arrived. The
-    /// source should remember that this server does not support streaming lists of this kind.
+    /// Notifies the source that a streaming list was rejected, or that the final bookmark of a streaming list
+    /// never arrived. The source should remember that this server does not support streaming lists of this
+    /// kind.
     fn streaming_list_failed(&self) {}
 
     /// Returns true if the source serves a complete list faster when the request has no `limit`, for example
@@ -88,10 +89,10 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
         false
     }
 
-    /// Identifies the server program that responds now, for example by its version; `None` if it is unknown.
-    /// A reflector calls this method with each complete list. Another server may encode an object of the same
-    /// uid and version differently. When the returned value changes, the next list is therefore decoded in
-    /// full, and no object counts as [unchanged](SourceContext::unchanged).
+    /// Identifies the server program that responds now, for example by its version; `None` if the program is
+    /// unknown. A reflector calls this method with each complete list. Another server may encode an object of
+    /// the same uid and version differently. When the returned value changes, the next list is therefore
+    /// decoded in full, and no object counts as [unchanged](SourceContext::unchanged).
     fn server_version(&self) -> impl Future<Output = Option<Arc<str>>> + Send {
         std::future::ready(None)
     }
@@ -106,7 +107,7 @@ impl<O: Object> DynListWatch<O> {
         Self(Arc::new(source))
     }
 
-    /// Like [`ListSource::list`].
+    /// Begins a list, like [`ListSource::list`].
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl<O: Object> DynListWatch<O> {
         self.0.list(request).await
     }
 
-    /// Like [`WatchSource::watch`].
+    /// Begins a watch, like [`WatchSource::watch`].
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl<O: Object> DynListWatch<O> {
         self.0.watch(request).await
     }
 
-    /// Returns the result of [`ListWatch::describe`].
+    /// Returns the source's description of its objects, like [`ListWatch::describe`].
     pub fn describe(&self) -> String {
         self.0.describe()
     }
@@ -164,7 +165,8 @@ impl<O: Object> fmt::Debug for DynListWatch<O> {
 
 type SourceFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send + 'a>>;
 
-/// The same traits with boxed futures. A boxed future costs one allocation per request, and none per object.
+/// The traits of a source with boxed futures, so that they can be used as trait objects. A boxed future costs
+/// one allocation per request, and none per object.
 trait ErasedListWatch<O: Object>: Send + Sync {
     fn list(&self, request: ListRequest<O>) -> SourceFuture<'_, ListStream<O>>;
     fn watch(&self, request: WatchRequest<O>) -> SourceFuture<'_, WatchStream<O>>;

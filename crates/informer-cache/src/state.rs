@@ -6,7 +6,7 @@ use crate::HandlerState;
 use crate::pump::PumpCounters;
 use crate::reflector::ReflectorStatus;
 
-/// The state of an informer at one moment, without the content of objects.
+/// The state of an informer at one moment. It does not contain the content of objects.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct InformerState {
@@ -16,13 +16,14 @@ pub struct InformerState {
     pub what: String,
     /// True from the start of the informer until its stop.
     pub running: bool,
-    /// True once the cache contains the first list of the current run.
+    /// True once the cache contains the first list of the informer's current run.
     pub synced: bool,
-    /// The phase of the reflector, its last error, and its requests by kind and reason.
+    /// The status of the informer's reflector: its phase, its last error, and its requests by kind and
+    /// reason.
     pub reflector: ReflectorStatus,
-    /// Number of objects in the cache.
+    /// Number of objects in the informer's cache.
     pub objects: usize,
-    /// The version of the last list, event or bookmark in the cache.
+    /// The resourceVersion of the last list, event or bookmark in the cache.
     pub version: ResourceVersion,
     /// Number of changes that were read from the source and not processed by the pump yet.
     pub queue_depth: usize,
@@ -30,11 +31,12 @@ pub struct InformerState {
     pub counters: PumpCounters,
     /// Number of objects whose current state could not be decoded.
     pub undecodable: usize,
-    /// Number of received object states that could not be decoded, since the informer was created.
+    /// Number of object states that the informer has received and that could not be decoded, since it was
+    /// created.
     pub undecodable_total: u64,
     /// Number of index functions that failed for some object.
     pub index_failures: usize,
-    /// Number of panics of the source, of the reflector's hooks, and of the metrics. These panics were
+    /// Number of panics of the source, of the reflector's hooks, and of the metrics. All these panics were
     /// caught, and the informer continued.
     pub panics: u64,
     /// The panic that ended the informer's own tasks. It is reset when the cache contains the first list of
@@ -43,7 +45,7 @@ pub struct InformerState {
     pub crash: Option<InformerCrash>,
     /// How often the informer's own tasks have panicked.
     pub crashes: u64,
-    /// The handlers, in the order of registration.
+    /// The states of the informer's handlers, in the order of registration.
     pub handlers: Vec<HandlerState>,
 }
 
@@ -53,15 +55,15 @@ pub struct InformerState {
 pub struct InformerCrash {
     /// The panic message.
     pub panic: String,
-    /// The time of the panic, by the clock of the runtime.
+    /// The time of the panic, by the clock of the tokio runtime.
     pub at: Instant,
-    /// The time at which the tasks are restarted.
+    /// The time at which the informer's tasks are restarted.
     pub restart_at: Instant,
 }
 
 impl InformerState {
-    /// Returns the time since the source last reported a new version by an event, a bookmark or a list.
-    /// `None` before the first version.
+    /// Returns the time since the source last reported a new resourceVersion by an event, a bookmark or a
+    /// list. Returns `None` before the first such version.
     pub fn version_age(&self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.reflector.last_version_at?))
     }

@@ -1,4 +1,5 @@
-//! Waiting for caches to sync, with a timeout and an error that contains the reason for the delay.
+//! Functions that wait for caches to sync, with a timeout, and with an error that contains the reason for the
+//! delay.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,16 +8,17 @@ use tokio::sync::watch;
 
 use crate::reflector::ReflectorPhase;
 
-/// An informer, or one handler of an informer, that becomes synced.
+/// An informer, or one handler of an informer, for whose sync a caller can wait.
 pub trait CacheSynced: Send + Sync {
-    /// Returns a receiver of the synced state, which is true once the cache is synced.
+    /// Returns a receiver of the synced state, which is true once the informer or the handler has synced.
     fn synced(&self) -> watch::Receiver<bool>;
 
-    /// Returns the name of the cache and its current activity, for the error of a timed-out wait.
+    /// Returns the name of the informer or handler and its current activity, for the error of a wait that
+    /// timed out.
     fn describe(&self) -> Unsynced;
 }
 
-/// A cache that did not sync in time.
+/// Describes a cache that did not sync in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsynced {
@@ -45,7 +47,8 @@ impl fmt::Display for Unsynced {
     }
 }
 
-/// The error of a timed-out wait. It contains the caches that are not synced, with the reasons.
+/// The error of a wait for the sync that timed out. It contains the caches that have not synced, with the
+/// reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncError {
     unsynced: Vec<Unsynced>,
@@ -57,7 +60,7 @@ impl SyncError {
         Self { unsynced: caches.into_iter().map(CacheSynced::describe).collect(), timeout }
     }
 
-    /// Returns the caches that are not synced, sorted by name.
+    /// Returns the caches that have not synced, sorted by name.
     pub fn unsynced(&self) -> &[Unsynced] {
         &self.unsynced
     }
@@ -112,7 +115,7 @@ pub async fn wait_for_cache_sync<'a>(
     }
 }
 
-/// Describes the phase of a reflector, as a phrase that follows "is" in an error message.
+/// Describes the phase of a reflector, as a phrase that follows "is" in the error of a wait that timed out.
 pub(crate) fn doing(phase: ReflectorPhase) -> &'static str {
     match phase {
         ReflectorPhase::Created => "starting",

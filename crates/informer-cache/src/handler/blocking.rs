@@ -2,8 +2,9 @@
 //!
 //! # Shutdown
 //!
-//! The thread starts with the first event. Dropping the handler closes the channel, and the thread ends after
-//! the current call. The thread is not joined, so a call that never returns does not delay shutdown.
+//! The thread starts with the first event. Dropping the handler closes the channel to the thread, which then
+//! ends after the current call. The thread is not joined, so a call that never returns does not delay
+//! shutdown.
 
 use std::any::Any;
 use std::fmt;
@@ -40,7 +41,8 @@ enum State<O> {
 
 struct Call<O> {
     event: Event<O>,
-    /// Sends the result of the callback, with its panic if it panicked.
+    /// Sends the result of the callback back to the listener. If the callback panicked, the result contains
+    /// the panic.
     done: oneshot::Sender<Result<(), Box<dyn Any + Send>>>,
 }
 
@@ -66,7 +68,8 @@ impl<O: Send + Sync + 'static> Blocking<O> {
 fn serve<O>(mut callback: Box<dyn FnMut(Event<O>) + Send>, calls: &mpsc::Receiver<Call<O>>) {
     while let Ok(Call { event, done }) = calls.recv() {
         let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
-        // The receiver may have been dropped meanwhile; the event was handled in any case.
+        // A failed send is ignored: the receiver may have been dropped, but the event was handled in any
+        // case.
         let _ = done.send(outcome);
     }
 }
@@ -77,7 +80,7 @@ impl<O: Send + Sync + 'static> EventHandler<O> for Blocking<O> {
         let sent = self.worker().map(|worker| worker.send(Call { event, done }).is_ok());
         async move {
             match (sent, outcome.await) {
-                // Resumes the panic in the listener, which contains and counts it.
+                // Resumes the callback's panic in the listener's task, where it is caught and counted.
                 (_, Ok(Err(panic))) => resume_unwind(panic),
                 (Ok(true), _) => {}
                 (Ok(false), _) => resume_unwind(Box::new("the thread of a blocking handler has ended")),

@@ -11,7 +11,7 @@ type OnDelete<O> = Box<dyn FnMut(Arc<O>) + Send>;
 
 /// A handler with up to three callbacks, like
 /// [`ResourceEventHandlerFuncs`](https://pkg.go.dev/k8s.io/client-go/tools/cache#ResourceEventHandlerDetailedFuncs).
-/// Events without a callback are ignored. The callbacks must not block.
+/// Events for which no callback is set are ignored. The callbacks must not block.
 ///
 /// ```
 /// use informer_cache::{handler::handler_funcs, testing::TestObject};

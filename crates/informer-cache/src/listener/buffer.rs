@@ -7,7 +7,7 @@ use super::BufferPolicy;
 use super::coalesce::CoalescedEvents;
 use crate::Event;
 
-/// Events of one store transaction, shared by all listeners.
+/// The events of one store transaction, shared by all listeners of an informer.
 pub struct EventBatch<O> {
     events: Box<[Event<O>]>,
     initial: usize,
@@ -34,17 +34,18 @@ fn is_initial<O>(event: &Event<O>) -> bool {
 /// The pending events of one handler. This type is pure state: it has no lock and no clock, and never waits.
 pub struct ListenerBuffer<O> {
     pending: Pending<O>,
-    /// Number of initial events that are pending or in flight.
+    /// Number of initial events of the handler that are pending or in flight.
     initial_left: usize,
     initial_complete: bool,
     in_flight_initial: bool,
     max_depth: usize,
-    /// The next number of pending events at which a warning is logged.
+    /// The number of pending events at which the next warning is logged.
     high_water: usize,
 }
 
 enum Pending<O> {
-    /// Whole batches of events; some events of the first batch may have been delivered.
+    /// The buffer of a handler whose events are not merged. It holds whole batches; some events of the first
+    /// batch may already be delivered.
     Unbounded {
         batches: VecDeque<Arc<EventBatch<O>>>,
         next: usize,
@@ -76,7 +77,8 @@ impl<O> Pending<O> {
     }
 }
 
-/// Events that were removed from the buffer. The caller drops them outside of any lock.
+/// Events that were removed from the buffer. The caller drops them outside of any lock, because dropping an
+/// object may run user code.
 pub(super) struct Discarded<O>(#[expect(dead_code, reason = "held to be dropped")] Pending<O>);
 
 impl<O> ListenerBuffer<O> {
@@ -116,8 +118,8 @@ impl<O> ListenerBuffer<O> {
     }
 
     /// Returns the next event. The event is in flight until [`finished`](Self::finished) or the next call of
-    /// this method. A call without `finished` in between means that the earlier delivery was dropped together
-    /// with its event.
+    /// this method. If `pop` is called again without `finished`, the delivery of the earlier event was
+    /// dropped, and that event counts as handled.
     pub fn pop(&mut self) -> Option<Event<O>>
     where
         O: Object,
@@ -140,7 +142,7 @@ impl<O> ListenerBuffer<O> {
         Some(event)
     }
 
-    /// Reports that the handler has handled the event in flight.
+    /// Reports that the handler has handled the event that [`pop`](Self::pop) returned last.
     pub fn finished(&mut self) {
         if std::mem::take(&mut self.in_flight_initial) {
             self.initial_left -= 1;
@@ -162,13 +164,13 @@ impl<O> ListenerBuffer<O> {
         self.pending.depth()
     }
 
-    /// Returns the largest number of pending events so far.
+    /// Returns the largest number of pending events so far, for metrics.
     pub fn max_depth(&self) -> usize {
         self.max_depth
     }
 
-    /// Returns the number of pending events, if it has just reached the high-water mark. The next mark is
-    /// twice as high.
+    /// Returns the number of pending events if it has just reached the high-water mark, so that the caller
+    /// logs a warning. The next high-water mark is twice as high.
     pub fn high_water_crossed(&mut self) -> Option<usize> {
         let depth = self.depth();
         (depth >= self.high_water).then(|| {
@@ -177,7 +179,8 @@ impl<O> ListenerBuffer<O> {
         })
     }
 
-    /// Begins a new run of the informer, whose initial events follow.
+    /// Begins a new run of the informer. The handler is not synced until it has handled the initial events
+    /// that follow.
     pub fn begin_run(&mut self) {
         self.initial_complete = false;
     }

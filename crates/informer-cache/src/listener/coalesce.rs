@@ -1,4 +1,4 @@
-//! Pending events, merged per key.
+//! The buffer of a handler whose pending events are merged per key.
 //!
 //! The pending events of a key are always one of: an add, an update, a delete, or a delete followed by an add
 //! (the object was replaced by another object with the same name). The table shows how a new event is merged
@@ -31,7 +31,8 @@ use crate::Event;
 pub(super) struct CoalescedEvents<O> {
     by_key: HashMap<ObjectKey, Slot<O>>,
     order: VecDeque<(ObjectKey, u64)>,
-    /// The number of the next entry in `order`. It distinguishes the current entry of a key from a stale one.
+    /// The ticket of the next entry in `order`. Tickets distinguish the current entry of a key from its stale
+    /// entries.
     next_ticket: u64,
     len: usize,
 }
@@ -39,7 +40,8 @@ pub(super) struct CoalescedEvents<O> {
 struct Slot<O> {
     ticket: u64,
     first: Event<O>,
-    /// The add of the object that replaced a deleted one; set only if the first event of the key is a delete.
+    /// A pending add after a pending delete of the same key: the add of the object that replaced the deleted
+    /// one.
     second: Option<Event<O>>,
 }
 
@@ -50,7 +52,8 @@ impl<O> Default for CoalescedEvents<O> {
 }
 
 impl<O: Object> CoalescedEvents<O> {
-    /// Adds an event. Returns the number of initial events that the new event cancels, including itself.
+    /// Adds an event and merges it with the pending events of its key. Returns the number of initial events
+    /// that this cancels, including the new event itself.
     pub(super) fn push(&mut self, event: &Event<O>) -> usize {
         let Some(slot) = self.by_key.get_mut(event.key()) else {
             self.insert(event.clone());
@@ -89,7 +92,8 @@ impl<O: Object> CoalescedEvents<O> {
         self.len += 1;
     }
 
-    /// Drops stale entries of `order`, which would grow without bound while the handler is blocked.
+    /// Removes stale entries from `order`. Otherwise `order` would grow without bound while the handler is
+    /// blocked.
     fn compact(&mut self) {
         if self.order.len() > 2 * self.by_key.len() + 64 {
             let by_key = &self.by_key;
@@ -106,7 +110,8 @@ impl<O: Object> CoalescedEvents<O> {
             self.len -= 1;
             let slot = self.by_key.get_mut(&key)?;
             return match slot.second.take() {
-                // The key keeps its position in `order`: the add is its next event.
+                // After the delete was delivered, the add is the next event of the key, and the key keeps its
+                // position in `order`.
                 Some(second) => {
                     let first = std::mem::replace(&mut slot.first, second);
                     self.order.push_front((key, ticket));
@@ -127,7 +132,7 @@ impl<O> CoalescedEvents<O> {
 enum Merged<O> {
     Nothing,
     One(Event<O>),
-    /// The pending event stays, and the new one is queued after it.
+    /// Both events stay: the pending event is delivered first, the new one after it.
     Both(Event<O>),
 }
 

@@ -21,15 +21,15 @@ use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 /// yields.
 const MAX_BURST: u32 = 256;
 
-/// State of consecutive events that were delivered without a wait between them.
+/// The state of a burst: consecutive events that were delivered to a handler that did not wait between them.
 #[derive(Default)]
 struct Burst {
     events: u32,
     /// True if the handler has handled the last event, but [`ProcessorListener::finished`] was not called for
-    /// it yet.
+    /// that event yet.
     in_flight: bool,
-    /// The time at which the handler returned from the last event. It is used as the start of the next event,
-    /// to read the clock only once.
+    /// The time at which the handler returned from the last event. The same time is used as the start of the
+    /// next event, so that the clock is read only once per event.
     end: Option<Instant>,
 }
 
@@ -38,7 +38,8 @@ impl<O: Object> ProcessorListener<O> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the event in flight, if there is one. Cancelling `cancel` lets it finish.
+    /// Dropping the future drops the event in flight, if there is one. Cancelling `cancel` lets the handler
+    /// finish that event.
     pub async fn run<H: EventHandler<O>>(&self, handler: &mut H, cancel: &CancellationToken) {
         let mut burst = Burst::default();
         while !self.is_closed() && !cancel.is_cancelled() {
@@ -58,15 +59,15 @@ impl<O: Object> ProcessorListener<O> {
         if burst.in_flight {
             self.finished();
         }
-        // Several tasks may wait here, and closing the listener wakes only one of them. Each woken task wakes
-        // the next.
+        // Several tasks may wait for this listener, and closing it wakes only one of them. Each woken task
+        // therefore wakes the next one.
         if self.is_closed() {
             self.wake.notify_one();
         }
     }
 
-    /// Delivers the pending events and returns when there are no more. Used by informers that call their
-    /// handler directly, without a task of its own.
+    /// Delivers the pending events to the handler and returns when no event is pending. Used by informers
+    /// that call their handler directly, without a separate task.
     pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
         while let Some(event) = self.pop() {
             self.deliver(handler, event, None).await;
@@ -84,7 +85,8 @@ impl<O: Object> ProcessorListener<O> {
         }
     }
 
-    /// `begin` is the time at which the handler returned from the previous event.
+    /// Delivers one event to the handler. `begin` is the time at which the handler returned from the previous
+    /// event.
     async fn deliver<H: EventHandler<O>>(
         &self,
         handler: &mut H,
@@ -93,7 +95,8 @@ impl<O: Object> ProcessorListener<O> {
     ) -> Instant {
         let begin = begin.unwrap_or_else(Instant::now);
         let key = event.key().clone();
-        // Panics are also caught in the part of a handler that runs before it returns its future.
+        // This also catches panics in the synchronous part of a handler, which runs before the handler
+        // returns its future.
         let called = catch_unwind(AssertUnwindSafe(|| handler.handle(event)));
         let outcome = match called {
             Ok(future) => AssertUnwindSafe(self.timed(future, &key, begin)).catch_unwind().await,
@@ -108,8 +111,8 @@ impl<O: Object> ProcessorListener<O> {
     }
 
     /// Polls a handler's future to completion, records polls that blocked the thread for too long, and
-    /// returns the end of the last poll. The synchronous call that creates the future counts as part of the
-    /// first poll.
+    /// returns the time at which the last poll ended. The synchronous call that creates the future counts as
+    /// part of the first poll.
     async fn timed(
         &self,
         future: impl Future<Output = ()>,

@@ -31,14 +31,14 @@ type Labels = Vec<(&'static str, String)>;
 /// Upper bounds of the latency buckets in seconds, from 1 ms to 10 s, as in client-go.
 const LATENCY_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
-/// Dropped informers are removed only if there are at least this many probes.
+/// The minimum number of probes at which the probes of dropped informers are removed.
 const MIN_PROBES: usize = 64;
 
 /// Resource versions are exported modulo this number, as in client-go, because a float represents larger
 /// integers inexactly.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
-/// Exports informers to Prometheus. A cheap handle; clones share the state.
+/// Exports the metrics of informers to Prometheus. The value is a cheap handle; clones share the state.
 ///
 /// The states of informers are read when the registry is encoded. Between scrapes an informer updates only
 /// one histogram, once per batch. The label `name` is the informer's name, and the label `handler` the
@@ -75,8 +75,8 @@ pub struct PrometheusInformers {
 
 struct Probes {
     list: Vec<InformerProbe>,
-    /// The number of probes at which dropped informers are removed. This limits the memory if the registry is
-    /// never scraped.
+    /// The number of probes at which the probes of dropped informers are removed. This limits the memory if
+    /// the registry is never scraped.
     look_at: usize,
 }
 
@@ -88,14 +88,14 @@ impl PrometheusInformers {
         Self { probes: Arc::new(Mutex::new(probes)), latencies: Arc::default() }
     }
 
-    /// Returns a collector that is registered in `registry`.
+    /// Creates a collector, registers it in `registry`, and returns it.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// Returns the states of the live informers, with unique names.
+    /// Returns the states of the informers that still exist. Informers with the same name get unique names.
     fn states(&self) -> Vec<InformerState> {
         let probes = {
             let mut probes = self.probes.lock();
@@ -109,14 +109,15 @@ impl PrometheusInformers {
         states
     }
 
-    /// Removes the latencies of informers that are not in `living`.
+    /// Removes the latency histograms of informers that are not in `living`.
     fn forget_latencies(&self, living: &[InformerState]) {
         let names: HashSet<&str> = living.iter().map(|state| state.name.as_str()).collect();
         self.latencies.lock().retain(|name, _| names.contains(name.as_str()));
     }
 }
 
-/// Two series with the same labels would make the whole metrics page invalid.
+/// Makes the names in `named` unique. Two series with the same labels would make the whole metrics page
+/// invalid.
 fn distinguish<T>(named: &mut [T], name: fn(&mut T) -> &mut String) {
     let mut seen: HashMap<String, u32> = HashMap::new();
     for each in named {
@@ -298,8 +299,8 @@ impl Page<'_, '_> {
         })
     }
 
-    /// Encodes one family of gauges. For each informer, the function `read` returns values with their labels
-    /// in addition to `name`.
+    /// Encodes one family of gauges. For each informer, the function `read` returns values together with
+    /// their labels; the label `name` is added here.
     fn gauges(
         &mut self,
         name: &str,

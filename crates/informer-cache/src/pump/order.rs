@@ -4,12 +4,12 @@ use hashbrown::HashMap;
 use informer_core::{Object, ObjectKey, ResourceVersion};
 
 /// After this many consecutive lists that contradict the order of versions, versions are no longer compared.
-/// A single such list is not enough: it may also follow a restore of the server whose new writes have
-/// overtaken the old versions.
+/// A single such list is not enough. It may also be sent after the server was restored from a backup and has
+/// assigned versions above the old ones again.
 pub(super) const MAX_CONTRADICTIONS: u32 = 3;
 
-/// The maximum number of rejected events that are remembered until the next list. A few are enough to detect
-/// a contradiction.
+/// The maximum number of rejected events that are remembered until the next list. A few of them are enough to
+/// detect a list that contradicts the order of versions.
 const MAX_STALE_EVENTS: usize = 64;
 
 /// Finds out whether the versions of a source are ordered.
@@ -21,19 +21,19 @@ const MAX_STALE_EVENTS: usize = 64;
 /// without this check every new object would cause a list.
 #[derive(Debug, Default)]
 pub(super) struct VersionOrder {
-    /// The states of rejected events since the last list: uid and version by key.
+    /// The uid and the resourceVersion of each event that was rejected since the last list, by key.
     refused: HashMap<ObjectKey, (Box<str>, ResourceVersion)>,
-    /// Number of consecutive lists that contradicted the order of versions.
+    /// Number of consecutive lists that contradicted the order of resource versions.
     contradictions: u32,
 }
 
 impl VersionOrder {
-    /// Returns true as long as versions are compared.
+    /// Returns true as long as the resource versions of the source are compared.
     pub(super) fn is_trusted(&self) -> bool {
         self.contradictions < MAX_CONTRADICTIONS
     }
 
-    /// Returns true if `version` is known to be older than `than`.
+    /// Returns true if resource versions are compared and `version` is older than `than`.
     pub(super) fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
         self.is_trusted() && version.is_older_than(than)
     }
@@ -46,8 +46,9 @@ impl VersionOrder {
         }
     }
 
-    /// Compares a list with the rejected events. A list with `rewound` is older than the cache and proves
-    /// nothing about the order. Returns true if versions are no longer compared from now on.
+    /// Compares a list with the rejected events. If `rewound` is true, the list is older than the cache and
+    /// proves nothing about the order of versions. Returns true if this list is the one after which versions
+    /// are no longer compared.
     pub(super) fn list<'a, O: Object + 'a>(
         &mut self,
         objects: impl Iterator<Item = &'a O>,

@@ -1,13 +1,13 @@
-//! The writes of one transaction.
+//! The writes of one store transaction, collected from several changes.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use informer_core::ObjectKey;
 
-/// The final state of each changed key, in the order of the first changes. Because of this order, the store
-/// lists objects in the order of the server's list, and two runs with the same input announce the same
-/// events.
+/// The final state of each changed key, in the order in which the keys were first changed. Because of this
+/// order, the store lists objects in the order of the server's list, and two runs with the same input
+/// announce the same events.
 pub(super) struct Writes<O> {
     states: Vec<(ObjectKey, Option<Arc<O>>)>,
     by_key: HashMap<ObjectKey, usize>,

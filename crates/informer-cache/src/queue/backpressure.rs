@@ -1,9 +1,10 @@
-/// The queued weight from which the writer has to wait. Ten batches keep the pump busy while the writer wakes
-/// up; at about 5 KB per object they are 50 MB.
+/// The queued weight at which the writer has to wait. A change weighs 1, and a list 1 plus the number of its
+/// objects. Ten batches keep the pump busy while the writer wakes up; at about 5 KB per object, such a queue
+/// takes 50 MB.
 pub(super) const MAX_WEIGHT: usize = 10_000;
 
-/// A waiting writer continues when the queued weight has fallen to this value. It is half of the maximum, so
-/// that writer and pump do not wake each other for every change.
+/// A waiting writer continues when the queued weight has fallen to this value. The value is half of the
+/// maximum, so that the writer and the pump do not wake each other for every change.
 pub(super) const RESUME_WEIGHT: usize = MAX_WEIGHT / 2;
 
 /// The weight of all queued items, and whether the writer has to wait.

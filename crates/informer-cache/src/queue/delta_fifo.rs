@@ -5,14 +5,15 @@
 //!
 //! 1. A key is queued once, at the position of its first delta. A pop takes all deltas of the key, in order.
 //! 2. No state of a key is lost. Only two consecutive deletions are merged.
-//! 3. Popped deltas count as processed before they are processed: a list that is queued meanwhile computes
-//!    deletions against the state that the store will have after them, not against its current state.
+//! 3. For the deletions that a list reveals, popped deltas count as processed. A list that is queued while
+//!    they are being processed is compared with the state that the store will have after them, instead of its
+//!    current state.
 //!
 //! # Lock order
 //!
-//! There is only the lock of the `SharedQueue`. The key function, the transform, the known-objects view and
-//! the process function run without it. Pops wait while the view is read, so that queue and view are
-//! consistent.
+//! The only lock is that of the `SharedQueue`. The key function, the transform, the known-objects view and
+//! the process function run while it is not held. Pops wait while the view is read, so that queue and view
+//! are consistent.
 //!
 //! # Shutdown
 //!
@@ -112,8 +113,8 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Queues [`Delta::Deleted`]. If the object is neither queued nor known, nothing is queued, because a
-    /// relist has already reported the deletion.
+    /// Queues [`Delta::Deleted`]. If the object is neither queued nor in the known-objects view, nothing is
+    /// queued, because a relist has already reported the deletion.
     ///
     /// # Errors
     ///
@@ -146,8 +147,8 @@ impl<O: Object> DeltaFifo<O> {
         }
     }
 
-    /// Queues popped deltas again, unless newer deltas of their key are queued. Returns true if the deltas
-    /// were queued.
+    /// Queues popped deltas again, unless newer deltas of their key are already queued. Returns true if the
+    /// deltas were queued.
     ///
     /// # Errors
     ///
@@ -213,8 +214,8 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Reads the known-objects view, without the queue's lock. Pops wait until the returned `Hold` is
-    /// dropped.
+    /// Reads the known-objects view while the queue's lock is not held. Pops wait until the returned `Hold`
+    /// is dropped.
     fn look<T>(&self, read: impl FnOnce(&dyn KnownObjects<O>) -> T) -> (Option<Hold<'_, O>>, Option<T>) {
         let Some(known) = &self.config.known else { return (None, None) };
         self.shared.update(DeltaState::hold);
@@ -238,7 +239,8 @@ impl<O: Object> DeltaFifo<O> {
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// Like [`pop`](Self::pop), but returns `None` if there are no deltas to take now.
+    /// Takes the deltas of the next key like [`pop`](Self::pop), but returns `None` at once if there are no
+    /// deltas to take.
     ///
     /// # Errors
     ///
@@ -248,8 +250,9 @@ impl<O: Object> DeltaFifo<O> {
         Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops the deltas of the next key and calls `process` with them and a flag that is true for the initial
-    /// list. No lock is held: the queue can be written meanwhile, even by `process`.
+    /// Pops the deltas of the next key and calls `process` with the deltas and a flag, which is true if they
+    /// belong to the initial list. No lock is held during the call, so other tasks and `process` itself can
+    /// write to the queue.
     ///
     /// # Errors
     ///
@@ -290,18 +293,18 @@ impl<O: Object> DeltaFifo<O> {
         self.shared.synced().await
     }
 
-    /// Returns the newest object of each queued key, in the order of pops. For a deletion, this is the last
-    /// known state.
+    /// Returns the newest object of each queued key, in the order in which the keys will be popped. If the
+    /// newest delta is a deletion, this is the last known state.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.shared.lock().iter().filter_map(|deltas| deltas.newest().object().cloned()).collect()
     }
 
-    /// Returns the queued keys, in the order of pops.
+    /// Returns the queued keys, in the order in which they will be popped.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.shared.lock().iter().map(|deltas| deltas.key().clone()).collect()
     }
 
-    /// Returns the deltas queued for a key.
+    /// Returns the deltas that are queued for a key.
     pub fn get(&self, key: &str) -> Option<Deltas<O>> {
         self.shared.lock().get(key).cloned()
     }
@@ -352,7 +355,7 @@ fn all<O: Object>(known: &dyn KnownObjects<O>) -> Vec<KnownObject<O>> {
     keys.map(|key| (key.clone(), known.get(key.as_str()))).collect()
 }
 
-/// Blocks pops until this value is dropped, even if a known-objects view panics.
+/// A guard that blocks pops until it is dropped, which also happens if a known-objects view panics.
 struct Hold<'a, O>(&'a SharedQueue<DeltaState<O>>);
 
 impl<O> Drop for Hold<'_, O> {
@@ -384,8 +387,8 @@ impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
     }
 
     /// Resolves when fewer deltas are queued than
-    /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), with the hysteresis of that queue, or
-    /// when the queue is closed.
+    /// [`InOrderQueue::MAX_WEIGHT`](super::InOrderQueue::MAX_WEIGHT), or when the queue is closed. Once that
+    /// limit was reached, resolves only when the number has fallen to half of it.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.shared.ready())
     }

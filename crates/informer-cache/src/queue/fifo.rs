@@ -11,7 +11,8 @@
 //!
 //! # Lock order
 //!
-//! There is only the lock of the `SharedQueue`. The key function and the process function run without it.
+//! The only lock is that of the `SharedQueue`. The key function and the process function run while it is not
+//! held.
 //!
 //! # Shutdown
 //!
@@ -69,8 +70,8 @@ impl<O: Object> Fifo<O> {
         Self { shared: Arc::new(SharedQueue::new(FifoState::new())), key }
     }
 
-    /// Queues an object at the position of its key, or at the end. An older queued state of the object is
-    /// dropped.
+    /// Queues an object at the position of its key, or at the end if the key is not queued. An older queued
+    /// state of the object is dropped.
     ///
     /// # Errors
     ///
@@ -81,8 +82,8 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Replaces the object with the same key, or adds the object if the queue has none. The same as
-    /// [`add`](Self::add).
+    /// Replaces the queued object with the same key, or adds the object if its key is not queued. This is the
+    /// same as [`add`](Self::add).
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl<O: Object> Fifo<O> {
         Ok(Popped::new(taken, Arc::clone(&self.shared) as _))
     }
 
-    /// Like [`pop`](Self::pop), but returns `None` if the queue is empty.
+    /// Takes the next object like [`pop`](Self::pop), but returns `None` at once if the queue is empty.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ impl<O: Object> Fifo<O> {
         Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.shared) as _)))
     }
 
-    /// Pops the next object and calls `process` with it and a flag that is true for the initial list. No lock
-    /// is held.
+    /// Pops the next object and calls `process` with the object and a flag, which is true if the object
+    /// belongs to the initial list. No lock is held during the call.
     ///
     /// # Errors
     ///
@@ -175,8 +176,8 @@ impl<O: Object> Fifo<O> {
         self.shared.is_closed()
     }
 
-    /// Returns true once all items of the first list are processed or deleted. A write before any list makes
-    /// the result true immediately.
+    /// Returns true once all items of the first list are processed or deleted. If an object is written before
+    /// any list, the queue counts as synced immediately.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
@@ -190,12 +191,12 @@ impl<O: Object> Fifo<O> {
         self.shared.synced().await
     }
 
-    /// Returns the queued objects, in the order of pops.
+    /// Returns the queued objects, in the order in which they will be popped.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.shared.lock().iter().map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// Returns the queued keys, in the order of pops.
+    /// Returns the queued keys, in the order in which they will be popped.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.shared.lock().iter().map(|(key, _)| key.clone()).collect()
     }
@@ -222,8 +223,8 @@ impl<O: Object> Origin<Arc<O>> for SharedQueue<FifoState<O>> {
 }
 
 impl<O: Object> ReflectorStore<O> for Fifo<O> {
-    /// Queues the newest states. Resyncs and bookmarks are ignored, and so are undecodable objects and
-    /// objects without a key, since a consumer could not process them.
+    /// Queues the newest states of changed objects. Resyncs and bookmarks are ignored, and so are undecodable
+    /// objects and objects without a key, since a consumer could not process them.
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
         for change in changes {
             let outcome = match change {

@@ -48,7 +48,7 @@ pub(super) fn tombstone_text(tombstone: &Tombstone<Foo>) -> String {
     }
 }
 
-/// Formats a change as a string, such as `added a=1`.
+/// Formats a change as a string, such as `added a=1`, where 1 is the value of the object.
 pub(super) fn text(change: &Change<Foo>) -> String {
     match change {
         Change::Added(object) => format!("added {}={}", object.key(), object.value),
@@ -77,7 +77,7 @@ pub(super) fn delta_text(delta: &Delta<Foo>) -> String {
     }
 }
 
-/// The cache of the queue's consumer.
+/// The cache into which the queue's consumer stores objects. The queue reads it as its view of known objects.
 #[derive(Default)]
 pub(super) struct Held(pub(super) parking_lot::Mutex<BTreeMap<ObjectKey, Arc<Foo>>>);
 

@@ -9,8 +9,8 @@
 //!
 //! # Lock order
 //!
-//! There is only the lock of the `SharedQueue`. The key function and the rank function run without it. Ranks
-//! are compared while the lock is held, so a rank should be plain data.
+//! The only lock is that of the `SharedQueue`. The key function and the rank function run while it is not
+//! held. Ranks are compared while the lock is held, so a rank should be plain data.
 //!
 //! # Shutdown
 //!
@@ -32,7 +32,7 @@ use super::{EnqueueError, KeyFunction, QueueClosed};
 
 type RankFunction<T, R> = Arc<dyn Fn(&T) -> R + Send + Sync>;
 
-/// A queue whose items are popped by rank, lowest first. A cheap handle; clones share one heap.
+/// A queue whose items are popped by rank, lowest first. The value is a cheap handle; clones share one heap.
 ///
 /// ```
 /// use informer_cache::queue::Heap;
@@ -66,7 +66,8 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Self { shared: Arc::new(SharedQueue::new(HeapState::new())), key, rank: Arc::new(rank) }
     }
 
-    /// Adds an item at the position of its rank. It replaces an item with the same key.
+    /// Adds an item at the position of its rank. If the heap contains an item with the same key, the new item
+    /// replaces that one.
     ///
     /// # Errors
     ///
@@ -77,8 +78,8 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Ok(())
     }
 
-    /// Replaces the item with the same key, or adds the item if the heap has none. The same as
-    /// [`add`](Self::add).
+    /// Replaces the item with the same key, or adds the item if its key is not in the heap. This method does
+    /// exactly the same as [`add`](Self::add); it exists because client-go has both.
     ///
     /// # Errors
     ///
@@ -138,7 +139,8 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.shared.take(HeapState::pop).await
     }
 
-    /// Like [`pop`](Self::pop), but returns `None` if the heap is empty.
+    /// Takes the item with the lowest rank like [`pop`](Self::pop), but returns `None` at once if the heap is
+    /// empty.
     ///
     /// # Errors
     ///
@@ -157,28 +159,28 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.shared.is_closed()
     }
 
-    /// Returns the item of a key.
+    /// Returns the item that the heap contains for a key.
     pub fn get(&self, key: &str) -> Option<Arc<T>> {
         self.shared.lock().get(key).cloned()
     }
 
-    /// Returns the items, lowest rank first.
+    /// Returns the items of the heap, lowest rank first.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.shared.lock().iter().map(|(_, item)| Arc::clone(item)).collect()
     }
 
-    /// Returns the keys, lowest rank first.
+    /// Returns the keys of the heap, lowest rank first.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.shared.lock().iter().map(|(key, _)| key.clone()).collect()
     }
 
-    /// Returns the number of items.
+    /// Returns the number of items in the heap.
     pub fn depth(&self) -> usize {
         self.shared.lock().len()
     }
 }
 
-/// An error: the heap contains no item with this key.
+/// The error of [`Heap::delete`]: the heap contains no item with this key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is queued under {key:?}")]
 pub struct NotQueued {

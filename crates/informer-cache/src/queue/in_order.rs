@@ -8,14 +8,14 @@
 //!
 //! 1. Every pushed change is popped exactly once, in the order of `push`. Only adjacent bookmarks and
 //!    adjacent resyncs are merged: the newest one stays.
-//! 2. `has_synced` turns true only after the last change of the initial list was *processed*, not when it is
-//!    popped.
+//! 2. `has_synced` turns true after the last change of the initial list was *processed*, and not already when
+//!    that change is popped.
 //! 3. The queue never reads a store, and never drops a change because of its key.
 //!
 //! # Lock order
 //!
-//! There is only the lock of the `SharedQueue`. Nothing that could run user code is awaited or dropped while
-//! it is held; the transform runs before the lock is taken.
+//! The only lock is that of the `SharedQueue`. While it is held, no user code runs, not even the `drop` of an
+//! object; the transform runs before the lock is taken.
 //!
 //! # Shutdown
 //!
@@ -40,8 +40,9 @@ use super::transform::Transformer;
 use super::{Queue, QueueClosed, ReflectorStore, Transform};
 use crate::Change;
 
-/// The maximum number of changes in one store transaction and one batch of notifications, as in client-go. It
-/// is large enough to amortize the fixed cost of a transaction, and small enough for readers to see progress.
+/// The maximum number of changes in one store transaction and one batch of notifications, as in client-go.
+/// The number is large enough to amortize the fixed cost of a transaction, and small enough for readers to
+/// see progress.
 const MAX_BATCH: usize = 1000;
 
 /// A queue of changes in order of arrival. A cheap handle; clones share one queue.
@@ -74,9 +75,9 @@ impl<O: Object> InOrderQueue<O> {
     /// The maximum number of changes in one batch.
     pub const MAX_BATCH: usize = MAX_BATCH;
 
-    /// The weight from which on [`ready`](ReflectorStore::ready) waits; it resolves when the weight has
-    /// fallen to half of this value. A change weighs 1; a complete list weighs 1 plus the number of its
-    /// objects.
+    /// The weight of the queued changes at which [`ready`](ReflectorStore::ready) starts to wait. It resolves
+    /// when the weight has fallen to half of this value. A change weighs 1; a complete list weighs 1 plus the
+    /// number of its objects.
     pub const MAX_WEIGHT: usize = MAX_WEIGHT;
 
     /// Creates an empty queue.
@@ -99,8 +100,8 @@ impl<O: Object> InOrderQueue<O> {
     /// while the queue is empty.
     ///
     /// A [`Replaced`](Change::Replaced) or a [`Resync`](Change::Resync) is a batch by itself. A batch of
-    /// other changes contains all their types, and one key may occur several times. No batch crosses the end
-    /// of the initial list.
+    /// other changes may contain all types of changes, and several changes of one key. No batch crosses the
+    /// end of the initial list.
     ///
     /// # Errors
     ///
@@ -113,7 +114,8 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.take(|state| state.pop_batch(max)).await.map(|popped| self.batch(popped))
     }
 
-    /// Like [`pop_batch`](Self::pop_batch), but returns `None` if the queue is empty.
+    /// Takes the next changes like [`pop_batch`](Self::pop_batch), but returns `None` at once if the queue is
+    /// empty.
     ///
     /// # Errors
     ///
@@ -128,8 +130,8 @@ impl<O: Object> InOrderQueue<O> {
         Batch { changes, receipt: BatchReceipt { shared: Arc::clone(&self.shared), initial, is_initial } }
     }
 
-    /// Returns an unprocessed batch to the head of the queue. It must be the newest popped batch, or the
-    /// order of changes is lost. A closed queue accepts the batch, too.
+    /// Returns an unprocessed batch to the head of the queue. The batch must be the one that was popped last;
+    /// otherwise the order of changes is lost. A closed queue also accepts the batch.
     pub fn requeue(&self, batch: Batch<O>) {
         let Batch { changes, mut receipt } = batch;
         let initial = std::mem::take(&mut receipt.initial);
@@ -164,7 +166,7 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.synced().await
     }
 
-    /// Returns the number of queued changes. A complete list counts as one.
+    /// Returns the number of queued changes. A complete list counts as one change.
     pub fn depth(&self) -> usize {
         self.shared.lock().depth()
     }
@@ -193,7 +195,7 @@ impl<O: Object> Queue for InOrderQueue<O> {
         self.pop_batch(MAX_BATCH).await
     }
 
-    /// Returns the batch to the head of the queue.
+    /// Returns an unprocessed batch to the head of the queue.
     fn requeue(&self, popped: Batch<O>) {
         Self::requeue(self, popped);
     }
@@ -233,16 +235,16 @@ impl<O> fmt::Debug for InOrderQueue<O> {
     }
 }
 
-/// Changes that were popped together, in order. They count as processed when [`done`](Self::done) is called
-/// or the batch is dropped.
+/// Changes that were popped together, in order. The changes count as processed when [`done`](Self::done) is
+/// called or the batch is dropped.
 #[must_use = "a batch that is dropped counts as processed"]
 pub struct Batch<O> {
     changes: Vec<Change<O>>,
     receipt: BatchReceipt<O>,
 }
 
-/// A receipt for popped changes. They count as processed when [`done`](Self::done) is called or the receipt
-/// is dropped.
+/// A receipt for popped changes. The changes count as processed when [`done`](Self::done) is called or the
+/// receipt is dropped.
 #[must_use = "changes count as processed when their receipt is dropped"]
 pub struct BatchReceipt<O> {
     shared: Arc<SharedQueue<InOrderState<O>>>,
@@ -261,7 +263,7 @@ impl<O> Batch<O> {
         (self.changes, self.receipt)
     }
 
-    /// Marks the changes as processed, like dropping the batch.
+    /// Marks the changes of the batch as processed, like dropping the batch.
     pub fn done(self) {}
 }
 

@@ -15,14 +15,14 @@ pub(super) struct InitialSync {
 }
 
 impl InitialSync {
-    /// Records that an event was queued. If no list was queued before it, there is no initial list to wait
-    /// for, like in client-go.
+    /// Records that an event was queued. If no list was queued before the first event, the queue has no
+    /// initial list to wait for, like in client-go.
     pub(super) fn event(&mut self) {
         self.populated = true;
     }
 
-    /// Records that a complete list was queued, which is processed after `count` more items were popped. Only
-    /// the first list has an effect.
+    /// Records that a complete list was queued, and that the list is processed once `count` more items were
+    /// popped and processed. Lists after the first one have no effect.
     pub(super) fn list(&mut self, count: usize) {
         if !self.populated {
             (self.populated, self.queued, self.unprocessed) = (true, count, count);
@@ -41,14 +41,14 @@ impl InitialSync {
         }
     }
 
-    /// Returns true if the next item belongs to the initial list. An item that is popped before any list or
-    /// event was queued counts as part of it.
+    /// Returns true if the next item belongs to the initial list. Before any list or event was queued, every
+    /// popped item counts as part of the initial list.
     pub(super) fn is_initial(&self) -> bool {
         !self.populated || self.queued > 0
     }
 
-    /// Returns the number of items of the initial list that are still queued. They are popped before all
-    /// others.
+    /// Returns the number of items of the initial list that are still queued. These items are popped before
+    /// all others.
     pub(super) fn queued(&self) -> usize {
         self.queued
     }
@@ -67,15 +67,15 @@ impl InitialSync {
     /// Records that `count` popped items, of which `initial` belong to the initial list, were returned to the
     /// head of the queue.
     ///
-    /// Items that were popped before the first list was queued are ahead of it after the return, and count as
-    /// part of it.
+    /// Items that were popped before the first list was queued are ahead of that list after the return, and
+    /// count as part of the initial list.
     pub(super) fn returned(&mut self, count: usize, initial: usize) {
         let joining = if self.queued > 0 { count } else { initial };
         self.queued += joining;
         self.unprocessed += joining - initial;
     }
 
-    /// Returns true once the initial list was queued and processed.
+    /// Returns true once the initial list was queued and all of its items were processed.
     pub(super) fn has_synced(&self) -> bool {
         self.populated && self.unprocessed == 0
     }

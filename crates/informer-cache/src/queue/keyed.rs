@@ -5,14 +5,14 @@ use informer_core::{KeyError, Object, ObjectKey};
 use super::{QueueClosed, TransformError};
 
 /// A function that returns the key of an object, for objects that are not identified by namespace and name.
-/// The default is [`Object::key`]. A queue never calls it under a lock.
+/// The default is [`Object::key`]. A queue never calls this function under a lock.
 pub type KeyFunction<T> = Arc<dyn Fn(&T) -> Result<ObjectKey, KeyError> + Send + Sync + 'static>;
 
 pub(super) fn object_key<O: Object>() -> KeyFunction<O> {
     Arc::new(|object: &O| Ok(object.key().clone()))
 }
 
-/// The reason for which an object was not queued.
+/// The reason for which an object could not be queued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
@@ -27,17 +27,18 @@ pub enum EnqueueError {
     Transform {
         /// The object.
         key: ObjectKey,
-        /// The error of the transform.
+        /// The error that the transform of the object returned.
         source: TransformError,
     },
 }
 
-/// The result of a process function. The value in it is returned to the caller of the pop.
+/// The result of a process function, which decides whether the item is done. The value in it is returned to
+/// the caller of `pop_with`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processed<R> {
     /// The item was processed.
     Done(R),
     /// The item could not be processed and is queued again, behind the queued items. If a newer item was
-    /// queued for the key meanwhile, that one stays instead.
+    /// queued for the key in the meantime, the newer item stays and this one is dropped.
     Requeue(R),
 }

@@ -6,7 +6,7 @@ use informer_core::ObjectKey;
 
 use super::Processed;
 
-/// The queue from which an item was popped. Its methods record that the item was processed, or queue it
+/// The queue from which an item was popped. Its methods record that the item was processed, or queue the item
 /// again.
 pub(super) trait Origin<T>: Send + Sync {
     fn done(&self, key: &ObjectKey, initial: usize);
@@ -18,7 +18,7 @@ pub(super) trait Origin<T>: Send + Sync {
 pub struct Taken<T> {
     /// The key.
     pub key: ObjectKey,
-    /// The item queued for the key.
+    /// The item that was queued for the key.
     pub item: T,
     /// True if the item belongs to the initial list.
     pub is_initial: bool,
@@ -27,8 +27,8 @@ pub struct Taken<T> {
     pub initial: usize,
 }
 
-/// The popped item of one key. It counts as processed when [`done`](Self::done) is called or this value is
-/// dropped.
+/// The popped item of one key. The item counts as processed when [`done`](Self::done) is called or this value
+/// is dropped.
 #[must_use = "an item that is dropped counts as processed"]
 pub struct Popped<T> {
     item: T,
@@ -39,7 +39,8 @@ pub struct Popped<T> {
 /// receipt is dropped.
 #[must_use = "an item counts as processed when its receipt is dropped"]
 pub struct Receipt<T> {
-    /// The queue; `None` once the item was reported as processed or was queued again.
+    /// The queue from which the item was popped; `None` once the item was reported as processed or was queued
+    /// again.
     origin: Option<Arc<dyn Origin<T>>>,
     key: ObjectKey,
     is_initial: bool,
@@ -62,17 +63,17 @@ impl<T> Popped<T> {
         self.receipt.is_initial
     }
 
-    /// Returns the item and a receipt for it. Keep the receipt until the item is processed.
+    /// Returns the item and a receipt for it. The caller keeps the receipt until the item is processed.
     pub fn into_parts(self) -> (T, Receipt<T>) {
         (self.item, self.receipt)
     }
 
-    /// Marks the item as processed, like dropping it.
+    /// Marks the item as processed, like dropping this value.
     pub fn done(self) {}
 
-    /// Queues the item again, behind the queued items. If a newer item was queued for the key meanwhile, that
-    /// one stays instead. A closed queue accepts the item too, since it is not drained before all popped
-    /// items are processed.
+    /// Queues the item again, behind the queued items. If a newer item was queued for the key in the
+    /// meantime, the newer item stays and this one is dropped. A closed queue also accepts the item, because
+    /// readers get the end of the queue only after all popped items are processed.
     pub fn requeue(self) {
         let Self { item, mut receipt } = self;
         if let Some(origin) = receipt.origin.take() {

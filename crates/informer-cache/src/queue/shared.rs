@@ -8,8 +8,8 @@
 //!
 //! # Lock order
 //!
-//! There is one lock, `state`. It is never held while notifying, waiting, or dropping a closure of the
-//! caller.
+//! The queue has one lock, `state`. The lock is never held while notifying, waiting, or dropping a closure of
+//! the caller.
 //!
 //! # Shutdown
 //!
@@ -23,18 +23,18 @@ use tokio::sync::Notify;
 
 use super::QueueClosed;
 
-/// The conditions for which tasks may wait.
+/// The conditions of a queue for which tasks may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signals {
-    /// True if a pop would return an item.
+    /// True if popping would return an item now.
     pub(super) poppable: bool,
-    /// True if no item is queued, whether it could be popped or not.
+    /// True if the queue has no item, whether an item could be popped now or not.
     pub(super) empty: bool,
-    /// True if the writer need not wait.
+    /// True if the writer need not wait before it adds changes.
     pub(super) has_room: bool,
-    /// True if the initial list is processed.
+    /// True if the initial list was queued and processed.
     pub(super) has_synced: bool,
-    /// True if the queue is closed: writes are rejected.
+    /// True if the queue is closed, so that writes are rejected.
     pub(super) closed: bool,
 }
 
@@ -53,12 +53,13 @@ impl<S: SharedQueueState> SharedQueue<S> {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Locks the state, for short reads only.
+    /// Locks the state of the queue. Used for short reads only; changes use [`update`](Self::update).
     pub(super) fn lock(&self) -> MutexGuard<'_, S> {
         self.state.lock()
     }
 
-    /// Changes the state under the lock. The caller drops the result of `change` after the lock is released.
+    /// Changes the state under the lock, then notifies waiting tasks. The caller drops the result of `change`
+    /// after the lock was released.
     pub(super) fn update<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
         let mut state = self.state.lock();
         let before = state.signals();
@@ -71,8 +72,8 @@ impl<S: SharedQueueState> SharedQueue<S> {
         result
     }
 
-    /// Like [`update`](Self::update), unless the queue is closed: then `change` is dropped without being
-    /// called, outside the lock.
+    /// Changes the state like [`update`](Self::update), unless the queue is closed. If it is closed, `change`
+    /// is not called, and is dropped outside of the lock.
     pub(super) fn write<R>(&self, change: impl FnOnce(&mut S) -> R) -> Result<R, QueueClosed> {
         let mut change = Some(change);
         self.update(|state| {
@@ -94,7 +95,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Takes an item with `pop` as soon as one can be popped. Cancel safe.
+    /// Waits until an item can be popped, and takes it with `pop`. Cancel safe.
     pub(super) async fn take<T>(&self, pop: impl Fn(&mut S) -> Option<T>) -> Result<T, QueueClosed> {
         self.wait_until(|| self.try_take(&pop).transpose()).await
     }
@@ -136,12 +137,12 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Cancel safe: no item is taken before `check` returns a value, and that value is returned without
-    /// another await.
+    /// Waits until `check` returns a value. Cancel safe: no item is taken before `check` returns it, and the
+    /// value is returned without another await.
     async fn wait_until<T>(&self, check: impl Fn() -> Option<T>) -> T {
         loop {
-            // Created before the check, so that it receives every later notification, even one between the
-            // check and the await.
+            // The `Notified` future is created before the check. It therefore receives every later
+            // notification, even one between the check and the await.
             let notified = self.changed.notified();
             if let Some(value) = check() {
                 return value;

@@ -8,37 +8,37 @@ use super::Transform;
 use crate::source::Listed;
 use crate::{Change, Replacement, Undecodable};
 
-/// The reason for which a [`Transform`] quarantined an object. This error is in an [`Undecodable`] that has
-/// the object's key and version.
+/// The reason for which a [`Transform`] quarantined an object. The error is part of an [`Undecodable`], which
+/// also has the object's key and resourceVersion.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransformError {
     /// The transform returned an error.
     #[error("the transform of {kind} failed")]
     Failed {
-        /// The kind of the object, as configured in the queue.
+        /// The kind of the object, as configured for the queue.
         kind: Arc<str>,
-        /// The error of the transform.
+        /// The error that the transform returned.
         source: Box<dyn Error + Send + Sync>,
     },
     /// The transform panicked. The panic is contained, and other objects are processed.
     #[error("the transform of {kind} panicked")]
     Panicked {
-        /// The kind of the object, as configured in the queue.
+        /// The kind of the object, as configured for the queue.
         kind: Arc<str>,
     },
     /// The transform returned an object with another key. A later deletion of the original object would not
     /// find it.
     #[error("the transform of {kind} changed the key to {key}; a transform must keep the key")]
     KeyChanged {
-        /// The kind of the object, as configured in the queue.
+        /// The kind of the object, as configured for the queue.
         kind: Arc<str>,
         /// The key of the object that the transform returned.
         key: ObjectKey,
     },
 }
 
-/// A transform, and the kind that its errors contain.
+/// A transform, together with the kind of the objects for its error messages.
 pub(super) struct Transformer<O> {
     kind: Arc<str>,
     transform: Transform<O>,
@@ -49,8 +49,8 @@ impl<O: Object> Transformer<O> {
         Self { kind: kind.into(), transform }
     }
 
-    /// Transforms the objects of a change. Unchanged objects and those of missed deletions are skipped: they
-    /// come from the store and are already transformed.
+    /// Transforms the objects of a change. Unchanged objects and those of missed deletions are skipped: these
+    /// objects come from the store and are already transformed.
     pub(super) fn change(&self, change: Change<O>) -> Change<O> {
         match change {
             Change::Added(object) => self.object(object).map_or_else(Change::Undecodable, Change::Added),
@@ -97,7 +97,8 @@ impl<O: Object> Transformer<O> {
 
     pub(super) fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
         let kind = || Arc::clone(&self.kind);
-        // The transform receives only one shared object, so a panic cannot leave a partly changed value.
+        // A panic of the transform cannot leave a partly changed value: the transform receives only one
+        // shared object, which it cannot change.
         match catch_unwind(AssertUnwindSafe(|| (self.transform)(object))) {
             Ok(Ok(object)) if object.key() == key => Ok(object),
             Ok(Ok(object)) => Err(TransformError::KeyChanged { kind: kind(), key: object.key().clone() }),

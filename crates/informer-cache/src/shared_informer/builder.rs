@@ -59,8 +59,9 @@ impl<O: Object> SharedInformerBuilder<O> {
     }
 
     /// Sets a function that changes each object before it is stored and announced. The function is called
-    /// once per decoded state, including the final state in an observed deletion. If it fails, the object is
-    /// quarantined as undecodable. If it fails for a deletion, handlers receive the last cached state.
+    /// once per decoded state, including the final state in an observed deletion. If the function fails, the
+    /// object is quarantined as undecodable. If it fails for a deletion, handlers receive the last cached
+    /// state of the object.
     pub fn transform(
         mut self,
         transform: impl Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
@@ -82,7 +83,7 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// Sets a hook that is called for each failed list and watch, in addition to the log.
+    /// Sets a hook that is called for each failed list and watch. The failures are logged in any case.
     pub fn watch_error_handler(mut self, handler: impl Fn(&SourceError) + Send + Sync + 'static) -> Self {
         self.reflector.on_error = Some(Arc::new(handler));
         self
@@ -94,7 +95,7 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// Builds the informer. It sends no request before [`SharedInformer::start`].
+    /// Builds the informer. The informer sends no request before [`SharedInformer::start`].
     pub fn build(self) -> SharedInformer<O> {
         let what = self.source.describe();
         let name = self.name.unwrap_or_else(|| what.clone());
@@ -109,7 +110,8 @@ impl<O: Object> SharedInformerBuilder<O> {
         });
         let known = Arc::new(indexer.clone());
         let context = SourceContext::new(Some(known), undecodable.clone());
-        // Each handler has its own resync timer, so the reflector's resync is disabled.
+        // Each handler of a shared informer has its own resync timer, so the resync of the reflector is
+        // disabled.
         let resync = self.resync.or(self.reflector.resync_period);
         let config = ReflectorConfig { name: name.as_str().into(), resync_period: None, ..self.reflector };
         let reflector = Reflector::new(self.source, Arc::clone(&queue) as _, config).with_context(context);

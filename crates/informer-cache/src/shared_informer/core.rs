@@ -19,32 +19,35 @@ use crate::reflector::Reflector;
 use crate::sync::Unsynced;
 use crate::{InformerCrash, InformerState, UndecodableLog};
 
-/// State shared by the handles, the runs and the tasks of one informer.
+/// The state shared by the handles, the runs and the tasks of one informer.
 pub(super) struct Shared<O: Object> {
     pub(super) name: String,
-    /// A description of the listed objects, from the source.
+    /// The source's description of the listed objects.
     pub(super) what: String,
     pub(super) indexer: Indexer<O>,
     pub(super) undecodable: UndecodableLog,
     pub(super) reflector: Reflector<O>,
     pub(super) queue: Arc<InOrderQueue<O>>,
-    /// The pump and the processor. A run holds this lock from start to end.
+    /// The pump and the processor of the informer. A run of the informer holds this lock from its start to
+    /// its end.
     pub(super) core: Arc<AsyncMutex<Core<O>>>,
     pub(super) lifecycle: Mutex<Lifecycle>,
-    /// All handlers that were not removed, in the order of registration.
+    /// All handlers and streams of the informer that were not removed, in the order of registration.
     pub(super) attached: Mutex<Vec<Arc<dyn Attached<O>>>>,
-    /// Handlers that wait for the pump to add them to the processor.
+    /// New handlers that the pump has not added to the processor yet.
     pub(super) joining: Mutex<Vec<Joining<O>>>,
-    /// Wakes the pump's task after a change of `joining`, and after a handler was closed.
+    /// Wakes the pump's task after a change of `joining`, and after the listener of a handler was closed.
     pub(super) handlers_changed: Notify,
     pub(super) synced: watch::Sender<bool>,
-    /// The number of applied batches. Tasks that wait for a state of the cache subscribe to it.
+    /// The number of batches that the pump has applied. Tasks that wait for a state of the cache subscribe to
+    /// it.
     pub(super) applied: watch::Sender<u64>,
     pub(super) counters: Mutex<PumpCounters>,
     /// The resync period of handlers that do not set their own.
     pub(super) resync: Option<Duration>,
     pub(super) next_handler: AtomicU64,
-    /// Number of panics of the metrics. The reflector counts panics of the source and of hooks.
+    /// Number of panics of the `InformerMetrics` implementation. The reflector counts panics of the source
+    /// and of hooks.
     pub(super) panics: AtomicU64,
     pub(super) crashes: Mutex<Crashes>,
     pub(super) metrics: Option<Arc<dyn InformerMetrics>>,
@@ -53,11 +56,12 @@ pub(super) struct Shared<O: Object> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crashes {
     pub(super) total: u64,
-    /// The last panic. It is reset when the first list of the restarted tasks is in the cache.
+    /// The last panic of one of the informer's tasks. It is reset when the first list of the restarted tasks
+    /// is in the cache.
     pub(super) last: Option<InformerCrash>,
 }
 
-/// The pump and the processor, which only one run at a time owns.
+/// The pump and the processor of an informer, which only one run at a time owns.
 pub(super) struct Core<O: Object> {
     pub(super) pump: Pump<O>,
     pub(super) processor: SharedProcessor<O>,
@@ -87,7 +91,8 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// The metrics are user code, so a panic is caught and does not end the pump.
+    /// Reports a processed batch to the metrics. The metrics are user code, so a panic in them is caught and
+    /// does not end the pump.
     pub(super) fn report_processed(&self, changes: usize, took: Duration) {
         let Some(metrics) = &self.metrics else { return };
         let reported = catch_unwind(AssertUnwindSafe(|| metrics.processed(&self.name, changes, took)));

@@ -19,22 +19,22 @@ use crate::listener::ProcessorListener;
 use crate::sync::{CacheSynced, SyncError, Unsynced};
 use crate::{Event, HandlerOptions, HandlerState};
 
-/// The maximum number of handlers and event streams of an informer. Each has a buffer and usually a task; the
-/// limit detects programs that add handlers in a loop.
+/// The maximum number of handlers and event streams of an informer. Each handler or stream has a buffer and
+/// usually a task; the limit detects programs that add handlers in a loop.
 pub const MAX_HANDLERS: usize = 10_000;
 
 /// A handler together with its listener. The trait hides the type of the handler.
 pub(super) trait Attached<O: Object>: Send + Sync {
     fn listener(&self) -> &Arc<ProcessorListener<O>>;
 
-    /// Returns a task that delivers events until the listener closes or the run ends. `None` for a stream,
-    /// whose owner takes the events itself.
+    /// Returns a task that delivers events to the handler until the listener is closed or the run of the
+    /// informer ends. Returns `None` for a stream, whose owner takes the events itself.
     fn deliver(
         self: Arc<Self>,
         cancel: CancellationToken,
     ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
-    /// Resolves when no task delivers events to the handler.
+    /// Returns a future that resolves when no task delivers events to the handler.
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Joining<O> {
 
 struct Handled<O, H> {
     listener: Arc<ProcessorListener<O>>,
-    /// The handler. A delivery task holds this lock from start to end.
+    /// The handler, behind a lock that a delivery task holds from its start to its end.
     handler: AsyncMutex<H>,
 }
 
@@ -66,12 +66,13 @@ impl<O: Object, H: EventHandler<O>> Attached<O> for Handled<O, H> {
     }
 
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        // A delivery task holds the lock from start to end, so locking it waits for the end of the task.
+        // A delivery task holds this lock from its start to its end. Locking it therefore waits until the
+        // task has ended.
         Box::pin(async move { drop(self.handler.lock().await) })
     }
 }
 
-/// An event stream, whose owner takes the events itself.
+/// An event stream registered at the informer. The owner of the stream takes the events itself.
 struct Streamed<O> {
     listener: Arc<ProcessorListener<O>>,
 }
@@ -90,7 +91,7 @@ impl<O: Object> Attached<O> for Streamed<O> {
     }
 }
 
-/// The error for a handler or a stream of events that could not be added.
+/// The error for a handler or an event stream that could not be added to an informer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "informer {informer}: it has {MAX_HANDLERS} handlers and streams; remove some, or serve several needs with one"
@@ -161,8 +162,8 @@ pub struct HandlerRegistration<O: Object> {
 }
 
 impl<O: Object> HandlerRegistration<O> {
-    /// Returns true once the handler has handled every object of the first list, or every object that was
-    /// cached when the handler was added.
+    /// Returns true once the handler has handled every object of the informer's first list. For a handler
+    /// that was added later, these are the objects that were cached at that time.
     pub fn has_synced(&self) -> bool {
         self.listener.has_synced()
     }
@@ -177,10 +178,11 @@ impl<O: Object> HandlerRegistration<O> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Removes the handler. No call of it begins after this method returns; a call in flight finishes.
-    /// Pending events are dropped. A second call has no effect. A handler may remove itself.
+    /// Removes the handler from the informer. No call of the handler begins after this method returns; a call
+    /// in flight finishes. Pending events of the handler are dropped. A second call has no effect. A handler
+    /// may remove itself.
     pub fn remove(&self) {
-        // Dropped outside of every lock: this may drop the handler, whose `drop` is user code.
+        // The handler is dropped outside of every lock, because its `drop` is user code.
         drop(self.take());
     }
 
@@ -245,17 +247,17 @@ impl<O: Object> fmt::Debug for HandlerRegistration<O> {
 #[must_use = "a stream of events does nothing unless it is polled, and its buffer grows"]
 pub struct EventStream<O: Object> {
     registration: HandlerRegistration<O>,
-    /// The future that waits for the next event; set while the buffer is empty.
+    /// The future that waits for the next event of the stream. It is set while the buffer is empty.
     wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<O: Object> EventStream<O> {
-    /// Returns the registration of the stream, for example to check whether the stream is synced.
+    /// Returns the registration of the stream, for example to check whether the stream has synced.
     pub fn registration(&self) -> &HandlerRegistration<O> {
         &self.registration
     }
 
-    /// Returns the next event.
+    /// Waits for the next event; `None` once the stream's registration was removed.
     ///
     /// # Cancel safety
     ///
@@ -272,7 +274,7 @@ impl<O: Object> Stream for EventStream<O> {
         loop {
             if let Some(event) = self.registration.listener.pop() {
                 self.wait = None;
-                // For a stream, an event counts as handled once it is returned.
+                // An event of a stream counts as handled once it is returned to the owner of the stream.
                 self.registration.listener.finished();
                 return Poll::Ready(Some(event));
             }

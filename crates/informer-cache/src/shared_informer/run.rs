@@ -28,12 +28,12 @@ use crate::{Event, InformerCrash};
 #[derive(Debug)]
 pub(super) enum Lifecycle {
     Idle,
-    /// A run is active or ending; the guard distinguishes the two.
+    /// A run of the informer is active or ending; the state of its guard distinguishes the two cases.
     Started {
         guard: Weak<RunGuard>,
         tasks: TaskTracker,
-        /// The number of the run. A run that is ending compares this number before it changes shared state,
-        /// so that it does not affect the next run.
+        /// The number of the current run. Before a run that is ending changes shared state, it compares this
+        /// number with its own. It therefore does not affect the next run.
         number: u64,
     },
 }
@@ -63,7 +63,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the guard of a run that is not stopping.
+    /// Returns the guard of the current run, unless that run is stopping.
     pub(super) fn running(&self) -> Option<Arc<RunGuard>> {
         match self {
             Self::Idle => None,
@@ -83,7 +83,8 @@ pub struct InformerRun {
 pub(super) struct RunGuard {
     cancel: CancellationToken,
     tasks: TaskTracker,
-    /// The runtime on which the run was started. A handler may be added from a thread without a runtime.
+    /// The runtime on which the run was started. Tasks of handlers are spawned on it, because a handler may
+    /// be added from a thread without a runtime.
     runtime: Handle,
 }
 
@@ -94,8 +95,8 @@ impl Drop for RunGuard {
 }
 
 impl InformerRun {
-    /// Stops the informer, even if other clones of the run exist, and waits until its tasks have ended.
-    /// Requests are dropped; handlers finish their current call. A handler must not await this method, since
+    /// Stops the informer, even if other clones of the run exist, and waits until its tasks have ended. Open
+    /// requests are dropped; handlers finish their current call. A handler must not await this method, since
     /// it would wait for itself, but it may drop the run.
     ///
     /// # Cancel safety
@@ -125,20 +126,20 @@ pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
     let (cancel, tasks, number) = (CancellationToken::new(), TaskTracker::new(), lifecycle.number() + 1);
     let guard = Arc::new(RunGuard { cancel: cancel.clone(), tasks: tasks.clone(), runtime });
     *lifecycle = Lifecycle::Started { guard: Arc::downgrade(&guard), tasks: tasks.clone(), number };
-    // The synced state is reset before a caller can wait for it: that of the last run does not apply to this
-    // run.
+    // The synced state of the previous run is reset before `start` returns, so that no caller mistakes it for
+    // that of the new run.
     shared.synced.send_replace(false);
     let span = tracing::info_span!("informer", name = %shared.name);
     let run = Run { shared: Arc::clone(shared), cancel, tasks: tasks.clone(), number };
     tasks.spawn_on(run.run().instrument(span), &guard.runtime);
-    // The lifecycle lock is held here: a handler that is added concurrently is either in `attached` or sees
-    // the run.
+    // The lifecycle lock is held here. A handler that is added concurrently is therefore either in `attached`
+    // already, or its task is spawned when it finds the new run.
     for attached in shared.attached.lock().iter() {
         guard.deliver_to(attached);
     }
-    // The tracker is closed immediately, so that `wait` returns once all tasks have ended. Later, tasks are
-    // spawned only for handlers that are added during the run. If the run ends meanwhile, such a task ends
-    // before it delivers any event.
+    // The task tracker is closed immediately, so that its `wait` returns once all tasks have ended. Later,
+    // tasks are spawned only for handlers that are added during the run. If the run ends meanwhile, such a
+    // task ends before it delivers any event.
     tasks.close();
     InformerRun { guard }
 }
@@ -161,11 +162,11 @@ struct Run<O: Object> {
 }
 
 impl<O: Object> Run<O> {
-    /// Runs the informer until it is stopped. If one of the informer's own tasks panics, the state contains
-    /// the panic, and the tasks are restarted after the backoff of failed requests.
+    /// Runs the informer until it is stopped. If one of the informer's own tasks panics, the panic is
+    /// recorded in the informer's state, and the tasks are restarted after the backoff of failed requests.
     async fn run(self) {
         let mut unwatched = EndsUnsynced { run: &self, armed: true };
-        // The previous run may still be ending. Until then it holds the lock of the core.
+        // Waits until the previous run has ended, since it holds the lock of the core until then.
         let core = Arc::clone(&self.shared.core);
         let mut core = tokio::select! {
             biased;
@@ -192,7 +193,7 @@ impl<O: Object> Run<O> {
         unwatched.disarm();
     }
 
-    /// Reads the source and writes the cache until the run is stopped.
+    /// Runs the reflector and the pump until the run is stopped.
     ///
     /// # Errors
     ///
@@ -205,7 +206,8 @@ impl<O: Object> Run<O> {
         let crashed = async {
             match reflecting.await {
                 Err(error) if error.is_panic() => error.into_panic(),
-                // The task was cancelled, so the run is stopped, and the pump ends too.
+                // The reflector's task was cancelled, which means that the run is stopped. The pump then ends
+                // too.
                 _ => std::future::pending().await,
             }
         };
@@ -231,7 +233,7 @@ impl<O: Object> Run<O> {
         self.unsynced();
     }
 
-    /// Marks the informer as synced, unless a newer run has started meanwhile.
+    /// Marks the informer as synced, unless a newer run of it has started in the meantime.
     fn synced(&self, processor: &mut SharedProcessor<O>) {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {
@@ -241,7 +243,7 @@ impl<O: Object> Run<O> {
         }
     }
 
-    /// Marks the informer as not synced, unless a newer run has started.
+    /// Marks the informer as not synced, unless a newer run of it has started in the meantime.
     fn unsynced(&self) {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {
@@ -250,16 +252,16 @@ impl<O: Object> Run<O> {
     }
 }
 
-/// A guard that ends a run whose task was dropped before it was stopped, for example at the shutdown of its
-/// runtime. The informer is then neither running nor synced.
+/// A guard for a run whose task may be dropped before the run was stopped, for example when its runtime shuts
+/// down. Dropping the guard marks the informer as not running and not synced.
 struct EndsUnsynced<'a, O: Object> {
     run: &'a Run<O>,
     armed: bool,
 }
 
 impl<O: Object> EndsUnsynced<'_, O> {
-    /// Disarms the guard after the run was stopped: the informer stays synced, because the cache keeps its
-    /// objects.
+    /// Disarms the guard after the run was stopped regularly. The informer then stays synced, because the
+    /// cache keeps its objects.
     fn disarm(&mut self) {
         self.armed = false;
     }
@@ -278,16 +280,18 @@ fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
-/// Runs the reflector until the run ends. Panics of the source and of hooks are contained in the reflector.
+/// The reflector's task: runs the reflector until the run ends. The reflector itself contains panics of the
+/// source and of hooks.
 async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
-    // If the queue was closed, the pump ends too.
+    // The result is ignored: an error means that the queue was closed, and then the pump ends too.
     let _ = shared.reflector.run_contained(cancel).await;
 }
 
 impl<O: Object> Core<O> {
-    /// Resets pump and processor for a new run, whatever state the last run left.
+    /// Resets the pump and the processor for a new run. They may be in any state, since the previous run may
+    /// have panicked.
     fn begin(&mut self, shared: &Shared<O>) {
-        // Changes that the last run left in the queue are older than the next list, so they are applied
+        // Changes that the previous run left in the queue are older than the next list, so they are applied
         // before it.
         while let Ok(Some(batch)) = shared.queue.try_pop_batch(InOrderQueue::<O>::MAX_BATCH) {
             let (changes, receipt) = batch.into_changes();
@@ -316,8 +320,8 @@ impl<O: Object> Core<O> {
                         let (changes, receipt) = batch.into_changes();
                         self.process(run, changes);
                         receipt.done();
-                        // Yields, so that a queue that is never empty does not block the thread of the
-                        // handlers.
+                        // Yields to other tasks after each batch. Otherwise a queue that is never empty would
+                        // block the thread, on which handlers may run.
                         tokio::task::yield_now().await;
                     }
                     Err(_) => return,
@@ -326,8 +330,8 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Adds new handlers, which receive the content of the cache, and drops closed ones. The pump calls this
-    /// between two batches.
+    /// Adds new handlers to the processor, which replays the content of the cache to them, and removes closed
+    /// ones. Called between two batches of changes.
     fn admit_handlers(&mut self, shared: &Shared<O>) {
         let joining = std::mem::take(&mut *shared.joining.lock());
         let now = Instant::now().into_std();
@@ -344,8 +348,8 @@ impl<O: Object> Core<O> {
         let Applied { events, first_list, suspect, unordered, resync } = self.pump.apply(changes);
         trace_events(&events);
         self.processor.distribute(events);
-        // Published before waiting tasks are notified: a caller that observes `synced` may read the counts
-        // next.
+        // The counters are published before tasks that wait for the sync are notified, because such a task
+        // may read the counters next.
         self.publish_counters(shared);
         if first_list {
             run.synced(&mut self.processor);

@@ -14,7 +14,7 @@ pub struct SourceError {
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// The kind of a failure.
+/// The kinds of failures of a list or a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
@@ -26,12 +26,12 @@ pub enum SourceErrorKind {
     TooManyRequests,
     /// The server is temporarily unable to respond (500, 502, 503, 504).
     Unavailable,
-    /// No server listens at the address.
+    /// No server listens at the address of the source.
     ConnectionRefused,
-    /// The connection failed: it was reset or closed before the end, the name was not resolved, or TLS
-    /// failed.
+    /// The connection failed: it was reset or closed before the end of the response, the host name was not
+    /// resolved, or TLS failed.
     Connection,
-    /// The server sent nothing before the timeout.
+    /// The server sent nothing before the timeout of the request expired.
     Timeout,
     /// The credentials are missing or invalid (401).
     Unauthorized,
@@ -39,16 +39,17 @@ pub enum SourceErrorKind {
     Forbidden,
     /// The server does not know the kind (404).
     NotFound,
-    /// The server does not support the request or a part of it (400, 405, 406, 413, 415, 422).
+    /// The server does not support the request or some part of the request (400, 405, 406, 413, 415, 422).
     Rejected,
-    /// The response violates the protocol: not JSON, another kind, or a part over its limit.
+    /// The response violates the protocol: it is not JSON, has another kind, or a part of it exceeds a size
+    /// limit.
     Protocol,
     /// Any other failure.
     Other,
 }
 
 impl SourceErrorKind {
-    /// Returns the name of this kind in metrics and states.
+    /// Returns the name of this kind of failure in metrics and states.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -75,7 +76,7 @@ impl fmt::Display for SourceErrorKind {
 }
 
 impl SourceError {
-    /// Creates an error. `message` should name the operation, its target and a remedy.
+    /// Creates an error. `message` should name the failed operation, its target and a remedy.
     pub fn new(kind: SourceErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None, cause: None }
     }
@@ -86,7 +87,7 @@ impl SourceError {
         self
     }
 
-    /// Adds the wait that the server requested with `Retry-After`.
+    /// Adds the time that the server requested to wait with `Retry-After`.
     pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.retry_after = retry_after;
         self
@@ -118,22 +119,24 @@ impl Error for SourceError {
 /// The `Status` object in an error event or in the response to a rejected request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// The HTTP status code; 0 if the server sent none.
+    /// The HTTP status code in the `Status` object; 0 if the server sent none.
     pub code: u16,
-    /// The machine-readable reason, for example `Expired`.
+    /// The machine-readable reason in the `Status` object, for example `Expired`.
     pub reason: String,
     /// The message.
     pub message: String,
-    /// True if a cause in the status reports that the requested version is newer than the server's.
+    /// True if a cause in the `Status` object reports that the requested resourceVersion is newer than the
+    /// server's.
     pub version_too_large: bool,
-    /// The wait that the server requests before a retry.
+    /// The time that the server requests to wait before a retry.
     pub retry_after: Option<Duration>,
 }
 
 impl ServerStatus {
-    /// Returns the kind of the failure.
+    /// Returns the kind of failure that the status means.
     pub fn kind(&self) -> SourceErrorKind {
-        // Older servers report a version that is too large only in the message.
+        // Older servers report a resourceVersion that is too large only in the message of the status, without
+        // a cause.
         let too_large = self.version_too_large || self.message.contains("Too large resource version");
         match (self.code, self.reason.as_str()) {
             (410, _) | (_, "Expired" | "Gone") => SourceErrorKind::Expired,
@@ -148,7 +151,7 @@ impl ServerStatus {
         }
     }
 
-    /// Converts the status to an error. `attempt` names the operation and its target.
+    /// Converts the status to an error. `attempt` names the failed operation and its target.
     pub fn into_error(self, attempt: &str) -> SourceError {
         let advice = match self.kind() {
             SourceErrorKind::Unauthorized => "; check the credentials",

@@ -7,35 +7,36 @@ use informer_store::Indexer;
 
 use crate::UndecodableLog;
 
-/// A list request. Namespace and selectors are not part of it; they belong to the source.
+/// A list request. Namespace and selectors are not part of the request; they belong to the source.
 pub struct ListRequest<O: Object> {
-    /// The requested version. If it is [unset](ResourceVersion::unset), the source returns the newest state,
-    /// by a consistent read; for [any](ResourceVersion::any), any available state; otherwise a state not
-    /// older than this version, or exactly this version, depending on `version_match`.
+    /// The requested resourceVersion. If it is [unset](ResourceVersion::unset), the source returns the newest
+    /// state, by a consistent read. If it is [any](ResourceVersion::any), the source may return any available
+    /// state. Otherwise it returns a state that is not older than this version, or the state at exactly this
+    /// version, depending on `version_match`.
     pub version: ResourceVersion,
     /// The interpretation of `version`.
     pub version_match: VersionMatch,
-    /// The maximum number of objects in one response; `None` for all.
+    /// The maximum number of objects in one response; `None` for no limit.
     pub limit: Option<u32>,
-    /// The continue token of the previous page.
+    /// The continue token that the previous page returned; `None` for the first page.
     pub continue_token: Option<String>,
-    /// Data of the informer that the source may use.
+    /// Access to the informer's cache, which the source may use to skip decoding unchanged objects.
     pub context: SourceContext<O>,
 }
 
 /// A watch request.
 pub struct WatchRequest<O: Object> {
-    /// The version after which the watch starts. With `send_initial_events`, the watch first sends a state
-    /// that is not older.
+    /// The resourceVersion after which the watch starts. With `send_initial_events`, the watch first sends a
+    /// state that is not older than this version.
     pub version: ResourceVersion,
     /// Requests [bookmarks](super::WatchEvent::Bookmark).
     pub bookmarks: bool,
-    /// Requests a streaming list: the source sends the current objects as added, then a bookmark whose
+    /// True to request a streaming list: the source sends the current objects as added, then a bookmark whose
     /// `initial_events_end` is true, then changes.
     pub send_initial_events: bool,
     /// The time after which the source should close the watch.
     pub timeout: Duration,
-    /// Data of the informer that the source may use.
+    /// Access to the informer's cache, which the source may use to skip decoding unchanged objects.
     pub context: SourceContext<O>,
 }
 
@@ -43,16 +44,16 @@ pub struct WatchRequest<O: Object> {
 /// API](https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// The server's default interpretation of the given version.
+    /// The request does not state an interpretation; the server uses its default one.
     #[default]
     Unset,
-    /// A state that is at least as new as the given version.
+    /// The list shows a state that is at least as new as the requested version.
     NotOlderThan,
-    /// The state at exactly the given version.
+    /// The list shows the state at exactly the requested version.
     Exact,
 }
 
-/// Data of an informer that its source may use. The default context has no data and works with any source.
+/// Access to an informer's cache for its source. The default context has no cache and works with any source.
 pub struct SourceContext<O: Object> {
     known: Option<Arc<dyn KnownObjects<O>>>,
     undecodable: UndecodableLog,
@@ -78,8 +79,8 @@ impl<O: Object> KnownObjects<O> for Indexer<O> {
 }
 
 impl<O: Object> SourceContext<O> {
-    /// Returns a context with a view of the cached objects. `undecodable` records objects that fail later,
-    /// when they are first decoded.
+    /// Returns a context with a view of the cached objects. `undecodable` records objects that the source
+    /// decodes lazily, and whose decoding fails at the first access.
     pub fn new(known: Option<Arc<dyn KnownObjects<O>>>, undecodable: UndecodableLog) -> Self {
         Self { known, undecodable }
     }
@@ -95,7 +96,8 @@ impl<O: Object> SourceContext<O> {
         same.then_some(held)
     }
 
-    /// Returns the log of objects that fail when they are first decoded, after the list.
+    /// Returns the log for objects that are decoded lazily. It records objects whose decoding fails at the
+    /// first access, after the list.
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }

@@ -11,33 +11,33 @@ use crate::Undecodable;
 
 /// One part of a list.
 pub enum ListPart<O> {
-    /// Objects, in the order of the source. This part contains the objects that are available; the source
-    /// never waits to fill it.
+    /// Listed objects, in the order of the source. The part contains the objects that are available; the
+    /// source never waits for more objects to fill a part.
     Items(Vec<Listed<O>>),
-    /// An object that could not be decoded. It exists, so it must not be treated as deleted.
+    /// An object that could not be decoded. The object exists, so it must not be treated as deleted.
     Undecodable(Undecodable),
-    /// The end of the list or page. It occurs once, and no part follows. A list that ends without it was cut
-    /// off.
+    /// The end of the list or page. This part occurs once and is the last one. A list that ends without this
+    /// part was cut off.
     End(ListEnd),
 }
 
-/// An object of a list.
+/// An object of a list, either decoded or taken from the cache.
 pub enum Listed<O> {
     /// The object was decoded from the response.
     Fresh(Arc<O>),
-    /// An unchanged object, which [`SourceContext::unchanged`](super::SourceContext::unchanged) returned from
-    /// the cache.
+    /// The object is unchanged: [`SourceContext::unchanged`](super::SourceContext::unchanged) returned it
+    /// from the cache.
     Known(Arc<O>),
 }
 
 /// The metadata at the end of a list or of a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListEnd {
-    /// The version of the list, from which a watch continues.
+    /// The resourceVersion of the list, from which a watch continues.
     pub version: ResourceVersion,
     /// The continue token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// The number of objects in later pages, if the source reports it.
+    /// The number of objects in later pages, if the source reports that number.
     pub remaining: Option<u64>,
 }
 
@@ -55,38 +55,39 @@ pub enum WatchEvent<O> {
     /// An object was deleted, or a change made it no longer match the selector. The event contains the last
     /// state, with the version of the deletion.
     Deleted(Arc<O>),
-    /// All changes up to this version have been sent.
+    /// A bookmark: the watch has sent all changes up to this resourceVersion.
     Bookmark {
-        /// The version that the watch has reached.
+        /// The resourceVersion that the watch has reached.
         version: ResourceVersion,
         /// True for the bookmark that ends the initial events of a streaming list.
         initial_events_end: bool,
     },
-    /// The server reports an error. No event follows.
+    /// The server reports an error. The watch sends no event after it.
     Error(ServerStatus),
-    /// An object was created or changed and could not be decoded. The version of this event counts as
+    /// An object was created or changed and could not be decoded. The resourceVersion of this event counts as
     /// received.
     Undecodable(Undecodable),
     /// An object was deleted, and its last state could not be decoded.
     DeletedUndecodable(Undecodable),
-    /// An event of an unknown type. The event is skipped, and its version, if it has one, counts as received.
+    /// An event of an unknown type. The event is skipped. If its object has a resourceVersion, that version
+    /// counts as received.
     Unknown {
         /// The type of the event as sent by the server.
         event_type: String,
-        /// The version of its object.
+        /// The resourceVersion of the event's object.
         version: ResourceVersion,
     },
 }
 
 impl<O> Listed<O> {
-    /// Returns the object, whether it was decoded from the response or comes from the cache.
+    /// Returns the listed object, whether it was decoded from the response or comes from the cache.
     pub fn object(&self) -> &Arc<O> {
         match self {
             Self::Fresh(object) | Self::Known(object) => object,
         }
     }
 
-    /// Returns the object by value.
+    /// Returns the listed object by value.
     pub fn into_object(self) -> Arc<O> {
         match self {
             Self::Fresh(object) | Self::Known(object) => object,
@@ -125,10 +126,11 @@ impl<O> Clone for WatchEvent<O> {
 
 type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, SourceError>> + Send>>;
 
-/// The objects of a list as they arrive. The stream ends with [`ListPart::End`] or with an error.
+/// The parts of a list, in the order in which they arrive. The stream ends with [`ListPart::End`] or with an
+/// error.
 pub struct ListStream<O>(BoxStream<ListPart<O>>);
 
-/// The events of a watch as they arrive.
+/// The events of a watch, in the order in which they arrive.
 pub struct WatchStream<O>(BoxStream<WatchEvent<O>>);
 
 impl<O: Object> ListStream<O> {

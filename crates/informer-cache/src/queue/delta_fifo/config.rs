@@ -21,7 +21,7 @@ pub struct DeltaFifoConfig<O> {
 }
 
 impl<O: Object> DeltaFifoConfig<O> {
-    /// Keys objects by this function instead of by [`Object::key`].
+    /// Sets the function that returns the key of an object, instead of [`Object::key`].
     pub fn with_key_function(mut self, key: KeyFunction<O>) -> Self {
         self.key = key;
         self
@@ -36,14 +36,14 @@ impl<O: Object> DeltaFifoConfig<O> {
     }
 
     /// Sets a function that transforms objects before they are queued, including those of observed deletions,
-    /// but not known objects. Errors contain `kind`.
+    /// but not objects from the known-objects view. Errors contain `kind`.
     pub fn with_transform(mut self, kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         self.transform = Some(Transformer::new(kind, transform));
         self
     }
 
-    /// Queues the objects of a list as [`Sync`](super::Delta::Sync), like client-go before it added
-    /// `Replaced`.
+    /// Makes the queue report the objects of a list as [`Sync`](super::Delta::Sync), like client-go before it
+    /// added `Replaced`.
     pub fn with_sync_on_replace(mut self) -> Self {
         self.sync_on_replace = true;
         self

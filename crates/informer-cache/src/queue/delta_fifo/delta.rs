@@ -10,7 +10,7 @@ pub enum Delta<O> {
     Added(Arc<O>),
     /// The source reported the object as changed.
     Updated(Arc<O>),
-    /// The source reported the object as deleted, or a complete list does not contain it.
+    /// The source reported the object as deleted, or the object is missing in a complete list.
     Deleted(Tombstone<O>),
     /// A complete list contains the object.
     Replaced(Arc<O>),
@@ -35,14 +35,15 @@ impl<O> Delta<O> {
     }
 }
 
-/// The changes of one object since the object was last popped, oldest first; never empty.
+/// The changes of one object that were queued since it was last popped, oldest first. There is at least one
+/// change.
 pub struct Deltas<O> {
     key: ObjectKey,
     deltas: Vec<Delta<O>>,
 }
 
 impl<O> Deltas<O> {
-    /// Returns the deltas of `key` with one change.
+    /// Creates the deltas of `key` from their first change.
     pub fn new(key: ObjectKey, first: Delta<O>) -> Self {
         Self { key, deltas: vec![first] }
     }

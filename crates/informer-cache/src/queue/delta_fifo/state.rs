@@ -15,8 +15,8 @@ use crate::queue::shared::{SharedQueueState, Signals};
 /// while the view was read.
 pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 
-/// The pure state of a [`DeltaFifo`](super::DeltaFifo): it has no lock and no clock, and neither waits nor
-/// runs user code.
+/// The pure state of a [`DeltaFifo`](super::DeltaFifo), without lock and clock. Its methods neither wait nor
+/// run user code.
 ///
 /// Methods return the objects that the queue no longer needs, so that the caller can drop them outside its
 /// lock. The caller, not this type, checks whether the queue is closed.
@@ -41,9 +41,10 @@ pub struct DeltaState<O> {
 
 /// The state that the known-objects view will show for a key once the popped deltas of the key are processed.
 pub(super) struct InProcess<O> {
-    /// Number of pops of the key that are neither done nor requeued; with one consumer at most one.
+    /// Number of pops of the key whose deltas are neither done nor requeued. With one consumer it is at most
+    /// 1.
     running: usize,
-    /// The state after the newest popped delta; `None` for a deletion.
+    /// The state of the object after the newest popped delta; `None` for a deletion.
     newest: Option<Arc<O>>,
 }
 
@@ -94,7 +95,7 @@ impl<O> DeltaState<O> {
         }
     }
 
-    /// Queues popped deltas again. If newer deltas of the key are queued, the popped ones are returned
+    /// Queues popped deltas again. If newer deltas of the key are already queued, returns the popped ones
     /// instead.
     pub fn add_if_not_present(&mut self, deltas: Deltas<O>) -> Option<Deltas<O>> {
         self.initial_sync.event();
@@ -106,7 +107,8 @@ impl<O> DeltaState<O> {
     }
 
     /// Queues a complete list: a delta for each of `items`, then a missed deletion for each queued or known
-    /// key that is not among them. Keys in `seen` are in the list but undecodable, so they are not deleted.
+    /// key that is not in `items`. Keys in `seen` are in the list but undecodable, so they are not queued as
+    /// deleted.
     ///
     /// The deletion of a queued key contains its newest queued object; that of a known key contains the known
     /// object. The first list defines the initial list: all keys that it lists or deletes.
@@ -136,7 +138,7 @@ impl<O> DeltaState<O> {
         discarded
     }
 
-    /// Queues a [`Sync`](Delta::Sync) for every known object without queued deltas.
+    /// Queues a [`Sync`](Delta::Sync) for every known object that has no queued deltas.
     pub fn resync(&mut self, known: &[KnownObject<O>]) {
         for (key, object) in self.settled(known) {
             if let Some(object) = object
@@ -164,8 +166,8 @@ impl<O> DeltaState<O> {
         Some(Taken { key, item, is_initial, initial })
     }
 
-    /// Marks popped deltas as processed: from now on the known-objects view shows them. `initial` is
-    /// [`Taken::initial`].
+    /// Marks the popped deltas of a key as processed: from now on the known-objects view shows their result.
+    /// `initial` is the value of [`Taken::initial`] for these deltas.
     pub fn done(&mut self, key: &str, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         let in_process = self.in_process.get_mut(key)?;
@@ -175,7 +177,7 @@ impl<O> DeltaState<O> {
     }
 
     /// Queues popped deltas again because they could not be processed. They precede newer deltas of the key.
-    /// Returns deltas that were dropped by compression.
+    /// Consecutive deletions are merged; returns the deltas that this drops.
     pub fn requeue(&mut self, deltas: Deltas<O>, initial: usize) -> Vec<Delta<O>> {
         let _held_by_the_deltas = self.done(deltas.key().as_str(), initial);
         let Some(newer) = self.items.get_mut(deltas.key()) else {
@@ -191,7 +193,7 @@ impl<O> DeltaState<O> {
         discarded
     }
 
-    /// Blocks pops, so that queue and known-objects view can be read consistently.
+    /// Blocks pops, so that the queue and the known-objects view can be read consistently.
     pub fn hold(&mut self) {
         self.holds += 1;
     }
@@ -211,12 +213,12 @@ impl<O> DeltaState<O> {
         through
     }
 
-    /// Returns the deltas queued for a key.
+    /// Returns the deltas that are queued for a key.
     pub fn get(&self, key: &str) -> Option<&Deltas<O>> {
         self.items.get(key)
     }
 
-    /// Returns the queued deltas, in the order of pops.
+    /// Returns the queued deltas of each key, in the order in which the keys will be popped.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas<O>> {
         self.order.iter().map(|key| &self.items[key])
     }
@@ -236,7 +238,7 @@ impl<O> DeltaState<O> {
         self.closed
     }
 
-    /// Returns true once the initial list is processed.
+    /// Returns true once the initial list was queued and processed.
     pub fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }

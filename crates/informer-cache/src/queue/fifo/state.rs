@@ -9,7 +9,7 @@ use crate::queue::initial_sync::InitialSync;
 use crate::queue::popped::Taken;
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// The pure state of a [`Fifo`](super::Fifo): it has no lock and no clock, and neither waits nor runs user
+/// The pure state of a [`Fifo`](super::Fifo), without lock and clock. Its methods neither wait nor run user
 /// code.
 ///
 /// Methods return the objects that the queue no longer needs, so that the caller can drop them outside its
@@ -22,7 +22,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 ///    objects.
 /// 3. `order` is empty if `live` is 0.
 pub struct FifoState<O> {
-    /// An object by its key. `None` keeps the position of a deleted object.
+    /// The queued object of each key. `None` keeps the position of a deleted object.
     items: HashMap<ObjectKey, Option<Arc<O>>>,
     order: VecDeque<ObjectKey>,
     live: usize,
@@ -37,8 +37,8 @@ impl<O> FifoState<O> {
         Self { items, order, live: 0, initial_sync, closed: false }
     }
 
-    /// Queues an object at the position of its key, or at the end. Returns the older state, if the key was
-    /// queued.
+    /// Queues an object at the position of its key, or at the end if the key is not queued. Returns the older
+    /// state of the object if there was one.
     pub fn add(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         let superseded = if let Some(place) = self.items.get_mut(&key) {
@@ -51,7 +51,7 @@ impl<O> FifoState<O> {
         superseded
     }
 
-    /// Queues an object. If its key is already queued, the object is returned instead.
+    /// Queues an object. If its key is already queued, returns the object instead.
     pub fn add_if_not_present(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         match self.items.get(&key) {
@@ -60,7 +60,7 @@ impl<O> FifoState<O> {
         }
     }
 
-    /// Removes an object. Its position is kept as long as other objects are queued.
+    /// Removes an object from the queue. The position of its key is kept as long as other objects are queued.
     pub fn delete(&mut self, key: &str) -> Option<Arc<O>> {
         self.initial_sync.event();
         let deleted = self.items.get_mut(key)?.take()?;
@@ -69,8 +69,8 @@ impl<O> FifoState<O> {
         Some(deleted)
     }
 
-    /// Replaces the content of the queue by these objects, in this order. Of duplicate keys the last one is
-    /// used. The first list defines the initial list.
+    /// Replaces the content of the queue by these objects, in this order. If a key occurs several times, its
+    /// last object is used. The first call defines the initial list.
     pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
         self.order.clear();
         let mut discarded: Vec<_> = self.items.drain().filter_map(|(_, object)| object).collect();
@@ -105,20 +105,20 @@ impl<O> FifoState<O> {
         }
     }
 
-    /// Marks a popped object as processed; `initial` is [`Taken::initial`].
+    /// Marks a popped object as processed. `initial` is the value of [`Taken::initial`] for that object.
     pub fn done(&mut self, initial: usize) {
         self.initial_sync.processed(initial);
     }
 
     /// Queues a popped object again because it could not be processed. If a newer object of its key is
-    /// queued, the popped one is returned instead.
+    /// already queued, returns the popped object instead.
     pub fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         self.add_if_not_present(key, object)
     }
 
     /// Drops the positions of deleted objects if no other object is queued. No pop would remove these
-    /// positions, and `has_synced` would never become true.
+    /// positions, so `has_synced` would never become true.
     fn clear_places(&mut self) {
         if self.live == 0 {
             let initial = self.initial_sync.popped(self.order.len());
@@ -128,12 +128,12 @@ impl<O> FifoState<O> {
         }
     }
 
-    /// Returns the object queued for a key.
+    /// Returns the object that is queued for a key.
     pub fn get(&self, key: &str) -> Option<&Arc<O>> {
         self.items.get(key)?.as_ref()
     }
 
-    /// Returns the queued objects, in the order of pops.
+    /// Returns the queued objects, in the order in which they will be popped.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
         self.order.iter().filter_map(|key| Some((key, self.items.get(key)?.as_ref()?)))
     }
@@ -153,7 +153,7 @@ impl<O> FifoState<O> {
         self.closed
     }
 
-    /// Returns true once the initial list is processed.
+    /// Returns true once the initial list was queued and processed.
     pub fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }
@@ -164,8 +164,8 @@ impl<O> SharedQueueState for FifoState<O> {
         Signals {
             poppable: self.live > 0,
             empty: self.live == 0,
-            // There is room in any case: the queue has at most one object for each key, like a store of these
-            // objects.
+            // The queue never applies backpressure: it has at most one object for each key, like a store of
+            // these objects.
             has_room: true,
             has_synced: self.has_synced(),
             closed: self.closed,

@@ -7,7 +7,7 @@ use informer_core::ObjectKey;
 
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// The pure state of a [`Heap`](super::Heap): it has no lock and no clock, and never waits.
+/// The pure state of a [`Heap`](super::Heap), without lock and clock. Its methods never wait.
 ///
 /// Methods return the objects that the heap no longer needs, so that the caller can drop them outside its
 /// lock.
@@ -18,7 +18,8 @@ use crate::queue::shared::{SharedQueueState, Signals};
 pub struct HeapState<T, R> {
     items: HashMap<ObjectKey, Entry<T, R>>,
     order: BTreeMap<(R, u64), ObjectKey>,
-    /// Tickets increase, so that among equal ranks the item that was added first is popped first.
+    /// The ticket of the next added item. Tickets increase, so that among equal ranks the item that was added
+    /// first is popped first.
     next_ticket: u64,
     closed: bool,
 }
@@ -34,7 +35,8 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         Self { items: HashMap::new(), order: BTreeMap::new(), next_ticket: 0, closed: false }
     }
 
-    /// Adds an item, or moves an item with this key to the position of the new rank. Returns the older item.
+    /// Adds an item, or replaces the item with the same key and moves it to the position of the new rank.
+    /// Returns the replaced item.
     pub fn add(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         let superseded = self.delete(key.as_str());
         let place = (rank, self.next_ticket);
@@ -44,12 +46,12 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         superseded
     }
 
-    /// Adds an item. If the heap contains an item with the key, the new item is returned instead.
+    /// Adds an item. If the heap already contains an item with the key, returns the new item instead.
     pub fn add_if_not_present(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         if self.items.contains_key(&key) { Some(item) } else { self.add(key, rank, item) }
     }
 
-    /// Removes an item at any position.
+    /// Removes an item from any position of the heap.
     pub fn delete(&mut self, key: &str) -> Option<Arc<T>> {
         let entry = self.items.remove(key)?;
         self.order.remove(&entry.place);
@@ -62,22 +64,22 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         Some(self.items.remove(&key)?.item)
     }
 
-    /// Returns the item of a key.
+    /// Returns the item that the heap contains for a key.
     pub fn get(&self, key: &str) -> Option<&Arc<T>> {
         Some(&self.items.get(key)?.item)
     }
 
-    /// Returns keys and items, lowest rank first.
+    /// Returns the keys and items of the heap, lowest rank first.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
         self.order.values().filter_map(|key| Some((key, self.get(key.as_str())?)))
     }
 
-    /// Returns the number of items.
+    /// Returns the number of items in the heap.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Returns true if there are no items.
+    /// Returns true if the heap contains no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

@@ -10,7 +10,8 @@ use crate::queue::backpressure::Backpressure;
 use crate::queue::initial_sync::InitialSync;
 use crate::queue::shared::{SharedQueueState, Signals};
 
-/// The pure state of an [`InOrderQueue`](super::InOrderQueue): it has no lock and no clock, and never waits.
+/// The pure state of an [`InOrderQueue`](super::InOrderQueue), without lock and clock. Its methods never
+/// wait.
 ///
 /// The state can be used without a queue, for example by a single-threaded simulator:
 ///
@@ -32,7 +33,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 /// # Invariants
 ///
 /// 1. `backpressure` is the weight of the changes in `queue`.
-/// 2. Changes of the initial list precede all others.
+/// 2. Changes that belong to the initial list precede all other changes.
 /// 3. No two adjacent changes are bookmarks, and no two are resyncs.
 pub struct InOrderState<O> {
     queue: VecDeque<Change<O>>,
@@ -41,14 +42,14 @@ pub struct InOrderState<O> {
     closed: bool,
 }
 
-/// Changes that were popped together.
+/// Changes that were popped together as one batch.
 pub struct PoppedBatch<O> {
-    /// The popped changes, in order of arrival; never empty.
+    /// The popped changes, in order of arrival. There is at least one change.
     pub changes: Vec<Change<O>>,
     /// True if the changes belong to the initial list, or were queued before it.
     pub is_initial: bool,
-    /// The number of these changes for which `has_synced` waits. The caller passes it to
-    /// [`InOrderState::done`] once they are processed.
+    /// The number of popped changes that belong to the initial list, for which `has_synced` waits. The caller
+    /// passes this number to [`InOrderState::done`] once the changes are processed.
     pub initial: usize,
 }
 
@@ -63,8 +64,8 @@ impl<O> InOrderState<O> {
         }
     }
 
-    /// Queues a change. A bookmark directly after a bookmark replaces the earlier one, and so does a resync
-    /// after a resync.
+    /// Queues a change. If the last queued change is a bookmark and the new one too, the new one replaces it.
+    /// The same holds for two resyncs.
     ///
     /// # Errors
     ///
@@ -111,14 +112,14 @@ impl<O> InOrderState<O> {
         Some(PoppedBatch { changes, is_initial, initial: self.initial_sync.popped(count) })
     }
 
-    /// Marks popped changes as processed; `initial` is [`PoppedBatch::initial`].
+    /// Marks popped changes as processed. `initial` is the value of [`PoppedBatch::initial`] for them.
     pub fn done(&mut self, initial: usize) {
         self.initial_sync.processed(initial);
     }
 
-    /// Returns a popped batch to the head of the queue, as if it had not been popped. It must be the newest
-    /// popped batch, or the order of changes is lost. A closed queue accepts the batch too, since it is not
-    /// drained before all popped changes are processed.
+    /// Returns a popped batch to the head of the queue, as if it had not been popped. The batch must be the
+    /// one that was popped last; otherwise the order of changes is lost. A closed queue accepts the batch
+    /// too, since it is not drained before all popped changes are processed.
     pub fn requeue(&mut self, batch: PoppedBatch<O>) {
         self.initial_sync.returned(batch.changes.len(), batch.initial);
         for change in batch.changes.into_iter().rev() {
@@ -143,13 +144,13 @@ impl<O> InOrderState<O> {
         self.initial_sync.has_synced()
     }
 
-    /// Returns false from the time when the queued weight reaches the limit until it has fallen to half of
-    /// the limit.
+    /// Returns true if the writer need not wait. The result turns false when the queued weight reaches the
+    /// limit, and true again when the weight has fallen to half of the limit.
     pub fn has_room(&self) -> bool {
         self.backpressure.has_room()
     }
 
-    /// Returns the number of queued changes. A complete list counts as one.
+    /// Returns the number of queued changes. A complete list counts as one change.
     pub fn depth(&self) -> usize {
         self.queue.len()
     }
