@@ -1,5 +1,5 @@
-//! Measures the cost of passing a change from the queue to the handlers: the pump, one transaction of the
-//! store, and the buffers of all handlers.
+//! Measures the cost of passing a change from the queue to the handlers. It consists of the pump, one
+//! transaction of the store, and the buffers of all handlers.
 //!
 //! Run with `cargo bench -p informer-cache`. The benchmark runs on one thread, as in the simulator, so no
 //! task is spawned or woken. Throughput is in changes, regardless of the number of handlers.

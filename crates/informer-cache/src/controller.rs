@@ -99,7 +99,7 @@ pub struct ControllerConfig<O: Object, Q> {
     retry_on_error: bool,
 }
 
-/// Fills a queue from a source, and processes the queued items. See the [module](self).
+/// Fills a queue from a source, and passes the queued items to a process function. See the [module](self).
 pub struct InformerController<O: Object, Q: Queue, P> {
     reflector: Reflector<O>,
     queue: Q,
@@ -110,13 +110,13 @@ pub struct InformerController<O: Object, Q: Queue, P> {
     panicked: AtomicU64,
 }
 
-/// How many items an [`InformerController`] has processed, by result.
+/// The number of items that an [`InformerController`] has processed, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControllerCounts {
-    /// Items that were processed without an error.
+    /// Number of items that were processed without an error.
     pub processed: u64,
-    /// How often processing returned an error.
+    /// How often processing an item returned an error.
     pub failed: u64,
     /// Number of items whose processing panicked, plus panics of the source or of a hook of the reflector.
     pub panicked: u64,
@@ -165,7 +165,8 @@ where
         Self::with(config, |_| process)
     }
 
-    /// Like [`new`](Self::new), for a process function that needs the handle of the reflector.
+    /// Returns a controller like [`new`](Self::new), for a process function that needs the handle of the
+    /// reflector.
     fn with(config: ControllerConfig<O, Q>, process: impl FnOnce(ReflectorHandle) -> P) -> Self {
         let ControllerConfig { source, queue, reflector, context, retry_on_error } = config;
         let reflector = Reflector::new(source, Arc::new(queue.clone()), reflector).with_context(context);
@@ -192,11 +193,13 @@ where
             process = self.process.lock() => process,
         };
         let reflect = async {
-            // The reflector ends when the queue is closed; the pump continues until the queue is drained.
+            // The result is ignored. If the queue is closed, the reflector ends, but the pump continues until
+            // the queue is drained.
             let _ = self.reflector.run_contained(cancel.clone()).await;
         };
-        // The future is boxed once per run, because the compiler can prove here that it is `Send` for every
-        // process function. In the caller's `spawn`, the proof for a specific closure fails.
+        // The future of the pump is boxed once per run, because the compiler can prove here that the future
+        // is `Send` for every process function. In the caller's `spawn`, the proof for a specific closure
+        // fails.
         let pump: BoxFuture<'_, ()> = self.pump(&mut process, &cancel).boxed();
         tokio::join!(reflect, pump);
     }
@@ -229,7 +232,8 @@ where
                     tracing::error!(reflector = self.reflector.name(), %key, panic, "processing panicked; the next item follows");
                 }
             }
-            // Yields, so that a queue that is never empty does not block the thread of the reflector.
+            // Yields to other tasks, so that a queue that is never empty does not block the thread of the
+            // reflector.
             tokio::task::yield_now().await;
         }
     }
@@ -276,7 +280,7 @@ impl<O: Object, Q: Queue, P> InformerController<O, Q, P> {
         &self.queue
     }
 
-    /// Returns the counts so far.
+    /// Returns the numbers of items that the controller has processed so far.
     pub fn counts(&self) -> ControllerCounts {
         ControllerCounts {
             processed: self.processed.load(Ordering::Relaxed),

@@ -13,15 +13,15 @@ pub enum Event<O> {
     Added {
         /// The object.
         object: Arc<O>,
-        /// True for objects of the informer's first list, and for objects replayed to a handler that is added
+        /// True if the object is in the informer's first list, or is replayed to a handler that was added
         /// later.
         initial: bool,
     },
     /// The cached object changed, or a resync replays it.
     Updated {
-        /// The state that was cached before the update.
+        /// The state of the object that was cached before the update.
         old: Arc<O>,
-        /// The current state; the same as `old` in a resync.
+        /// The current state of the object; the same as `old` in a resync.
         new: Arc<O>,
         /// True if the event is a resync: the object did not change, but the handler's resync period has
         /// elapsed.
@@ -29,8 +29,8 @@ pub enum Event<O> {
     },
     /// The object was removed from the cache.
     Deleted {
-        /// The last known state. It is always present, because a handler receives a delete only for an object
-        /// for which it received an add.
+        /// The last known state of the object. It is always present, because a handler receives a delete only
+        /// for an object for which it received an add.
         last: Arc<O>,
         /// True if the watch missed the deletion, so that `last` may be older than the final state of the
         /// object.

@@ -23,7 +23,8 @@ use crate::generic::{GenericInformer, ObjectInformer};
 use crate::sync::CacheSynced;
 use crate::{InformerRun, InformerState, SharedInformer, SyncError};
 
-/// The informers of a program, one for each resource and object type. A cheap handle; clones share the set.
+/// The informers of a program, one for each resource and object type. The value is a cheap handle; clones
+/// share the set.
 ///
 /// The set is the base of a
 /// [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory): it shares,
@@ -55,11 +56,11 @@ struct Table {
     shut_down: bool,
 }
 
-/// The key of an informer: its resource, and the type of its objects.
+/// The key of an informer in the set: its resource, and the type of its objects.
 type EntryKey = (String, TypeId);
 
 struct Entry {
-    /// A `SharedInformer<O>`, where `O` is the type of the `TypeId` in the key.
+    /// The informer as a `SharedInformer<O>`, where `O` is the type of the `TypeId` in the key of the entry.
     typed: Box<dyn Any + Send + Sync>,
     erased: Arc<dyn ObjectInformer>,
     run: Option<InformerRun>,
@@ -86,8 +87,8 @@ impl InformerSet {
         }
         let made = make();
         let mut table = self.table.lock();
-        // If another caller has inserted an informer meanwhile, that one stays, and `made` is dropped without
-        // having been started.
+        // If another caller has inserted an informer for this key in the meantime, that informer stays.
+        // `made` is then dropped without having been started.
         let entry = table.entries.entry(key).or_insert_with(|| Entry {
             typed: Box::new(made.clone()),
             erased: Arc::new(made.clone()),
@@ -101,8 +102,8 @@ impl InformerSet {
         table.entries.get(key)?.typed.downcast_ref::<SharedInformer<O>>().cloned()
     }
 
-    /// Starts all informers of the set that are not running. Call it again after more informers were added.
-    /// After [`shutdown`](Self::shutdown) it does nothing.
+    /// Starts all informers of the set that are not running. Call this method again after more informers were
+    /// added. After [`shutdown`](Self::shutdown) the method does nothing.
     ///
     /// # Panics
     ///
@@ -141,8 +142,8 @@ impl InformerSet {
         crate::sync::wait_for_cache_sync(caches, timeout).await
     }
 
-    /// Removes one informer from the set and stops it, unless another run of it exists. Returns true if the
-    /// informer was in the set.
+    /// Removes one informer from the set. The informer stops, unless the program has started another run of
+    /// it. Returns true if the informer was in the set.
     pub fn release<O: Object>(&self, resource: &str) -> bool {
         let removed = self.table.lock().entries.remove(&(resource.to_owned(), TypeId::of::<O>()));
         removed.is_some()
@@ -170,7 +171,7 @@ impl InformerSet {
         Some(GenericInformer::new(Arc::clone(&entry.erased)))
     }
 
-    /// Returns the states of all informers, sorted by resource.
+    /// Returns the states of all informers of the set, sorted by resource.
     pub fn states(&self) -> Vec<InformerState> {
         let erased: Vec<_> =
             self.table.lock().entries.values().map(|entry| Arc::clone(&entry.erased)).collect();

@@ -8,7 +8,8 @@
 //! - The [`processor`] distributes events to [`listener`]s. Each listener has its own buffer and calls one
 //!   [`handler`].
 //!
-//! A [`SharedInformer`] combines all of them in one handle. An [`InformerSet`] holds several informers.
+//! A [`SharedInformer`] combines all of these parts in one handle. An [`InformerSet`] holds several
+//! informers.
 //!
 //! This crate depends neither on HTTP nor on Kubernetes types: a source is anything that implements the
 //! traits of [`source`]. `informer-client` implements them for API servers. The facade `informer` re-exports

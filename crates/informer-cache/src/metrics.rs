@@ -15,17 +15,18 @@ use crate::InformerState;
 /// of [`processed`](Self::processed) is contained, counted in [`panics`](crate::InformerState::panics) and
 /// logged.
 pub trait InformerMetrics: Send + Sync + 'static {
-    /// Called when an informer was created. The probe can be read as long as the informer exists.
+    /// Called once for each informer, when it is created. The probe can be read as long as the informer
+    /// exists.
     fn observe(&self, probe: InformerProbe);
 
-    /// Called after a batch of `changes` was applied to the cache and added to the listeners' buffers, with
-    /// the duration of that work.
+    /// Called after a batch of `changes` changes was applied to the cache and added to the listeners'
+    /// buffers. `took` is the duration of that work.
     fn processed(&self, informer: &str, changes: usize, took: Duration) {
         let _ = (informer, changes, took);
     }
 }
 
-/// Reads the state of one informer without keeping it alive.
+/// A weak reference to an informer, with which its state can be read without keeping it alive.
 #[derive(Clone)]
 pub struct InformerProbe(Arc<dyn Probed>);
 

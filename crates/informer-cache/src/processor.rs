@@ -25,7 +25,7 @@ pub const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 ///    between two batches receives the snapshot between them, then every later batch.
 pub struct SharedProcessor<O> {
     listeners: Vec<Entry<O>>,
-    /// True once the events of the first list were distributed.
+    /// True once the events of the informer's first list were distributed.
     initial_complete: bool,
 }
 
@@ -46,7 +46,8 @@ impl<O: Object> SharedProcessor<O> {
         Self { listeners: Vec::new(), initial_complete: false }
     }
 
-    /// Adds a listener. It first receives `present`, the cached objects, as initial adds.
+    /// Adds a listener to the processor. The listener first receives `present`, the cached objects, as
+    /// initial adds.
     pub fn join(
         &mut self,
         listener: Arc<ProcessorListener<O>>,
@@ -72,7 +73,7 @@ impl<O: Object> SharedProcessor<O> {
         self.listeners.push(Entry { listener, resync });
     }
 
-    /// Drops the listeners that were closed.
+    /// Removes the listeners that were closed.
     pub fn remove_closed(&mut self) {
         self.listeners.retain(|entry| !entry.listener.is_closed());
     }
@@ -89,7 +90,7 @@ impl<O: Object> SharedProcessor<O> {
     }
 
     /// Begins a new run of the informer. No listener is synced before the first list of the run was
-    /// distributed, and resyncs that fell into the time without a run are skipped.
+    /// distributed, and resyncs that were due while the informer was stopped are skipped.
     pub fn begin_run(&mut self, now: Instant) {
         self.initial_complete = false;
         for entry in &mut self.listeners {
@@ -100,8 +101,8 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// Reports that the first list was distributed. From now on a listener is synced once it has handled its
-    /// initial events.
+    /// Reports that the events of the first list were distributed. From now on a listener is synced once it
+    /// has handled its initial events.
     pub fn initial_complete(&mut self) {
         self.initial_complete = true;
         for entry in &self.listeners {
@@ -109,13 +110,14 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// Returns the time of the next resync of any listener.
+    /// Returns the time of the earliest next resync of the listeners; `None` if no listener has a resync
+    /// period.
     pub fn next_resync(&self) -> Option<Instant> {
         self.listeners.iter().filter_map(|entry| Some(entry.resync.as_ref()?.next)).min()
     }
 
-    /// Replays `present`, the cached objects, to the listeners whose resync is due. Missed periods are not
-    /// repeated.
+    /// Replays `present`, the cached objects, to the listeners whose resync is due. If several resyncs of a
+    /// listener were missed, the objects are replayed once.
     pub fn resync<'a>(&mut self, present: impl Fn() -> Vec<Arc<O>> + 'a, now: Instant) {
         let mut batch = None;
         for entry in &mut self.listeners {

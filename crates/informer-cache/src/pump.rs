@@ -40,85 +40,86 @@ use self::writes::Writes;
 use crate::source::Listed;
 use crate::{Change, Event, Replacement, Undecodable, UndecodableLog};
 
-/// Applies changes to a store and returns the events to announce.
+/// Applies changes to a store and returns the events for the handlers.
 pub struct Pump<O: Object> {
     writer: StoreWriter<O>,
     undecodable: UndecodableLog,
-    /// The cached objects whose current state on the server could not be decoded. `UndecodableLog` cannot
-    /// replace this map: it has a limit, and it also contains objects that are cached in their current state
-    /// and failed when they were first decoded.
+    /// The cached objects whose current state on the server could not be decoded. The `UndecodableLog` cannot
+    /// replace this map. The log has a size limit, and it also contains lazily decoded objects that are
+    /// cached in their current state and whose decoding failed at the first access.
     superseded: HashMap<ObjectKey, Superseded>,
     counters: PumpCounters,
-    /// True until the first list of a run has been applied.
+    /// True until the first list of a run of the informer has been applied.
     initial: bool,
-    /// Number of consecutive lists that were older than the store and therefore not applied.
+    /// Number of consecutive lists that the pump did not apply, because they were older than the store.
     refused: u32,
-    /// True if the last list had a version: all later changes are newer.
+    /// True if the last list had a resourceVersion, so that all later changes are newer than the list.
     ordered: bool,
-    /// Records whether the versions of the source can be compared at all.
+    /// Records whether the resource versions of the source can be compared at all.
     order: VersionOrder,
-    /// The name of the informer in logs.
+    /// The name of the informer, for log messages.
     informer: Arc<str>,
 }
 
-/// After this many lists were refused as older than the store, the next such list is authoritative. Every
-/// refusal requests a consistent read. A list that was in flight before the first request may still arrive,
-/// and must not be mistaken for that read.
+/// After this many lists were refused as older than the store, the next such list is authoritative. Each
+/// refused list makes the pump request a consistent read. A list that was in flight before the first such
+/// request may still arrive, and must not be mistaken for the consistent read.
 const MAX_STALE_LISTS: u32 = 3;
 
 /// The counters of a pump.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PumpCounters {
-    /// Number of changes taken from the queue.
+    /// Number of changes that the pump has taken from the queue.
     pub changes: u64,
-    /// Number of lists that were applied.
+    /// Number of lists that the pump has applied.
     pub lists: u64,
-    /// Number of events that were older than the cached state and not applied.
+    /// Number of events that were older than the cached state and therefore not applied.
     pub stale: u64,
     /// Number of events and listed objects whose state was already cached.
     pub unchanged: u64,
     /// Number of deletions of objects that were never cached.
     pub unknown_deletes: u64,
-    /// Number of lists that were older than the cached state and not applied.
+    /// Number of lists that were older than the cached state and therefore not applied.
     pub stale_lists: u64,
     /// Number of lists that moved the cache back to an older state, because of a consistent read.
     pub rewound: u64,
-    /// Bytes of the cached objects, as [`Object::held_bytes`] counts them.
+    /// Number of bytes of the cached objects, as counted by [`Object::held_bytes`].
     pub bytes: u64,
 }
 
 /// The result of applying changes to the store.
 pub struct Applied<O> {
-    /// The events to announce, in order.
+    /// The events for the handlers, in order.
     pub events: Vec<Event<O>>,
-    /// True if these changes contain the first list of the run. The cache is synced from now on.
+    /// True if the changes contain the first list of the informer's run. From now on the cache is synced.
     pub first_list: bool,
-    /// True if a change or a list was older than the cached state. Either the server lags or its versions
-    /// regressed; only a consistent read can decide. The caller requests one from the reflector.
+    /// True if a change or a list was older than the cached state. Either the server lags, or its resource
+    /// versions went back; only a consistent read can decide which. The caller requests one from the
+    /// reflector.
     pub suspect: bool,
-    /// True for the batch whose list contradicted the order of the source's versions once too often. From
-    /// then on versions are not compared, and the caller reports that to the reflector.
+    /// True if these changes contain a list that contradicted the order of the source's versions once too
+    /// often. From now on versions are not compared, and the caller reports that to the reflector.
     pub unordered: bool,
-    /// True if the source requests a resync.
+    /// True if the changes contain a resync: the caller replays the cached objects to the handlers.
     pub resync: bool,
 }
 
-/// The current state of a cached object that could not be decoded.
+/// Describes the current state on the server of a cached object, if that state could not be decoded.
 struct Superseded {
     version: ResourceVersion,
-    /// True if the server went back to an older state since the cached state was current. It may use the
-    /// version of the cached state again, for other content.
+    /// True if the server went back to an older state since the cached state was current. The server may then
+    /// assign the version of the cached state again, to other content.
     went_back: bool,
 }
 
-/// The decisions of one call of [`Pump::apply`] that are not written to the store yet.
+/// The changes of one call of [`Pump::apply`] that are decided, but not written to the store yet.
 struct Staged<O> {
     writes: Writes<O>,
     version: Option<ResourceVersion>,
-    /// True if the current list shows an older state of some object than the cached one.
+    /// True if the current list shows a state of some object that is older than the cached one.
     went_back: bool,
-    /// Bytes of the objects that the writes add and remove.
+    /// Number of bytes of the objects that the staged writes add to the store and remove from it.
     bytes_added: u64,
     bytes_removed: u64,
     applied: Applied<O>,
@@ -140,14 +141,14 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// Sets the name of the informer in warnings.
+    /// Sets the name of the informer for warnings of the pump.
     #[must_use]
     pub fn named(mut self, informer: impl Into<Arc<str>>) -> Self {
         self.informer = informer.into();
         self
     }
 
-    /// Returns a read handle of the store.
+    /// Returns a read handle of the pump's store.
     pub fn indexer(&self) -> Indexer<O> {
         self.writer.indexer().clone()
     }
@@ -163,14 +164,16 @@ impl<O: Object> Pump<O> {
         (self.initial, self.refused) = (true, 0);
     }
 
-    /// Applies changes in their order. All changes between two lists are one transaction of the store.
+    /// Applies changes in their order. All changes between two lists are written in one transaction of the
+    /// store.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change<O>>) -> Applied<O> {
         let mut staged = Staged::new();
         for change in changes {
             self.counters.changes += 1;
             if self.refused > 0 && !matches!(change, Change::Replaced(_) | Change::Resync) {
-                // The change follows a list that was refused as older than the store. It is dropped, because
-                // the requested list is newer.
+                // The pump has refused a list as older than the store and has requested a newer one. Changes
+                // that follow the refused list are dropped, because the requested list is newer than they
+                // are.
                 self.counters.stale += 1;
                 continue;
             }
@@ -181,7 +184,8 @@ impl<O: Object> Pump<O> {
                 }
                 Change::Deleted(tombstone) => self.delete(&mut staged, tombstone),
                 Change::Replaced(replacement) => {
-                    // The list is compared with the store, so earlier changes must be written first.
+                    // The list is compared with the store, so earlier changes of the batch must be written to
+                    // the store first.
                     self.commit(&mut staged);
                     self.replace(&mut staged, replacement);
                     self.commit(&mut staged);
@@ -195,7 +199,8 @@ impl<O: Object> Pump<O> {
         staged.applied
     }
 
-    /// Moves the version of the store forward. A late event does not move the version back; only a list does.
+    /// Moves the resourceVersion of the store forward. The version of a late event does not move it back;
+    /// only a list does.
     fn advance(&self, staged: &mut Staged<O>, version: &ResourceVersion) {
         let older = match &staged.version {
             Some(staged) => self.order.is_older(version, staged),
@@ -206,14 +211,15 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// Returns the newest known version of a cached object. If its current state is undecodable, that is the
-    /// version of that state, which after a restore of the server may even be lower than the cached one.
+    /// Returns the newest known resourceVersion of a cached object. If the current state of the object is
+    /// undecodable, this is the version of the undecodable state. After a restore of the server, that version
+    /// may even be lower than the cached one.
     fn newest<'a>(&'a self, held: &'a O) -> &'a ResourceVersion {
         let undecodable = self.superseded.get(held.key()).map(|superseded| &superseded.version);
         undecodable.filter(|version| !version.is_empty()).unwrap_or_else(|| held.resource_version())
     }
 
-    /// Returns the state of a key after the changes that this call of `apply` has staged.
+    /// Returns the state of a key, including the changes that this call of `apply` has staged.
     fn current(&self, staged: &Staged<O>, key: &ObjectKey) -> Option<Arc<O>> {
         match staged.writes.get(key) {
             Some(state) => state.clone(),
@@ -225,8 +231,8 @@ impl<O: Object> Pump<O> {
         let key = object.key();
         let Some(old) = self.current(staged, key) else {
             if origin == Origin::Watch && self.is_late(staged, object.resource_version()) {
-                // The event is late and its object is not cached. Either the object was deleted meanwhile, or
-                // its creation arrives late; only a list can decide.
+                // The event is late and its object is not cached. Either the object was deleted after this
+                // event, or the event of its creation arrives late. Only a list can decide which.
                 self.counters.stale += 1;
                 staged.applied.suspect = true;
                 self.order.refuse(&*object);
@@ -244,8 +250,8 @@ impl<O: Object> Pump<O> {
             self.order.refuse(&*object);
             return;
         }
-        // An applied list is newer than the cached state, or authoritative. If it shows an older state of an
-        // object, the server was restored from a backup, and its versions were moved ahead.
+        // An applied list is newer than the cached state, or authoritative. If the list shows an older state
+        // of an object, the server was restored from a backup, and its resource versions were moved ahead.
         staged.went_back |= older;
         let trusted = origin != (Origin::List { in_full: true });
         if trusted
@@ -256,14 +262,16 @@ impl<O: Object> Pump<O> {
             && !self.went_back_from(&old)
         {
             self.counters.unchanged += 1;
-            // A restore of the server may have undone a later, undecodable state of this object.
+            // A restore of the server may have undone the later, undecodable state of this object, so that
+            // state is forgotten.
             self.forget_undecodable(object.key());
             return;
         }
         let (old, new) = (Arc::clone(&old), Arc::clone(&object));
         match same_object {
             true => staged.applied.events.push(Event::Updated { old, new, resync: false }),
-            // The uid differs: the deletion of the first object was missed, and the second object reveals it.
+            // The uid differs: the watch missed the deletion of the first object, and the second object with
+            // the same name reveals it.
             false => {
                 staged.applied.events.push(Event::Deleted { last: old, stale: true });
                 staged.applied.events.push(Event::Added { object: new, initial: false });
@@ -273,8 +281,8 @@ impl<O: Object> Pump<O> {
         self.put(staged, held, object);
     }
 
-    /// Returns true if an event arrives after events with later versions. A watch that follows a list never
-    /// delivers late events, unless its server repeats events.
+    /// Returns true if an event arrives after events with later versions. A watch that follows a list
+    /// delivers no late events, unless its server repeats events.
     fn is_late(&self, staged: &Staged<O>, version: &ResourceVersion) -> bool {
         self.ordered
             && match &staged.version {
@@ -285,20 +293,20 @@ impl<O: Object> Pump<O> {
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
         staged.count_bytes(old.as_deref(), Some(&object));
-        // Removed immediately, not with the transaction: a later change of the same batch may be undecodable
-        // again.
+        // The entry is removed at once instead of with the transaction, because a later change of the same
+        // batch may be undecodable again.
         self.forget_undecodable(object.key());
         staged.writes.insert(object.key().clone(), Some(object));
     }
 
-    /// Records the version of an undecodable state that follows the cached state.
+    /// Records the version of an undecodable state that is newer than the cached state.
     fn supersede(&mut self, held: &O, version: &ResourceVersion) {
         let went_back = self.went_back_from(held) || self.order.is_older(version, held.resource_version());
         let superseded = Superseded { version: version.clone(), went_back };
         self.superseded.insert(held.key().clone(), superseded);
     }
 
-    /// Returns true if the server may have used the version of the cached state again, for other content.
+    /// Returns true if the server may have assigned the version of the cached state again, to other content.
     fn went_back_from(&self, held: &O) -> bool {
         self.superseded.get(held.key()).is_some_and(|superseded| superseded.went_back)
     }
@@ -314,16 +322,16 @@ impl<O: Object> Pump<O> {
         }
         let Some(held) = self.current(staged, tombstone.key()) else {
             self.counters.unknown_deletes += 1;
-            // An object that was never cached may be in the log, since no state of it may have been
-            // decodable.
+            // The object is removed from the log even if it was never cached, because possibly none of its
+            // states could be decoded.
             self.undecodable.forget(tombstone.key().as_str());
             return;
         };
         if let Some(last) = tombstone.last()
             && self.order.is_older(last.resource_version(), self.newest(&held))
         {
-            // The deletion is late: it belongs to an earlier object with this name, or to an earlier state.
-            // The cached state is newer.
+            // The deletion is late: it concerns an earlier object with this name, or an earlier state. The
+            // cached state is newer.
             self.counters.stale += 1;
             staged.applied.suspect |= last.uid() == held.uid();
             return;
@@ -342,8 +350,8 @@ impl<O: Object> Pump<O> {
     /// Applies a complete list: cached objects that are missing from it were deleted. Deletions are announced
     /// first, then the other events in the order of the list.
     ///
-    /// A reflector that restarts with a kept store may receive a list from a lagging server. Such a list is
-    /// not applied; a consistent list is requested.
+    /// A reflector that restarts with a kept store may receive a list from a lagging server. A list that is
+    /// older than the store is not applied; a consistent list is requested instead.
     fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
         let Replacement { items, undecodable, version, mut rewound, reread } = replacement;
         let older = self.order.is_older(&version, &self.writer.resource_version());
@@ -375,8 +383,9 @@ impl<O: Object> Pump<O> {
                 if let Listed::Known(object) = &item
                     && self.went_back_from(object)
                 {
-                    // The source did not decode this object again, because its version equals the cached one.
-                    // The caller requests a list in which every object is decoded.
+                    // The source did not decode this object, because its version equals the cached one.
+                    // However, the server may have assigned that version again, so the caller requests a list
+                    // in which every object is decoded.
                     staged.applied.suspect = true;
                     continue;
                 }
@@ -393,7 +402,7 @@ impl<O: Object> Pump<O> {
         staged.applied.first_list |= std::mem::take(&mut self.initial);
     }
 
-    /// Applies a complete list to an empty store, which is built once without a comparison.
+    /// Applies a complete list to an empty store. The store is built in one step, without comparing states.
     fn fill(&mut self, staged: &mut Staged<O>, items: Vec<Listed<O>>, version: &ResourceVersion) {
         let objects: Vec<_> = items.into_iter().map(Listed::into_object).collect();
         // `held_bytes` is user code and runs before the store changes: a panic in it must not leave states in
@@ -413,8 +422,8 @@ impl<O: Object> Pump<O> {
         staged.applied.events.extend(objects.into_iter().map(|object| Event::Added { object, initial }));
     }
 
-    /// Handles a watch event whose object cannot be decoded. The event is ignored if it is older than the
-    /// cached state.
+    /// Handles a watch event whose object cannot be decoded. If the event is older than the cached state, it
+    /// is ignored.
     fn unread(&mut self, staged: &mut Staged<O>, undecodable: Undecodable) {
         let version = undecodable.resource_version();
         let held = undecodable.key().and_then(|key| self.current(staged, key));
@@ -446,8 +455,8 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    /// Removes log entries of undecodable objects that were deleted without ever having been cached.
-    /// Otherwise they would stay in the log forever.
+    /// Removes the log entries of undecodable objects that are missing in the list. The objects may never
+    /// have been cached, so that no deletion in the store removes their entries from the log.
     fn forget_unlisted(&self, listed: &Present<'_>) {
         for entry in self.undecodable.entries() {
             match entry.key() {
@@ -488,11 +497,12 @@ impl<O: Object> Pump<O> {
         let added = std::mem::take(&mut staged.bytes_added);
         let removed = std::mem::take(&mut staged.bytes_removed);
         self.counters.bytes = (self.counters.bytes + added).saturating_sub(removed);
-        // For a write without a version, the store would use the version of its object, which may come from a
-        // late event.
+        // If a write has no version, the version of the store stays. The store would otherwise use the
+        // version of the written object, which may come from a late event.
         let version = version.unwrap_or_else(|| self.writer.resource_version());
         if let Err(error) = self.writer.apply_at(writes, version) {
-            // Every write contains its key, so the store calls no key function, which could fail.
+            // This error is not expected: every write contains its key, so the store calls no key function,
+            // which could fail.
             tracing::error!(informer = &*self.informer, %error, "a store refused a transaction");
         }
     }
@@ -503,11 +513,11 @@ fn completes<O: Object>(old: &Arc<O>, new: &Arc<O>) -> bool {
     !Arc::ptr_eq(old, new) && old.is_partial() && !new.is_partial()
 }
 
-/// The objects of a list, including those that could not be decoded.
+/// The objects of a list, including those that could not be decoded, for finding cached objects that the list
+/// does not contain.
 struct Present<'a> {
     keys: HashSet<&'a str>,
-    /// The versions of undecodable objects by uid, since an object without a readable name may still have a
-    /// uid.
+    /// The versions of undecodable objects by uid. An object whose name cannot be read may still have a uid.
     unread_uids: HashMap<&'a str, &'a ResourceVersion>,
     nameless: bool,
 }
@@ -527,7 +537,7 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Returns the last state of each key, in the order in which the keys first occur.
+/// Returns the last state of each key, sorted by the first occurrence of the keys.
 fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
     let mut last = Writes::default();
     for object in objects {
@@ -539,7 +549,8 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,
-    /// If `in_full` is true, no object counts as unchanged because of its version.
+    /// A complete list. If `in_full` is true, no object of the list counts as unchanged because of its
+    /// version.
     List {
         in_full: bool,
     },

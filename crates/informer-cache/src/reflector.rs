@@ -53,8 +53,8 @@
 //!
 //! # Invariants
 //!
-//! The invariants of [`ReflectorState`] hold. In addition, at most one request is open at a time, and each
-//! change is written once.
+//! The invariants of [`ReflectorState`] also hold for a [`Reflector`]. In addition, at most one request is
+//! open at a time, and each change is written once.
 //!
 //! # Lock order
 //!
@@ -104,56 +104,61 @@ pub use self::status::{
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::source::{DynListWatch, SourceContext};
 
-/// A watch that is closed within this time counts as short. The limit prevents requests without a pause to a
-/// server that closes every watch immediately.
+/// A watch that is closed within this time counts as short. After several short watches the reflector waits,
+/// so that it does not send requests without a pause to a server that closes every watch immediately.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// After this many consecutive short watches, the resource version is no longer trusted, and the reflector
-/// lists again.
+/// After this many consecutive short watches, the reflector does not trust its last resourceVersion any more,
+/// and lists again.
 pub const MAX_SHORT_WATCHES: u32 = 3;
 
 /// The longest time without an event on a watch before the server's version is checked. A Kubernetes API
 /// server sends a bookmark every minute. A server that was restored from a backup accepts a watch from a
-/// version that it has not reached, and sends nothing. The check runs after the end of a watch if no version
-/// was confirmed for this time.
+/// version that it has not reached, and sends nothing. The check of the server's version runs after the end
+/// of a watch if the server has not confirmed the last version for this time.
 pub const MAX_WATCH_SILENCE: Duration = Duration::from_secs(90);
 
-/// The longest `Retry-After` that the reflector respects. A longer one is shortened to this time.
+/// The longest `Retry-After` that the reflector respects. A longer `Retry-After` of the server is shortened
+/// to this time.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// The maximum number of consecutive pages without an object in a list. A server may send an empty page if a
-/// selector matches no further object. A server that sends more of them returns new continue tokens without
-/// end.
+/// selector matches no further object. A server that sends more empty pages than this is assumed to return
+/// new continue tokens without end.
 pub const MAX_EMPTY_PAGES: u32 = 16;
 
 /// The time within which the final bookmark of a streaming list must arrive, even if the server keeps sending
-/// events: the reflector cannot distinguish events of changing objects from those of the list.
+/// events: before that bookmark, the reflector cannot distinguish events of changed objects from those of the
+/// initial state.
 pub const MAX_INITIAL_EVENTS_TIME: Duration = Duration::from_secs(300);
 
-/// After this many consecutive streaming lists that ended before the final bookmark, an ordinary list
-/// replaces them.
+/// After this many consecutive streaming lists that ended before their final bookmark, the reflector uses an
+/// ordinary list instead.
 pub const MAX_STREAMING_RETRIES: u32 = 3;
 
-/// How often one page of a list is retried after status 429, `Retry-After`, or a connection that broke
-/// without a response. After that the list has failed, since the server may be rejecting the continue token.
+/// How often the request for one page of a list is retried after status 429, `Retry-After`, or a connection
+/// that broke without a response. After that many retries the whole list counts as failed, since the server
+/// may be rejecting the continue token.
 pub const MAX_PAGE_RETRIES: u32 = 10;
 
-/// Lists and watches a source for a queue. See the [module](self).
+/// Lists and watches a source, and writes the changes to a queue. See the [module](self).
 pub struct Reflector<O: Object> {
     source: DynListWatch<O>,
     store: Arc<dyn ReflectorStore<O>>,
     context: SourceContext<O>,
     config: Arc<ReflectorConfig>,
     handle: ReflectorHandle,
-    /// Locked by [`run`](Self::run): two concurrent runs would write every change twice.
+    /// The lock that [`run`](Self::run) holds. Without it, two concurrent runs would write every change
+    /// twice.
     running: Mutex<()>,
-    /// Number of contained panics of the source, of a hook or of the queue.
+    /// Number of panics of the source, of a hook or of the queue that the reflector has contained.
     panics: AtomicU64,
-    /// The server version that `ListWatch::server_version` returned with the last applied list.
+    /// The version of the server program that `ListWatch::server_version` returned with the last applied
+    /// list.
     server: SyncMutex<Option<Arc<str>>>,
 }
 
-/// Observes and controls a [`Reflector`]. Clones are cheap and may outlive the reflector.
+/// A handle that observes and controls a [`Reflector`]. Clones are cheap and may outlive the reflector.
 #[derive(Clone)]
 pub struct ReflectorHandle {
     status: watch::Sender<ReflectorStatus>,
@@ -162,7 +167,7 @@ pub struct ReflectorHandle {
 }
 
 impl<O: Object> Reflector<O> {
-    /// Returns a reflector that reads `source` and writes to `store`. It sends no request before
+    /// Returns a reflector that reads `source` and writes to `store`. The reflector sends no request before
     /// [`run`](Self::run).
     pub fn new(source: DynListWatch<O>, store: Arc<dyn ReflectorStore<O>>, config: ReflectorConfig) -> Self {
         let handle = ReflectorHandle {
@@ -188,7 +193,7 @@ impl<O: Object> Reflector<O> {
         self.handle.clone()
     }
 
-    /// Returns true if the reflector has a version from which a watch can continue.
+    /// Returns true if the reflector has a resourceVersion from which a watch can continue.
     pub(crate) fn has_version(&self) -> bool {
         !self.handle.status.borrow().last_version.is_empty()
     }
@@ -209,9 +214,9 @@ impl<O: Object> Reflector<O> {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Lists and watches until `cancel` is cancelled or the queue is closed. No failure of the source ends
-    /// the run. A panic of a future or stream of the source counts as a failed request, with the same
-    /// backoff. A panic of a hook is counted and logged.
+    /// Lists and watches the source until `cancel` is cancelled or the queue is closed. No failure of the
+    /// source ends the run. A panic of a future or stream of the source counts as a failed request, with the
+    /// same backoff. A panic of a hook is counted and logged.
     ///
     /// A second concurrent run waits for the end of the first. A later run begins with a first list and new
     /// counters. That list requests at least the last version seen, so that a lagging server does not move
@@ -248,8 +253,8 @@ impl<O: Object> Reflector<O> {
         }
     }
 
-    /// Like [`run`](Self::run), but contains panics: a panic that ends a run is counted and logged, and the
-    /// next run begins after the [backoff](ReflectorConfig::backoff) of failed requests.
+    /// Lists and watches like [`run`](Self::run), but contains panics: a panic that ends a run is counted and
+    /// logged. The next run begins after the [backoff](ReflectorConfig::backoff) of failed requests.
     pub(crate) async fn run_contained(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let now = || tokio::time::Instant::now().into_std();
         let (mut backoff, mut rng) =
@@ -297,12 +302,13 @@ impl ReflectorHandle {
             if fits(&status) {
                 return status;
             }
-            // This handle holds a sender, so the channel is never closed.
+            // The wait cannot fail: this handle holds a sender, so the channel is never closed.
             let _ = changes.changed().await;
         }
     }
 
-    /// Returns a receiver that is notified when the phase, `synced` or `failures` change.
+    /// Returns a receiver of the reflector's status. It is notified when the phase, `synced` or `failures`
+    /// change.
     pub fn subscribe(&self) -> watch::Receiver<ReflectorStatus> {
         self.status.subscribe()
     }
@@ -316,9 +322,9 @@ impl ReflectorHandle {
         self.relist.notify_one();
     }
 
-    /// Turns version comparison off, in this run and all later ones, for sources whose versions are numbers
-    /// without an order, as with some aggregated APIs. From then on the version of the last list, event or
-    /// bookmark counts as the newest.
+    /// Turns the comparison of resource versions off, in this run and all later ones. This is for sources
+    /// whose versions are numbers without an order, as with some aggregated APIs. From then on the version of
+    /// the last list, event or bookmark counts as the newest.
     pub fn versions_are_unordered(&self) {
         self.unordered.store(true, Ordering::Relaxed);
     }

@@ -69,8 +69,8 @@ use crate::{HandlerOptions, InformerState, Undecodable};
 /// # Lifecycle
 ///
 /// Handles are cheap clones. [`start`](Self::start) returns a reference-counted [`InformerRun`]; the informer
-/// runs until the last clone of it is dropped. A stopped informer can be started again: the cache is kept,
-/// the first list of the new run is compared with it, and handlers receive the differences.
+/// runs until the last clone of that value is dropped. A stopped informer can be started again: the cache is
+/// kept, the first list of the new run is compared with it, and handlers receive the differences.
 ///
 /// Upstream: [`SharedIndexInformer`](https://pkg.go.dev/k8s.io/client-go/tools/cache#SharedIndexInformer).
 ///

@@ -1,8 +1,7 @@
 //! Test support (feature `testing`): a scripted source, and a small object type.
 //!
 //! [`ScriptedSource`] replaces a client. Its [`ScriptedServer`] expects a request, checks it, and sends the
-//! response. Neither uses a wall clock, so with tokio's paused time a test of a long backoff runs in
-//! microseconds.
+//! response. Both use only tokio's clock, so with paused time a test of a long backoff runs in microseconds.
 //!
 //! ```
 //! use informer_cache::source::{ListRequest, ListSource, SourceContext, VersionMatch};

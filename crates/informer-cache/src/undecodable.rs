@@ -20,14 +20,14 @@ pub struct Undecodable {
 }
 
 impl Undecodable {
-    /// Returns an entry with the object's key and the decode error. The error must not contain the object's
-    /// body.
+    /// Returns an entry with the object's key and the decode error. The error's message must not contain the
+    /// content of the object.
     pub fn new(key: Option<ObjectKey>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error: Box<dyn Error + Send + Sync> = error.into();
         Self { key, uid: Box::default(), version: ResourceVersion::unset(), error: error.into() }
     }
 
-    /// Adds uid and version, if they could be read from the metadata.
+    /// Adds the uid and the resourceVersion of the object, if they could be read from its metadata.
     pub fn with_version(mut self, uid: &str, version: ResourceVersion) -> Self {
         (self.uid, self.version) = (uid.into(), version);
         self
@@ -43,7 +43,7 @@ impl Undecodable {
         &self.uid
     }
 
-    /// Returns the version of the object; unset if the version could not be read.
+    /// Returns the resourceVersion of the object; unset if it could not be read.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.version
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Undecodable {
     }
 }
 
-/// The undecodable objects of one informer. A cheap handle; all clones share one log.
+/// The log of the undecodable objects of one informer. The value is a cheap handle; all clones share one log.
 ///
 /// The log contains the newest entry per key. Objects without a key share the empty key.
 #[derive(Clone, Default)]
@@ -92,11 +92,12 @@ impl UndecodableLog {
     /// undecodable. Further failures are only counted.
     pub const MAX_ENTRIES: usize = 1000;
 
-    /// Adds an entry. Returns false if the log already has the same version of the same object.
+    /// Adds an entry to the log. Returns false if the log already has the same resourceVersion of the same
+    /// object.
     pub fn report(&self, undecodable: Undecodable) -> bool {
         let key = undecodable.key.as_ref().map_or("", ObjectKey::as_str);
-        // Declared before the lock guard, so that the replaced entry is dropped after the lock is released:
-        // the `drop` of its error is user code.
+        // The variable is declared before the lock guard, so that the replaced entry is dropped after the
+        // lock is released. The `drop` of the entry's error is user code.
         let _replaced: Undecodable;
         let mut entries = self.entries.lock();
         let full = entries.by_key.len() >= Self::MAX_ENTRIES;
@@ -123,19 +124,20 @@ impl UndecodableLog {
     pub fn forget(&self, key: &str) {
         let removed = {
             let mut entries = self.entries.lock();
-            // This function runs for every object, and the log is usually empty.
+            // Checks first whether the log is empty, which is the usual case, because this function runs for
+            // every object.
             if entries.by_key.is_empty() { None } else { entries.by_key.remove(key) }
         };
-        // Dropped after the lock is released, because the `drop` of the error is user code.
+        // The entry is dropped after the lock is released, because the `drop` of its error is user code.
         drop(removed);
     }
 
-    /// Returns the current entries, sorted by key.
+    /// Returns the current entries of the log, sorted by key.
     pub fn entries(&self) -> Vec<Undecodable> {
         self.entries.lock().by_key.values().cloned().collect()
     }
 
-    /// Returns how many objects are in the log now.
+    /// Returns the number of objects that are in the log now.
     pub fn len(&self) -> usize {
         self.entries.lock().by_key.len()
     }
@@ -164,8 +166,8 @@ mod tests {
 
     use super::*;
 
-    /// An error whose `Drop` locks the log. This deadlocks if the log drops the error while it holds its own
-    /// lock.
+    /// An error whose `Drop` locks the log. If the log dropped the error while it holds its own lock, this
+    /// would deadlock.
     struct Looks(UndecodableLog);
 
     impl Drop for Looks {

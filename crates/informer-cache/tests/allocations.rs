@@ -44,8 +44,8 @@ impl Informer {
         Self { queue: InOrderQueue::new(), pump, processor, listeners }
     }
 
-    /// Passes changes through the queue and the pump to all handlers, and returns the number of events they
-    /// received.
+    /// Passes changes through the queue and the pump to all handlers, and returns the number of events that
+    /// the handlers received.
     fn carry(&mut self, changes: Vec<Change<TestObject>>) -> usize {
         self.queue.push(changes).unwrap();
         while let Some(batch) = self.queue.try_pop_batch(OBJECTS).unwrap() {
@@ -80,7 +80,8 @@ fn an_event_allocates_only_its_share_of_the_batch_for_any_number_of_handlers() {
         let list = informer.list(1);
         informer.carry(vec![list]);
         for version in [2, 3] {
-            // The first round makes the store's two copies of its data allocate their own pages.
+            // In the first round, the store's two copies of its data allocate their own pages, which is not
+            // counted.
             let changes = (0..OBJECTS).map(|number| Change::Updated(pod(number, version))).collect();
             let mut told = 0;
             let carried = measure(|| told = informer.carry(changes)).count_total;

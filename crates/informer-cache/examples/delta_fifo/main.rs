@@ -1,5 +1,5 @@
-//! Example of a `DeltaFifo`, which queues the deltas of each key, including deletions that the watch missed.
-//! See `README.md` in this folder.
+//! Example of a `DeltaFifo`, which queues the deltas (changes) of each key, including deletions that the
+//! watch missed. See `README.md` in this folder.
 
 use std::error::Error;
 use std::sync::Arc;

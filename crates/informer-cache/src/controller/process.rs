@@ -7,7 +7,7 @@ use informer_core::Object;
 use crate::Change;
 use crate::queue::{Batch, Deltas, Popped};
 
-/// The error of a [`Process`].
+/// The error that a [`Process`] returns for an item.
 pub type ProcessError = Box<dyn Error + Send + Sync>;
 
 /// Processes the items that an [`InformerController`](super::InformerController) pops.
@@ -35,10 +35,10 @@ where
     }
 }
 
-/// Names a queue item in logs: by its key, never by its content.
+/// Names a queue item in log messages, by the key of its object. The content of objects is never logged.
 pub trait ProcessItem {
-    /// Returns the key of the object. For several objects, returns the first key and the number of the
-    /// others.
+    /// Returns the key of the item's object. For an item with several objects, returns the first key and the
+    /// number of the others.
     fn name(&self) -> Cow<'_, str>;
 }
 

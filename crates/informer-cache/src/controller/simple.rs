@@ -43,7 +43,7 @@ impl<O: Object> SimpleInformerOptions<O> {
         self
     }
 
-    /// Sets the indexes of the store.
+    /// Sets the indexes of the informer's store.
     pub fn indexers(mut self, indexers: Indexers<O>) -> Self {
         self.indexers = indexers;
         self
@@ -138,7 +138,7 @@ pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     SimpleInformer { indexer, undecodable, listener, controller }
 }
 
-/// A process function that applies changes to the store and notifies the handler.
+/// The process function of the informer: it applies changes to the store and notifies the handler.
 struct Announce<O: Object, H> {
     pump: Pump<O>,
     handler: H,
@@ -147,7 +147,8 @@ struct Announce<O: Object, H> {
 }
 
 impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
-    /// Processing never fails: a panic of the handler is contained, and the next event follows.
+    /// Applies a batch of changes and calls the handler. Processing never returns an error: a panic of the
+    /// handler is contained, and the next event follows.
     async fn process(&mut self, batch: &Batch<O>) -> Result<(), ProcessError> {
         let applied = self.pump.apply(batch.iter().cloned());
         let Applied { events, first_list, suspect, unordered, resync } = applied;
@@ -198,7 +199,7 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Returns a read handle of the store.
+    /// Returns a read handle of the informer's store.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
@@ -218,7 +219,7 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
         self.listener.state()
     }
 
-    /// Returns how many batches were processed, by result.
+    /// Returns how many batches of changes were processed, by result.
     pub fn counts(&self) -> ControllerCounts {
         self.controller.counts()
     }

@@ -151,8 +151,8 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     queue.close();
     let controller =
         InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
-    // The reflector is still waiting for its first list. It ends when it writes to the closed queue, or when
-    // `stop` is cancelled.
+    // The reflector still waits for its first list, so it does not notice that the queue is closed. It ends
+    // when it writes to the queue, or when `stop` is cancelled.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
     tokio::join!(run, async {
@@ -267,7 +267,7 @@ async fn a_handler_that_deletes_each_added_object_receives_exactly_these_deletio
     assert!(informer.indexer().is_empty());
 }
 
-/// Runs on two threads, so that concurrent writes can race.
+/// Runs on two threads, so that changes are written and read concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_concurrent_writes_the_cache_equals_the_source() {
     let (source, mut server) = ScriptedSource::new();
@@ -396,8 +396,8 @@ async fn a_panic_of_any_hook_is_counted_and_causes_no_request() {
         server.expect_silence(Duration::from_secs(15)).await;
         stop.cancel();
     });
-    // The processed changes are the failed list, version 6 and a resync. The resync whose hook panicked is
-    // skipped.
+    // Three changes were processed: the list whose processing failed, the object at version 6, and a resync.
+    // The resync whose hook panicked is skipped.
     assert_eq!((controller.counts().panicked, controller.counts().processed), (3, 2));
 }
 

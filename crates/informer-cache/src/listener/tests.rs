@@ -174,7 +174,7 @@ fn the_high_water_mark_doubles_each_time_it_is_reached() {
     assert_eq!(crossed, [2, 4, 8]);
 }
 
-/// Generates a legal history of three keys, such as a pump announces.
+/// Generates a legal history of events for three keys, as a pump returns it.
 fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
     prop::collection::vec((0..3_usize, any::<bool>()), 0..60).prop_map(|steps| {
         let mut held: [Option<Arc<TestObject>>; 3] = Default::default();
@@ -195,7 +195,7 @@ fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
     })
 }
 
-/// The cache that a handler builds from events. It panics if the history is not legal.
+/// The cache that results from the events of a handler. It panics if the history of a key is not legal.
 #[derive(Default)]
 struct View(std::collections::BTreeMap<String, Arc<TestObject>>);
 

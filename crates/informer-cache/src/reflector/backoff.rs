@@ -6,19 +6,21 @@ use rand::{Rng, RngExt};
 ///
 /// The defaults are those of
 /// [client-go](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewReflectorWithOptions). Unlike in client-go,
-/// the wait keeps growing while attempts fail; it returns to `initial` only after a time without failures.
+/// the wait keeps growing while attempts fail; the wait returns to `initial` only after a time without
+/// failures.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct BackoffConfig {
-    /// The first wait; 800 ms.
+    /// The first wait. The default is 800 ms.
     pub initial: Duration,
-    /// The factor between two consecutive waits; 2.
+    /// The factor between two consecutive waits. The default is 2.
     pub factor: f64,
-    /// The longest wait, before jitter; 30 s.
+    /// The longest wait, without jitter. The default is 30 s.
     pub cap: Duration,
-    /// The jitter: a wait of `d` is drawn from `[d, d + jitter * d)`; 1.
+    /// The jitter: instead of the wait `d`, a random wait from `[d, d + jitter * d)` is used. The default is
+    /// 1.
     pub jitter: f64,
-    /// After this time without a failure, the wait is reset to `initial`; 2 minutes.
+    /// The time without a failure after which the wait is reset to `initial`. The default is 2 minutes.
     pub reset_after: Duration,
 }
 
@@ -34,12 +36,12 @@ impl Default for BackoffConfig {
     }
 }
 
-/// The state of a backoff, used for the requests of a reflector and for restarts after panics.
+/// The state of a backoff. It is used for the requests of a reflector and for restarts after panics.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     config: BackoffConfig,
     next: Duration,
-    /// The time since which no attempt has failed; `None` after a failure.
+    /// The time since which no attempt has failed; `None` after a failed attempt.
     healthy_since: Option<Instant>,
 }
 
@@ -75,7 +77,8 @@ impl Backoff {
     }
 }
 
-/// Invalid factors (negative or NaN) count as 0; too large ones give the longest duration.
+/// Returns `wait` multiplied by `factor`. Invalid factors (negative or NaN) count as 0; too large factors
+/// give the longest duration.
 fn scaled(wait: Duration, factor: f64) -> Duration {
     let seconds = wait.as_secs_f64() * factor.max(0.0);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

@@ -8,10 +8,10 @@ use super::BackoffConfig;
 use crate::source::SourceError;
 
 /// The shortest watch timeout that a reflector requests, as in client-go. Opening a watch has a fixed cost
-/// for the server, so shorter watches are inefficient.
+/// for the server, so watches with a shorter timeout would be inefficient.
 pub const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The configuration of a [`Reflector`](super::Reflector). The default suits a Kubernetes API server.
+/// The configuration of a [`Reflector`](super::Reflector). The default values suit a Kubernetes API server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,61 +27,65 @@ pub const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 pub struct ReflectorConfig {
     /// The name of the reflector in states, spans and logs.
     pub name: Arc<str>,
-    /// The expected kind of object, for spans and logs. The source, not the reflector, validates it.
+    /// The expected kind of the objects, for spans and logs. The reflector does not validate the kind; the
+    /// source does.
     pub expected_kind: Option<Arc<str>>,
-    /// The page size of lists; 500, as in other Kubernetes clients. 0 means no limit.
+    /// The page size of lists; 0 means no limit. The default is 500, as in other Kubernetes clients.
     pub page_size: u32,
     /// Decides when lists are requested in pages.
     pub paging: Paging,
-    /// The maximum number of pages in one list; 20,000. A longer list fails, because its pages probably never
-    /// end.
+    /// The maximum number of pages in one list; the default is 20,000. A list with more pages fails, because
+    /// its pages probably never end.
     pub max_pages: u32,
-    /// The maximum number of objects in one list; 10,000,000. A longer list fails, which limits the memory.
+    /// The maximum number of objects in one list; the default is 10,000,000. A longer list fails, so that its
+    /// memory is limited.
     pub max_objects: u32,
     /// The lower bound of the requested watch timeout, which is drawn from `[min_watch_timeout, 2 *
     /// min_watch_timeout)` so that the watches of many clients do not end together. The default is 5 minutes;
     /// values below [`MIN_WATCH_TIMEOUT`] are raised to it.
     pub min_watch_timeout: Duration,
-    /// How long a watch may stay open without events after its timeout. After that, the connection counts as
-    /// dead: it is dropped, and the watch is resumed from the last version. 30 s.
+    /// How long a watch may stay open without events after its timeout; the default is 30 s. After that, the
+    /// connection counts as dead: it is dropped, and the watch is resumed from the last version.
     pub watch_grace: Duration,
     /// The time within which a request must be accepted, and the maximum time between two parts of an
-    /// accepted list. 90 s: longer than the 60 s after which an API server times out a request.
+    /// accepted list. The default is 90 s, which is longer than the 60 s after which an API server times out
+    /// a request.
     pub progress_timeout: Duration,
     /// The waits between attempts.
     pub backoff: BackoffConfig,
     /// Decides when a streaming list is requested.
     pub streaming_list: StreamingList,
-    /// How long a streaming list may send no new object and no final bookmark before an ordinary list
-    /// replaces it. 30 s. A streaming list is always abandoned after
+    /// How long a streaming list may send neither a new object nor its final bookmark before an ordinary list
+    /// replaces it; the default is 30 s. A streaming list is always abandoned after
     /// [`MAX_INITIAL_EVENTS_TIME`](super::MAX_INITIAL_EVENTS_TIME).
     pub initial_events_deadline: Duration,
     /// The period of resyncs, which replay cached objects to the handlers. A resync is local, sends no
-    /// request, and happens only while a watch is open. `None` (the default) or zero: never.
+    /// request, and happens only while a watch is open. With `None` (the default) or zero, there are no
+    /// resyncs.
     pub resync_period: Option<Duration>,
-    /// A hook that is called before each resync and may skip it; `None` always resyncs. The hook runs on the
-    /// reflector's task and must not block.
+    /// A hook that is called before each resync and may skip the resync. Without a hook, no resync is
+    /// skipped. The hook runs on the reflector's task and must not block.
     pub should_resync: Option<ShouldResync>,
-    /// A hook that is called with each new version of a list, event or bookmark, in order, after the queue
-    /// has accepted the change. The hook runs on the reflector's task and must not block.
+    /// A hook that is called with each new resourceVersion of a list, event or bookmark, in order, after the
+    /// queue has accepted the change. The hook runs on the reflector's task and must not block.
     pub on_version: Option<VersionHook>,
-    /// A hook that is called with each failure, before the wait or the fallback that follows it. The hook
-    /// runs on the reflector's task and must not block.
+    /// A hook that is called with each failure of a list or watch, before the wait or the fallback that
+    /// follows the failure. The hook runs on the reflector's task and must not block.
     pub on_error: Option<WatchErrorHandler>,
-    /// The maximum number of available events that are delivered as one batch; 1000.
+    /// The maximum number of available watch events that are delivered as one batch; the default is 1000.
     pub max_batch: usize,
-    /// The seed for jitter and watch timeouts, for deterministic tests. `None` (the default) draws one from
-    /// the operating system.
+    /// The seed for jitter and watch timeouts, for deterministic tests. With `None` (the default), the seed
+    /// comes from the operating system.
     pub seed: Option<u64>,
 }
 
-/// A hook that is called before each resync; `false` skips the resync.
+/// A hook that is called before each resync. If it returns `false`, the resync is skipped.
 pub type ShouldResync = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// A hook called with each new version.
+/// A hook that is called with each new resourceVersion of a list, event or bookmark.
 pub type VersionHook = Arc<dyn Fn(&ResourceVersion) + Send + Sync>;
 
-/// A hook called with each failure of a list or a watch, like
+/// A hook that is called with each failure of a list or a watch, like
 /// [client-go's](https://pkg.go.dev/k8s.io/client-go/tools/cache#WatchErrorHandler).
 pub type WatchErrorHandler = Arc<dyn Fn(&SourceError) + Send + Sync>;
 
@@ -89,9 +93,10 @@ pub type WatchErrorHandler = Arc<dyn Fn(&SourceError) + Send + Sync>;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Paging {
     /// A first list and consistent reads are requested in pages. A relist at a known version is requested
-    /// without a limit, since an API server serves only such a list from its watch cache; but if the first
-    /// list has shown that this server pages such lists too, pages are requested. A source that [prefers
-    /// complete lists](crate::source::ListWatch::prefers_complete_lists) never receives a page request.
+    /// without a limit, since an API server serves only a list without limit from its watch cache. If the
+    /// first list has shown that this server pages lists that its watch cache could serve, relists are
+    /// requested in pages too. A source that [prefers complete
+    /// lists](crate::source::ListWatch::prefers_complete_lists) never receives a page request.
     #[default]
     Auto,
     /// Every list is requested in pages.

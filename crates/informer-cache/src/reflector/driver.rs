@@ -1,4 +1,5 @@
-//! Drives a [`ReflectorState`]: sends requests, reads streams, waits, and passes the results to the state.
+//! The tokio driver of a [`ReflectorState`]: sends requests, reads streams, waits, and passes the results to
+//! the state machine.
 
 use std::any::Any;
 use std::future::{Future as _, poll_fn};
@@ -43,24 +44,24 @@ enum Open<O: Object> {
     Watch(WatchReader<O>),
 }
 
-/// If no event arrives for this time, the next event is delivered without waiting for more events.
+/// If no event of a watch arrives for this time, the next event is delivered without waiting for more events.
 const LULL: Duration = Duration::from_millis(1);
 
 struct WatchReader<O: Object> {
     stream: WatchStream<O>,
-    /// Received events that were not delivered yet.
+    /// Events of the watch that were received and not delivered yet.
     batch: Vec<WatchEvent<O>>,
-    /// The length of `batch` when the task last yielded to the connection.
+    /// The length of `batch` when the task last yielded, so that the task of the connection could run.
     seen: usize,
     /// The time at which the last batch was delivered.
     last: Option<Instant>,
-    /// The end or failure of the stream, kept until the pending batch is delivered.
+    /// The end or the failure of the watch's stream. It is kept until the pending batch is delivered.
     end: Option<Input<O>>,
 }
 
 impl<'a, O: Object> Driver<'a, O> {
     pub(super) fn new(reflector: &'a Reflector<O>) -> Self {
-        // The last version that an earlier run has seen.
+        // The last resourceVersion that an earlier run of this reflector has seen.
         let last_version = reflector.handle.status.borrow().last_version.clone();
         let mut state = ReflectorState::resume(Arc::clone(&reflector.config), now(), last_version);
         state.resume_server(reflector.server.lock().clone());
@@ -86,7 +87,8 @@ impl<'a, O: Object> Driver<'a, O> {
             self.carry_out(effects)?;
             self.publish();
             if much {
-                // Yields, so that a source that always has more data ready does not block the thread.
+                // Yields to other tasks, so that a source that always has more data ready does not block the
+                // thread.
                 yield_now().await;
             }
         }
@@ -107,11 +109,11 @@ impl<'a, O: Object> Driver<'a, O> {
             let mut input = pin!(AssertUnwindSafe(self.perform()).catch_unwind());
             loop {
                 tokio::select! {
-                    // A relist request is polled first; otherwise a watch that always has events ready would
-                    // delay it forever.
+                    // The branches are polled in order, beginning with a relist request. Otherwise a watch
+                    // that always has events ready would delay such a request forever.
                     biased;
-                    // A consistent list that is already in flight serves the request, so it is not canceled
-                    // and sent again.
+                    // If a consistent list is already in flight, it also serves this relist request, so it is
+                    // not canceled and sent again.
                     () = relist.notified() => if !reads_truth { break Ok(Input::RelistRequested) },
                     input = &mut input => break input,
                 }
@@ -120,8 +122,8 @@ impl<'a, O: Object> Driver<'a, O> {
         input.unwrap_or_else(|panic| self.source_panicked(&*panic))
     }
 
-    /// Turns a panic of the source into a failed request. The stream of the request is dropped, so that the
-    /// next attempt waits for the backoff.
+    /// Turns a panic of the source into a failed request. The stream of the request is dropped, and the next
+    /// attempt waits for the backoff.
     fn source_panicked(&mut self, panic: &(dyn Any + Send)) -> Input<O> {
         self.open = Open::Nothing;
         self.reflector.count_panic();
@@ -129,7 +131,8 @@ impl<'a, O: Object> Driver<'a, O> {
         Input::Failed(SourceError::new(SourceErrorKind::Other, text))
     }
 
-    /// Cancel safe: dropping the future takes no item out of a stream.
+    /// Performs the current step of the state machine. Cancel safe: dropping the future takes no item out of
+    /// a stream.
     async fn perform(&mut self) -> Input<O> {
         if self.state.step().action == ReflectorAction::Read {
             self.wait_for_room().await;
@@ -143,8 +146,8 @@ impl<'a, O: Object> Driver<'a, O> {
             }
             let source = &self.reflector.source;
             if self.state.server().is_some() {
-                // If the server's version has changed, the list must decode all objects instead of reusing
-                // cached ones.
+                // The server's version is read first. If it has changed, the list must decode all objects
+                // instead of reusing cached ones.
                 self.state.set_server(source.server_version().await);
                 return self.act().await;
             }
@@ -158,7 +161,7 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// Performs the action of the current step, without its time limit.
+    /// Performs the action of the current step, but ignores the time limit of the step.
     async fn act(&mut self) -> Input<O> {
         match self.state.step().action {
             ReflectorAction::List(plan) => self.send_list(plan).await,
@@ -210,7 +213,8 @@ impl<'a, O: Object> Driver<'a, O> {
         if use_known { context.clone() } else { SourceContext::new(None, context.undecodable().clone()) }
     }
 
-    /// Cancel safe: an item is taken out of the stream only to be returned.
+    /// Reads the next input from the open stream. Cancel safe: an item that was taken out of the stream is
+    /// returned without another await.
     async fn read(&mut self) -> Input<O> {
         match &mut self.open {
             Open::Nothing => Input::Ended,
@@ -226,7 +230,8 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// Waits while the queue is full. Meanwhile nothing is read from the source, which applies backpressure.
+    /// Waits while the queue is full. During the wait nothing is read from the source, which applies
+    /// backpressure to it.
     async fn wait_for_room(&mut self) {
         let since = now();
         self.reflector.store.ready().await;
@@ -261,7 +266,7 @@ impl<'a, O: Object> Driver<'a, O> {
         Ok(())
     }
 
-    /// Calls the hook. A panic of the hook counts as `false`, which skips this resync.
+    /// Calls the hook `should_resync`. A panic of the hook counts as `false`, which skips this resync.
     fn should_resync(&self) -> bool {
         let Some(should_resync) = &self.reflector.config.should_resync else { return true };
         self.call("should_resync", || should_resync())
@@ -282,7 +287,8 @@ impl<'a, O: Object> Driver<'a, O> {
     }
 }
 
-/// Resets the phase after any end of a run; otherwise the status would still report a watch.
+/// Resets the phase after any end of a run. Otherwise the status would still report that the reflector is
+/// watching.
 impl<O: Object> Drop for Driver<'_, O> {
     fn drop(&mut self) {
         let mut status = self.state.status().clone();
@@ -293,8 +299,8 @@ impl<O: Object> Drop for Driver<'_, O> {
 }
 
 impl<O: Object> WatchReader<O> {
-    /// Returns all available events, at most `max_batch`. If the stream has ended, its end is returned after
-    /// the last event.
+    /// Returns all available events of a watch, at most `max_batch`. If the stream has ended, its end is
+    /// returned after the last event.
     ///
     /// An HTTP connection delivers one part of its body and waits until that part is consumed. The reader
     /// therefore yields once after each part, and the batch is complete only if no more events arrived
@@ -314,8 +320,9 @@ impl<O: Object> WatchReader<O> {
                 Poll::Pending if self.batch.is_empty() => return Poll::Pending,
                 Poll::Pending if self.batch.len() > self.seen && self.is_busy() => {
                     self.seen = self.batch.len();
-                    // The first poll requests a wake-up after all runnable tasks of this thread have run.
-                    // Waking its own waker would instead wake another thread of the runtime.
+                    // The first poll of `yield_now` requests a wake-up after all runnable tasks of this
+                    // thread have run. Waking the task's own waker would instead make another thread of the
+                    // runtime run the task.
                     ready!(pin!(yield_now()).poll(context));
                 }
                 Poll::Pending => break,
@@ -331,7 +338,8 @@ impl<O: Object> WatchReader<O> {
         }
     }
 
-    /// Returns true if events arrive so closely one after another that more are likely.
+    /// Returns true if events of the watch arrive so closely one after another that more are likely to follow
+    /// soon.
     fn is_busy(&self) -> bool {
         self.last.is_some_and(|last| now().saturating_duration_since(last) < LULL)
     }
@@ -349,7 +357,8 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Logs a notice. Warnings contain the name of the reflector, since its span is recorded only at INFO.
+/// Logs a notice of the state machine. Warnings contain the name of the reflector, since the span with that
+/// name is recorded only at INFO.
 fn log(reflector: &str, notice: &ReflectorNotice) {
     match notice {
         ReflectorNotice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),

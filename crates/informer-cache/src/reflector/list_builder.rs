@@ -12,8 +12,9 @@ use crate::{Replacement, Undecodable};
 ///
 /// # Invariants
 ///
-/// 1. `by_key` contains exactly the indices of the `Some` slots, under the hash of their keys.
-/// 2. `undecodable` contains no key whose slot was filled after its last failure.
+/// 1. `by_key` contains the index of each slot that is `Some`, under the hash of its key, and no other index.
+/// 2. If a decodable state of an object was added after its last undecodable state, `undecodable` does not
+///    contain the object.
 pub(super) struct ListBuilder<O> {
     /// The objects of the list. A slot is `None` if a streaming list deleted an object that it had added.
     slots: Vec<Option<Listed<O>>>,
@@ -31,8 +32,8 @@ pub(super) enum Inserted {
     New,
     /// The object replaced an earlier state of the same key.
     Replaced,
-    /// The object was dropped, because the list already has `max_objects` objects, or as many undecodable
-    /// ones. The caller must fail the whole list.
+    /// The object was not added, because the list under construction already contains `max_objects` objects,
+    /// or as many undecodable ones. This is an error: the caller must make the whole list fail.
     Full,
 }
 
@@ -49,7 +50,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Adds an object. If its key occurs again, the last state replaces the earlier one.
+    /// Adds an object to the list. If its key occurs again, the last state replaces the earlier one.
     pub(super) fn put(&mut self, listed: Listed<O>) -> Inserted {
         self.undecodable.remove(listed.object().key());
         let (slots, hasher) = (&mut self.slots, &self.hasher);
@@ -75,7 +76,8 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// If the list has an earlier state of the object, that state stays as the last decoded one.
+    /// Adds an undecodable object to the list. If the list has an earlier state of the object, that state
+    /// stays as the last decoded one.
     pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Inserted {
         if self.undecodable.len() + self.nameless.len() >= self.max_objects as usize {
             return Inserted::Full;
@@ -102,7 +104,7 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Returns the number of objects whose key was already in the list.
+    /// Returns the number of objects that were added although their key was already in the list.
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
     }

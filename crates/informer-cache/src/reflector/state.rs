@@ -115,31 +115,31 @@ pub struct ReflectorState<O: Object> {
     config: Arc<ReflectorConfig>,
     phase: Phase<O>,
     backoff: Backoff,
-    /// True if the source is known to support streaming lists.
+    /// True if the source is known to support streaming lists of its kind.
     streaming_supported: bool,
     /// True if the source returns a complete list faster when the request has no limit.
     complete_lists: bool,
-    /// The server version at the last applied list, if it is known.
+    /// The version of the server program that responded to the last applied list, if the version is known.
     server: Option<Arc<str>>,
-    /// The server version at the current list, if it is known.
+    /// The version of the server program that responds to the current list, if the version is known.
     next_server: Option<Arc<str>>,
-    /// True if `server` and `next_server` are known and differ. Every object of the current list is then
-    /// decoded.
+    /// True if `server` and `next_server` are known and differ, so that another server program responds.
+    /// Every object of the current list is then decoded.
     reread: bool,
-    /// True if the server pages lists that it could serve from its watch cache.
+    /// True if the server has sent a list in pages that it could have served from its watch cache.
     paged: bool,
-    /// True if the next list is a consistent read.
+    /// True if the next list must be a consistent read.
     consistent: bool,
     /// True if every object of the next list must be decoded, instead of reusing cached objects.
     withhold_known: bool,
     /// Number of consecutive streaming lists that ended before their final bookmark.
     streaming_cuts: u32,
-    /// Number of consecutive short watches.
+    /// Number of consecutive watches that were short (see `SHORT_WATCH`).
     short_watches: u32,
-    /// True if a watch request reached no server. The next server that accepts a connection may not have the
-    /// last version.
+    /// True if the last watch request reached no server. The next server that accepts a connection may have
+    /// an older state, without the last version.
     unreached: bool,
-    /// The time at which the server last confirmed the last version or a later one.
+    /// The time at which the server last confirmed that it has the last version or a later one.
     vouched_at: Option<Instant>,
     resync_at: Option<Instant>,
     status: ReflectorStatus,
@@ -163,7 +163,8 @@ impl<O: Object> Phase<O> {
         }
     }
 
-    /// Returns the end of the current wait: before a request, or before the retry of a rejected page.
+    /// Returns the end of the current wait, which is before a request or before the retry of a rejected page;
+    /// `None` if there is no wait.
     fn waits_until(&self) -> Option<Instant> {
         match self {
             Self::Waiting { until, .. } => Some(*until),
@@ -173,32 +174,33 @@ impl<O: Object> Phase<O> {
     }
 }
 
-/// The request to send after a backoff.
+/// The request that the reflector sends after a backoff.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Relist(RelistReason),
     Watch,
 }
 
-/// The context of one call of [`ReflectorState::handle`].
+/// The context of one call of [`ReflectorState::handle`]: the time, the random numbers and the collected
+/// effects.
 struct Turn<'a, O: Object> {
     now: Instant,
     rng: &'a mut dyn Rng,
     effects: Effects<O>,
-    /// True if the input showed that the server has the last version or a later one.
+    /// True if the input has shown that the server has the last version or a later one.
     vouched: bool,
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// Returns the state before the first request. The first list is due at `now`.
+    /// Returns the state of a reflector before its first request. The first list is due at `now`.
     pub fn new(config: Arc<ReflectorConfig>, now: Instant) -> Self {
         Self::resume(config, now, ResourceVersion::unset())
     }
 
-    /// Returns a state that continues after an earlier one that had seen `last_version`. The first list
-    /// requests at least that version, like a relist, so that a lagging server does not move the cache back.
-    /// If the version has expired or is not available yet, a consistent list follows immediately. If
-    /// `last_version` is unset or 0, the first list accepts any state.
+    /// Returns the state of a reflector that continues after an earlier one, which had seen `last_version`.
+    /// The first list requests at least that version, like a relist, so that a lagging server does not move
+    /// the cache back. If the version has expired or is not available yet, a consistent list follows
+    /// immediately. If `last_version` is unset or 0, the first list accepts any state.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -248,8 +250,8 @@ impl<O: Object> ReflectorState<O> {
         self.complete_lists = preferred;
     }
 
-    /// Returns true if the next request starts a complete list. The driver then also requests the [version of
-    /// the server](crate::source::ListWatch::server_version).
+    /// Returns true if the next request starts a complete list. In this case the driver also requests the
+    /// [version of the server](crate::source::ListWatch::server_version).
     pub fn begins_list(&self) -> bool {
         match &self.phase {
             Phase::Listing(listing) => listing.begins(),
@@ -264,13 +266,13 @@ impl<O: Object> ReflectorState<O> {
         self.server.as_ref()
     }
 
-    /// Sets the server version at the last list that an earlier reflector has applied.
+    /// Sets the server version that belongs to the last list which an earlier reflector has applied.
     pub fn resume_server(&mut self, server: Option<Arc<str>>) {
         self.server = server;
     }
 
-    /// Sets the server version at the list that [begins](Self::begins_list); `None` if it is not known. If it
-    /// differs from that of the last list, every object of the new list is decoded.
+    /// Sets the server version for the list that [begins](Self::begins_list); `None` if the version is not
+    /// known. If the version differs from that of the last list, every object of the new list is decoded.
     pub fn set_server(&mut self, server: Option<Arc<str>>) {
         if server.is_some() {
             self.reread = self.server.is_some() && self.server != server;
@@ -285,17 +287,18 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Turns version comparison off: the versions of the source are numbers without an order.
+    /// Turns the comparison of resource versions off, because the versions of the source are numbers without
+    /// an order.
     pub fn set_unordered(&mut self) {
         self.status.unordered = true;
     }
 
-    /// Returns true if `version` is known to be older than `than`.
+    /// Returns true if resource versions are compared and `version` is older than `than`.
     fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
         !self.status.unordered && version.is_older_than(than)
     }
 
-    /// Returns the next action. The action stays the same until the next input.
+    /// Returns the next action for the driver. The action stays the same until the next input.
     pub fn step(&self) -> Step {
         match &self.phase {
             Phase::Waiting { until, .. } => Step { action: ReflectorAction::Wait, until: Some(*until) },
@@ -326,7 +329,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     /// Reports that the reflector read nothing from the source for `how_long` before `now`, because the queue
-    /// was full. Deadlines are extended by that time.
+    /// was full. The deadlines of the open request are extended by that time.
     pub fn held_up(&mut self, how_long: Duration, now: Instant) {
         match &mut self.phase {
             Phase::Listing(listing) => listing.held_up(how_long, now),
@@ -365,15 +368,16 @@ impl<O: Object> ReflectorState<O> {
         if streaming { self.begin_streaming(reason, turn) } else { self.begin_list(reason, turn) }
     }
 
-    /// A list in flight may be as old as the event that made the consumer of the queue request a relist, so
-    /// that list is abandoned. Only a consistent read that decodes every object continues.
+    /// Handles a relist request. A list in flight may be as old as the event that made the consumer of the
+    /// queue request the relist. That list is therefore abandoned, unless it is a consistent read that
+    /// decodes every object.
     fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
         if phase.reads_truth() {
             return phase;
         }
         (self.consistent, self.withhold_known) = (true, true);
-        // A wait that is already in progress is kept: it follows a failure (and includes its `Retry-After`)
-        // or an earlier relist request.
+        // A wait that is already in progress is not shortened. It follows a failure, whose `Retry-After` it
+        // includes, or an earlier relist request.
         let until = phase.waits_until().unwrap_or_else(|| {
             let wait = self.backoff.failure(turn.now, turn.rng);
             later(turn.now, wait)
@@ -386,7 +390,7 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until: self.back_off(error, turn), next }
     }
 
-    /// Reports a failure, and returns the end of the backoff after it.
+    /// Reports a failed request, and returns the time at which the backoff after it ends.
     fn back_off(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Instant {
         let wait = self.backoff.failure(turn.now, turn.rng);
         self.wait_after(error, wait, turn)
@@ -400,8 +404,8 @@ impl<O: Object> ReflectorState<O> {
         later(turn.now, retry_after)
     }
 
-    /// Records a failure after which the next request follows immediately, either because it is another kind
-    /// of request, or because the failed one had worked before.
+    /// Records a failure after which the next request follows immediately, either because the next one is
+    /// another kind of request, or because the failed one had worked before.
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
         turn.effects.notices.push(ReflectorNotice::Recovering(error));
@@ -419,7 +423,8 @@ impl<O: Object> ReflectorState<O> {
         self.status.failures = 0;
     }
 
-    /// Applies a complete list, unless it is older than the last version and not known to be authoritative.
+    /// Applies a complete list. A list that is older than the last version is applied only if it is known to
+    /// be authoritative.
     ///
     /// # Errors
     ///
@@ -459,7 +464,8 @@ impl<O: Object> ReflectorState<O> {
         Ok(())
     }
 
-    /// Moves the last version forward, never back, and never to an unset version.
+    /// Moves the last version forward to `version`. The last version never moves back, and never becomes
+    /// unset.
     fn advance(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
         if self.is_older(version, &self.status.last_version) {
             self.status.older_versions += 1;
@@ -505,7 +511,7 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// The error for a list that is older than the last version.
+/// The error for a list that is older than the last version and is therefore not applied.
 struct Stale;
 
 /// Returns true if the error tells the client to retry the same request later.

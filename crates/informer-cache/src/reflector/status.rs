@@ -15,29 +15,30 @@ use crate::source::{SourceError, SourceErrorKind};
 pub struct ReflectorStatus {
     /// The current phase.
     pub phase: ReflectorPhase,
-    /// True once a complete list was written to the queue.
+    /// True once a complete list was written to the queue of the reflector.
     pub synced: bool,
-    /// The last version seen, in this run or in an earlier one; unset before the first version.
+    /// The last resourceVersion that the reflector has seen, in this run or in an earlier one; unset before
+    /// the first version.
     pub last_version: ResourceVersion,
     /// The time at which `last_version` last changed in this run.
     pub last_version_at: Option<Instant>,
-    /// The last failure. It stays here after a recovery, when `failures` is 0.
+    /// The last failure of a request. It stays here after a recovery, when `failures` is 0.
     pub last_error: Option<ReflectorError>,
-    /// Number of consecutive failures since the last success.
+    /// Number of consecutive failed requests since the last success.
     pub failures: u64,
     /// The time at which the next attempt begins; set during a backoff.
     pub next_attempt_at: Option<Instant>,
-    /// Number of lists begun, by reason, including streaming lists.
+    /// Number of lists that the reflector has begun, by reason, including streaming lists.
     pub relists: RelistCounts,
-    /// Number of list requests sent, one per page.
+    /// Number of list requests that the reflector has sent, one per page.
     pub list_requests: u64,
-    /// Number of accepted watches, including streaming lists.
+    /// Number of watches that the server has accepted, including streaming lists.
     pub watches_opened: u64,
-    /// Number of received events, by type.
+    /// Number of watch events that the reflector has received, by type.
     pub events: EventCounts,
-    /// Number of lists that were older than the last version and not applied.
+    /// Number of lists that were older than the last version and therefore not applied.
     pub stale_lists: u64,
-    /// Number of consistent lists that were older than the last version and were applied.
+    /// Number of consistent lists that were older than the last version and were applied as authoritative.
     pub rewound: u64,
     /// Number of streaming lists that were replaced by an ordinary list.
     pub streaming_fallbacks: u64,
@@ -45,23 +46,23 @@ pub struct ReflectorStatus {
     /// by its source.
     pub silent_watches: u64,
     /// Number of version checks: requests that check, after a long time without events, whether the server
-    /// has the last version.
+    /// has the last resourceVersion.
     pub version_checks: u64,
-    /// Number of watches that were closed or broke within a second.
+    /// Number of watches that were closed or broke within a second after they were opened.
     pub short_watches: u64,
     /// Number of objects in lists and events that could not be decoded.
     pub undecodable: u64,
     /// Number of objects whose key occurred before in the same list.
     pub duplicates: u64,
-    /// Number of events and bookmarks whose version was older than the last one.
+    /// Number of events and bookmarks whose resourceVersion was older than the last one.
     pub older_versions: u64,
-    /// Number of resyncs that were due.
+    /// Number of resyncs that were due, including those that a hook skipped.
     pub resyncs: u64,
     /// Number of lists in which every object was decoded, because another server or another server version
     /// responded than for the list before.
     pub server_changes: u64,
-    /// True once the lists of the source have contradicted the order of its versions too often. From then on
-    /// versions are not compared.
+    /// True once the lists of the source have contradicted the order of its resource versions too often. From
+    /// then on, versions are not compared.
     pub unordered: bool,
 }
 
@@ -88,14 +89,14 @@ pub enum ReflectorPhase {
     Stopped,
 }
 
-/// The reason for a list.
+/// The reason why a reflector lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RelistReason {
     /// This is the first list of the reflector.
     First,
     /// The resourceVersion of a watch is no longer in the server's history (410 Expired), or newer than the
-    /// server (`Too large resource version`).
+    /// server's (`Too large resource version`).
     WatchExpired,
     /// A watch failed in a way that makes its resourceVersion unreliable.
     WatchFailed,
@@ -103,15 +104,15 @@ pub enum RelistReason {
     ShortWatches,
     /// The previous list failed.
     ListFailed,
-    /// The resourceVersion of the previous list expired, was newer than the server, or was not accepted by
-    /// it. The new list is a consistent read.
+    /// The resourceVersion of the previous list expired, was newer than the server's, or was rejected by the
+    /// server. The new list is a consistent read.
     ListExpired,
     /// The continue token of a page expired. The new list has no pages.
     ContinueExpired,
     /// The previous list was older than a resourceVersion seen before. The new list is a consistent read.
     StaleList,
-    /// An object in the queue had an older resourceVersion than the cached one. The new list is a consistent
-    /// read.
+    /// The consumer of the queue received an object whose resourceVersion was older than the cached one. The
+    /// new list is a consistent read.
     Requested,
     /// A streaming list failed and is replaced by an ordinary list.
     StreamingFallback,
@@ -120,7 +121,7 @@ pub enum RelistReason {
 }
 
 impl RelistReason {
-    /// Every reason, in the order of declaration.
+    /// All reasons, in the order of declaration.
     pub const ALL: [Self; 11] = [
         Self::First,
         Self::WatchExpired,
@@ -153,12 +154,12 @@ impl RelistReason {
     }
 }
 
-/// The number of lists begun, by reason.
+/// The number of lists that a reflector has begun, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RelistCounts([u64; RelistReason::ALL.len()]);
 
 impl RelistCounts {
-    /// Returns the number of lists begun for this reason.
+    /// Returns the number of lists that were begun for this reason.
     pub fn get(&self, reason: RelistReason) -> u64 {
         self.0[reason as usize]
     }
@@ -178,7 +179,7 @@ impl RelistCounts {
     }
 }
 
-/// Number of received events, by type.
+/// The number of watch events that a reflector has received, by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
@@ -211,7 +212,7 @@ impl EventCounts {
     }
 }
 
-/// A failure of a request and its time. Its message includes the causes.
+/// The failure of a request, with the time of the failure. Its message includes the causes.
 #[derive(Debug, Clone)]
 pub struct ReflectorError {
     error: Arc<SourceError>,
@@ -252,18 +253,18 @@ impl fmt::Display for ReflectorError {
 }
 
 impl ReflectorStatus {
-    /// Returns true if the last attempt of the reflector has failed.
+    /// Returns true if the last request of the reflector has failed.
     pub fn is_failing(&self) -> bool {
         self.failures > 0
     }
 
-    /// Returns the time since the last version was seen.
+    /// Returns the time since the reflector last saw a new resourceVersion; `None` before the first one.
     pub fn version_age(&self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.last_version_at?))
     }
 
-    /// Returns true if tasks that wait for a change of the status must be woken, because the phase, `synced`
-    /// or `failures` differ.
+    /// Returns true if the phase, `synced` or `failures` differ between two statuses, so that tasks that wait
+    /// for a change of the status must be woken.
     pub(super) fn differs(&self, other: &Self) -> bool {
         (self.phase, self.synced, self.failures) != (other.phase, other.synced, other.failures)
     }

@@ -43,7 +43,8 @@ fn informer() -> (SharedInformer<TestObject>, ScriptedServer<TestObject>) {
     (SharedInformer::builder(source).name("things").build(), server)
 }
 
-/// Waits until every runnable task has run: in paused time a timer fires only when all tasks are idle.
+/// Waits until every runnable task has run. The clock is paused, so a timer fires only when all tasks are
+/// idle.
 async fn quiet() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -79,7 +80,7 @@ async fn a_late_handler_receives_the_cached_objects_first_and_every_later_change
     late.wait_for_sync(SOON).await.unwrap();
     quiet().await;
     let mut told = log.take();
-    // A race decides whether `b` is part of the initial list; in both cases it is announced once.
+    // It is random whether `b` is part of the initial list; in both cases `b` is reported once.
     told.iter_mut().for_each(|line| *line = line.replace(" (initial)", ""));
     assert_eq!(told, ["added a @1", "added b @6"]);
 }
@@ -183,7 +184,8 @@ async fn a_stream_yields_the_events_of_a_handler() {
     assert!(informer.state().handlers.is_empty());
 }
 
-/// Occupies the threads of the runtime with blocking handlers until the test ends.
+/// Adds three blocking handlers, which block until the end of the test, and a fourth handler. Checks that
+/// neither the cache nor the fourth handler is delayed.
 async fn three_blocked_handlers_and_a_fourth() {
     let (informer, mut server) = informer();
     let (release, wait) = std::sync::mpsc::channel::<()>();
@@ -192,7 +194,7 @@ async fn three_blocked_handlers_and_a_fourth() {
         let wait = Arc::clone(&wait);
         informer
             .add_handler(blocking(move |_: Event<TestObject>| {
-                // `recv` returns when the sender is dropped.
+                // Blocks the thread until the test drops the sender.
                 let _ = wait.lock().recv();
             }))
             .unwrap();

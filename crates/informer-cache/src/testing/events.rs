@@ -38,7 +38,7 @@ pub fn error_event<O>(code: u16, reason: &str) -> WatchEvent<O> {
     WatchEvent::Error(status)
 }
 
-/// Returns a failure of a request or of a stream.
+/// Returns the error of a failed request or stream, with this kind of failure.
 pub fn failure(kind: SourceErrorKind) -> SourceError {
     SourceError::new(kind, format!("scripted failure: {kind}"))
 }

@@ -11,7 +11,7 @@ pub struct TestObject {
 }
 
 /// Returns an object with this key (`namespace/name` or `name`) and version. The uid is derived from the key,
-/// so two states with the same key belong to the same object.
+/// so two values with the same key are states of the same object.
 ///
 /// # Panics
 ///

@@ -77,12 +77,12 @@ impl<O: Object> ExpectedList<O> {
         self
     }
 
-    /// Responds with a complete list, or with its last page.
+    /// Responds to the request with a complete list, or with the last page of a list.
     pub fn reply_page(self, objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) {
         self.accept().items(objects).end(version);
     }
 
-    /// Responds with a page that is not the last one.
+    /// Responds to the request with a page that is not the last one.
     pub fn reply_page_of_many(
         self,
         objects: impl IntoIterator<Item = O>,
@@ -107,7 +107,7 @@ impl<O: Object> ExpectedList<O> {
         let _ = self.response.send(Err(error));
     }
 
-    /// Rejects the list request with a failure of this kind.
+    /// Rejects the list request with this kind of failure.
     pub fn fail_with(self, kind: SourceErrorKind) {
         self.fail(failure(kind));
     }
@@ -141,12 +141,12 @@ impl<O: Object> ListPeer<O> {
         self
     }
 
-    /// Ends the list, as a complete list or as a last page.
+    /// Ends the response, either as a complete list or as the last page of a list.
     pub fn end(&self, version: impl Into<ResourceVersion>) {
         self.part(ListPart::End(ListEnd { version: version.into(), ..ListEnd::default() }));
     }
 
-    /// Closes the stream before the end of the list.
+    /// Closes the stream of the list before its end.
     pub fn break_off(&self) {
         let _ = self.feed.send(None);
     }
@@ -188,7 +188,7 @@ impl<O: Object> ExpectedWatch<O> {
         self
     }
 
-    /// Asserts that the request is a watch without initial events, with bookmarks.
+    /// Asserts that the request is a watch with bookmarks and without initial events.
     #[track_caller]
     pub fn assert_plain(self) -> Self {
         let asked = (self.request.send_initial_events, self.request.bookmarks);
@@ -216,12 +216,12 @@ impl<O: Object> ExpectedWatch<O> {
         let _ = self.response.send(Err(error));
     }
 
-    /// Rejects the watch request with a failure of this kind.
+    /// Rejects the watch request with this kind of failure.
     pub fn fail_with(self, kind: SourceErrorKind) {
         self.fail(failure(kind));
     }
 
-    /// Rejects the watch with 429.
+    /// Rejects the watch request with status 429 and this `Retry-After`.
     pub fn too_many_requests(self, retry_after: Option<Duration>) {
         self.fail(failure(SourceErrorKind::TooManyRequests).with_retry_after(retry_after));
     }
@@ -244,12 +244,12 @@ impl<O: Object> WatchPeer<O> {
         self
     }
 
-    /// Closes the watch, like a server after its timeout.
+    /// Closes the watch without an error, like a server after the timeout of the watch.
     pub fn close(&self) {
         let _ = self.feed.send(None);
     }
 
-    /// Breaks the watch with a failure.
+    /// Breaks the stream of the watch with a failure.
     pub fn fail_with(&self, kind: SourceErrorKind) {
         let _ = self.feed.send(Some(Err(failure(kind))));
     }

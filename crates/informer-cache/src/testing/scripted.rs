@@ -14,11 +14,11 @@ use crate::source::{
     WatchStream,
 };
 
-/// The timeout for an expected request, by the runtime's clock. It is longer than any watch or backoff, so in
-/// paused time it elapses only if no request is sent.
+/// The timeout for a request that a test expects, by the runtime's clock. It is longer than any watch or
+/// backoff. In paused time it therefore elapses only if no request is sent.
 const EXPECT_WITHIN: Duration = Duration::from_secs(3600);
 
-/// A source whose responses are sent by a [`ScriptedServer`]. Clones share one source.
+/// A source whose responses are sent by a [`ScriptedServer`]. Clones refer to the same source.
 ///
 /// Every request waits for the response of the server. After the server was dropped, requests fail as if the
 /// connection were refused.
@@ -42,19 +42,19 @@ pub enum RecordedRequest {
     List {
         /// The requested version.
         version: ResourceVersion,
-        /// The limit of a page.
+        /// The maximum number of objects that the request allows in a page.
         limit: Option<u32>,
-        /// The continue token of the previous page.
+        /// The continue token in the request; `None` for a first page.
         continue_token: Option<String>,
     },
     /// A watch.
     #[non_exhaustive]
     Watch {
-        /// The version to watch from.
+        /// The resourceVersion from which the watch starts.
         version: ResourceVersion,
-        /// True for a streaming list.
+        /// True if the watch is a streaming list.
         send_initial_events: bool,
-        /// The time after which the server should close the watch.
+        /// The time after which the request wants the server to close the watch.
         timeout: Duration,
     },
 }
@@ -77,7 +77,7 @@ enum Incoming<O: Object> {
 }
 
 impl<O: Object> ScriptedSource<O> {
-    /// Returns a source that does not support streaming lists, and its server.
+    /// Creates a source that does not support streaming lists, and the server of this source.
     pub fn new() -> (Self, ScriptedServer<O>) {
         let shared = Arc::new(Shared::default());
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -85,7 +85,8 @@ impl<O: Object> ScriptedSource<O> {
         (Self { shared, requests: sender }, server)
     }
 
-    /// Returns a source that supports streaming lists until one failed, and its server.
+    /// Creates a source that supports streaming lists until a streaming list has failed, and the server of
+    /// this source.
     pub fn streaming() -> (Self, ScriptedServer<O>) {
         let (source, server) = Self::new();
         source.shared.log.lock().streaming_list = true;
@@ -194,7 +195,8 @@ impl<O: Object> ScriptedServer<O> {
         self.expect_watch().await.assert_version(version).accept()
     }
 
-    /// Waits for this time, by the runtime's clock, and panics if a request arrives.
+    /// Waits for the time `how_long`, by the runtime's clock. The source must send no request during this
+    /// time.
     ///
     /// # Panics
     ///
@@ -207,7 +209,8 @@ impl<O: Object> ScriptedServer<O> {
         }
     }
 
-    /// Returns all requests so far, including those that no `expect` method has returned yet.
+    /// Returns all requests that the server has received, including those that no `expect` method has
+    /// returned yet.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.log.lock().requests.clone()
     }

@@ -18,8 +18,8 @@ use crate::server::{Content, Server};
 
 type In = Input<TestObject>;
 
-/// The probabilities of faults, and the features of the server. All probabilities are zero in the final
-/// phase.
+/// The probabilities of faults, and the features of the server. In the final phase of a run, all
+/// probabilities are zero.
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
     /// The probability per step that a request is rejected or a stream is cut.
@@ -40,9 +40,9 @@ pub(crate) enum Open {
 pub(crate) struct Watch {
     /// The initial events of a streaming list, which are sent before events of the history.
     initial: VecDeque<WatchEvent<TestObject>>,
-    /// The last version that was sent on the connection.
+    /// The resourceVersion of the last event that was sent on the connection.
     pub(crate) position: u64,
-    /// The version of the last bookmark that was sent.
+    /// The resourceVersion of the last bookmark that was sent.
     marked: u64,
     closes_at: Instant,
     /// True if the watch sends no more events and never ends.
@@ -151,7 +151,8 @@ pub(crate) fn watch(
             watch.initial.push_back(initial_events_end(content.version));
         }
     } else if from < server.compacted {
-        // The expiry is sent as an HTTP status or, half of the time, as an event.
+        // The error that the version has expired is sent as an HTTP status or as an event, each half of the
+        // time.
         if rng.random_bool(0.5) {
             return Err(Input::Failed(failure(SourceErrorKind::Expired)));
         }
@@ -219,7 +220,8 @@ impl Watch {
             self.position = happened.version;
             events.push(happened.event());
         }
-        // If the next event was compacted before it was sent, the watch expires, so it is not idle.
+        // If the next event was removed from the history before it was sent, the watch expires. Such a watch
+        // is not idle, since its error can still be read.
         let current = self.position >= server.compacted && server.after(self.position).is_none();
         let quiet = self.initial.is_empty() && current;
         if quiet

@@ -1,7 +1,7 @@
 //! Deterministic simulation of an informer: the real reflector, queue, pump, store and two listener buffers
 //! run against a faulty model of an API server, on one thread and in simulated time, without a runtime. This
-//! shows that these parts need no clock, task or lock. A seed determines everything. A failure prints the
-//! seed, and `INFORMER_SEED=n` runs only that seed.
+//! shows that these parts need no clock, task or lock. A seed determines the whole run. A failed test prints
+//! the seed, and `INFORMER_SEED=n` runs only that seed.
 
 mod connection;
 mod server;
@@ -26,7 +26,7 @@ fn after_any_faults_cache_and_handlers_equal_the_server_and_every_history_is_leg
     for seed in 0..SEEDS {
         tally += run(seed);
     }
-    // The test is useful only if the seeds reach all of these cases often enough.
+    // The test is useful only if the runs of all seeds reach each of these cases often enough.
     assert!(tally.lists > 2 * SEEDS, "lists: {}", tally.lists);
     assert!(tally.rewound > SEEDS / 50, "restores: {}", tally.rewound);
     assert!(tally.stale_lists > 10, "lists of lagging replicas: {}", tally.stale_lists);

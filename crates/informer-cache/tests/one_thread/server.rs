@@ -11,10 +11,10 @@ use informer_core::Object;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
-/// The number of object keys. It is small, so that writes often affect the same object.
+/// The number of object keys. It is small, so that several writes often change the same object.
 const KEYS: u32 = 8;
 
-/// The number of past states that a lagging replica may still show.
+/// The maximum number of past states that a lagging replica may return.
 const MAX_HISTORY: usize = 12;
 
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Happened {
     }
 }
 
-/// All objects at one version.
+/// All objects of the server as of one resourceVersion.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) objects: BTreeMap<String, State>,
@@ -72,11 +72,11 @@ pub(crate) struct Server {
     past: VecDeque<Content>,
     /// The changes after the version `compacted`, in order.
     pub(crate) history: VecDeque<Happened>,
-    /// The version up to which history was compacted. Watches from an older version are rejected.
+    /// The resourceVersion up to which the history was compacted. Watches from an older version are rejected.
     pub(crate) compacted: u64,
-    /// All changes since the start, including those undone by a restore.
+    /// All changes since the start of the run, including those that a restore has undone.
     pub(crate) log: Vec<Happened>,
-    /// The text of every state that ever existed. Texts are unique.
+    /// The text of every object state that ever existed. Texts are unique.
     pub(crate) ever: HashSet<String>,
     pub(crate) restored: bool,
     serial: u64,
@@ -91,7 +91,7 @@ impl Server {
         server
     }
 
-    /// Writes a change of a random kind to a random key.
+    /// Writes a random kind of change to a random key.
     pub(crate) fn write(&mut self, unreadable: f64, rng: &mut StdRng) {
         let key = format!("ns/{}", rng.random_range(0..KEYS));
         let held = self.now.objects.get(&key).cloned();
@@ -140,7 +140,8 @@ impl Server {
         self.backup = self.now.clone();
     }
 
-    /// If `well_done`, the versions jump ahead and every watch expires; otherwise the versions regress, too.
+    /// Restores the server from a backup. If `well_done` is true, the resource versions jump ahead and every
+    /// watch expires. Otherwise the resource versions go back together with the content.
     pub(crate) fn restore(&mut self, well_done: bool) {
         let version = self.now.version + 1000;
         self.now = self.backup.clone();
@@ -154,7 +155,7 @@ impl Server {
         self.backup = self.now.clone();
     }
 
-    /// Returns the content of a replica that may lag, but not behind `not_before`.
+    /// Returns the content of a replica. The replica may lag, but its version is at least `not_before`.
     pub(crate) fn any_content(&self, not_before: u64, rng: &mut dyn Rng) -> Content {
         let fits = self.past.iter().chain([&self.now]).filter(|content| content.version >= not_before);
         let fits: Vec<_> = fits.collect();

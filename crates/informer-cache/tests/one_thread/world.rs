@@ -22,10 +22,10 @@ use rand::{RngExt, SeedableRng};
 use crate::connection::{self, Faults, Open};
 use crate::server::Server;
 
-/// The number of steps of a run in which writes and faults occur.
+/// The number of steps of a run in which objects are written and faults are injected.
 const STEPS: u32 = 250;
 
-/// The number of steps after which a run that does not become idle has failed.
+/// The maximum number of further steps of a run. If the run has not become idle by then, the test fails.
 const MAX_STEPS: u32 = 20_000;
 
 /// How often the runs reached each rare case. The test fails if the seeds reach one of them too rarely.
@@ -58,7 +58,7 @@ struct Handler {
     buffer: ListenerBuffer<TestObject>,
     view: BTreeMap<String, Arc<TestObject>>,
     told: Vec<Event<TestObject>>,
-    /// The uids of the objects that were announced to the handler as deleted.
+    /// The uids of the objects whose deletion was reported to the handler.
     gone: HashSet<String>,
 }
 
@@ -78,8 +78,9 @@ pub(crate) struct World {
     undecodable: UndecodableLog,
     /// The handler whose buffer does not merge events, then the handler whose buffer does.
     handlers: [Handler; 2],
-    /// True after a restore with a version regression: the server receives no writes until the informer has
-    /// detected the regression, which would be impossible once the versions had caught up.
+    /// True after a restore in which the server's resource versions went back. No object is written until the
+    /// informer has detected the restore. If the versions reached those from before the restore earlier, the
+    /// informer could not detect it.
     held_back: bool,
     first_list: Option<u64>,
     tally: Tally,
@@ -88,7 +89,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        // Every tenth run has no faults, so that every change must be delivered.
+        // Every tenth run has no faults and thus checks that every change is delivered.
         let faulty = !seed.is_multiple_of(10);
         let faults = Faults {
             rate: if faulty { rng.random_range(0.0..0.25) } else { 0.0 },
@@ -164,19 +165,20 @@ impl World {
     fn restore(&mut self) {
         let well_done = self.rng.random_bool(0.5);
         self.server.restore(well_done);
-        // A restore closes the connections of the server.
+        // A restore closes all connections to the server.
         self.open = Open::Nothing;
         self.held_back = !well_done;
     }
 
-    /// Returns the newest version that the informer knows.
+    /// Returns the newest resourceVersion that the informer has seen.
     fn seen(&self) -> u64 {
         let versions = [&self.reflector.status().last_version, &self.pump.indexer().resource_version()];
         versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
     }
 
-    /// The store stays, and the reflector either continues from the last version or starts without one. In
-    /// the second case only the pump prevents the store from going back to an older state.
+    /// Restarts the informer with its old store. The new reflector either continues from the last
+    /// resourceVersion or starts without one. In the second case only the pump prevents the store from going
+    /// back to an older state.
     fn restart(&mut self) {
         self.note_reflector();
         while self.pump_batch() {}
@@ -214,7 +216,7 @@ impl World {
         };
         match (input, step.until) {
             (Some(input), _) => self.tell(input),
-            // No input is available, so the simulated time advances.
+            // The reflector has no input available and waits, so the simulated time advances.
             (None, Some(until)) => {
                 let wait = until.saturating_duration_since(self.now);
                 let part = if self.rng.random_bool(0.5) { 1.0 } else { self.rng.random_range(0.0..1.0) };
@@ -262,7 +264,7 @@ impl World {
     }
 
     fn handle(&mut self) {
-        // The second handler is called rarely, so that its events are merged.
+        // The second handler is called rarely, so that its pending events are merged.
         let which = usize::from(self.rng.random_bool(0.1));
         for _ in 0..self.rng.random_range(1..6) {
             self.handlers[which].take_one(&self.server);

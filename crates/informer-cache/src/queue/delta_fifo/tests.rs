@@ -29,7 +29,7 @@ fn pop(queue: &DeltaFifo<Foo>) -> String {
     popped.iter().map(delta_text).collect::<Vec<_>>().join(", ")
 }
 
-/// Pops all deltas; one string for each key.
+/// Pops the deltas of all keys; returns one string for each key.
 fn drain(queue: &DeltaFifo<Foo>) -> Vec<String> {
     let mut seen = Vec::new();
     while queue.depth() > 0 {

@@ -218,8 +218,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Compares the queue with a model: a list of positions. Empty positions are dropped once no object is
-    /// queued.
+    /// Compares the queue with a model, which is a list of positions. Positions of deleted objects are
+    /// dropped once no object is queued.
     #[test]
     fn the_newest_state_of_each_key_is_popped_in_the_order_of_first_enqueue(steps in steps()) {
         let (mut state, mut model) = (FifoState::new(), Vec::<(usize, Option<u64>)>::new());

@@ -9,9 +9,9 @@ use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 
 /// The version check: a list of one object that must not be older than the last version.
 ///
-/// A watch does not detect a server with an older state. After a restore from a backup, an API server accepts
-/// a watch from a version that it has not reached. The server sends nothing until it reaches that version, so
-/// changes before that would be lost.
+/// A watch alone does not detect that its server has an older state. After a restore from a backup, an API
+/// server accepts a watch from a version that it has not reached. The server sends nothing until it reaches
+/// that version, so changes before that would be lost.
 pub(super) struct Checking {
     plan: ListPlan,
     open: bool,
@@ -32,14 +32,14 @@ impl Checking {
 }
 
 impl<O: Object> ReflectorState<O> {
-    /// Continues after the end of a watch that had been accepted. The next watch follows; a version check
-    /// comes first if the version was not confirmed for a long time. Early events of the watch do not confirm
-    /// it: the server may have been restored after them.
+    /// Continues after the end of a watch that the server had accepted. If the server has not confirmed the
+    /// last version for a long time, a version check follows, otherwise the next watch. Early events of the
+    /// ended watch do not count as confirmation, because the server may have been restored after them.
     pub(super) fn resume_watch(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         if self.is_vouched_for(turn.now) { self.begin_watch(turn) } else { self.begin_check(turn) }
     }
 
-    /// Returns true if the server has recently confirmed the last version or a later one.
+    /// Returns true if the server has recently confirmed that it has the last version or a later one.
     pub(super) fn is_vouched_for(&self, now: Instant) -> bool {
         self.vouched_at.is_some_and(|at| now.saturating_duration_since(at) < MAX_WATCH_SILENCE)
     }
@@ -47,7 +47,8 @@ impl<O: Object> ReflectorState<O> {
     pub(super) fn begin_check(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         let version = self.status.last_version.clone();
         if version.is_any() || version.as_u64().is_none() || self.status.unordered {
-            // Versions that are not numbers, or have no order, cannot be compared, so no check is possible.
+            // Versions that are not numbers, or have no order, cannot be compared. The watch begins without a
+            // version check.
             return self.begin_watch(turn);
         }
         self.status.version_checks += 1;
@@ -98,8 +99,8 @@ impl<O: Object> ReflectorState<O> {
     }
 
     /// Handles a failed version check. If the server does not have the version, a list follows. After any
-    /// other failure the result is unknown, and a watch may still work. Another check follows immediately
-    /// only if again no server responded.
+    /// other failure the result of the check is unknown, and the reflector tries a watch. If the check
+    /// reached no server, the next attempt begins with another check.
     fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.unreached &= unreached(error.kind());
         let next = match error.kind() {

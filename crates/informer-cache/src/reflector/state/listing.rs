@@ -10,27 +10,28 @@ use super::{
 };
 use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatch};
 
-/// A list request in flight, with all its pages.
+/// A list that is in flight, with all its pages.
 pub(super) struct Listing<O: Object> {
     plan: ListPlan,
-    /// The version requested for the first page.
+    /// The resourceVersion that the request for the first page has.
     origin: ResourceVersion,
     consistent: bool,
     /// True if the server has accepted the request for the current page.
     open: bool,
-    /// The time at which the last part of the response arrived or, before the first part, the request was
-    /// sent.
+    /// The time at which the last part of the response arrived. Before the first part, the time at which the
+    /// request was sent.
     progress_at: Instant,
-    /// The time at which the current page is requested again; set if the server rejected it.
+    /// The time at which the current page is requested again. It is set if the server rejected the request
+    /// for the page.
     resume_at: Option<Instant>,
-    /// Number of times that the current page was rejected.
+    /// Number of times that the server rejected the request for the current page.
     refusals: u32,
     pages: u32,
     /// Number of consecutive pages without an object.
     empty_pages: u32,
     page_filled: bool,
-    /// The version of the first page. A watch from this version misses no change, regardless of the versions
-    /// of later pages.
+    /// The resourceVersion of the first page, from which the watch starts. A watch from this version misses
+    /// no change, regardless of the versions of later pages.
     version: ResourceVersion,
     builder: ListBuilder<O>,
 }
@@ -48,7 +49,7 @@ impl<O: Object> Listing<O> {
         self.resume_at
     }
 
-    /// Returns true until the first page has been requested.
+    /// Returns true until the first page of the list has been requested.
     pub(super) fn begins(&self) -> bool {
         !self.open && self.plan.continue_token.is_none() && self.resume_at.is_none()
     }
@@ -57,7 +58,7 @@ impl<O: Object> Listing<O> {
         self.plan.use_known = false;
     }
 
-    /// Returns true for a consistent read that decodes every object.
+    /// Returns true if the list is a consistent read that decodes every object.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -66,7 +67,7 @@ impl<O: Object> Listing<O> {
         self.progress_at = later(self.progress_at, how_long).min(now);
     }
 
-    /// Begins a list at its first page; used for a new list, and for another variant of the whole list after
+    /// Begins a list at its first page. Used for a new list, and for another variant of the whole list after
     /// a failure.
     fn begin(plan: ListPlan, consistent: bool, config: &ReflectorConfig, now: Instant) -> Self {
         Self {
@@ -203,7 +204,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn next_page(&mut self, mut listing: Listing<O>, token: String, turn: &mut Turn<'_, O>) -> Phase<O> {
-        // A server that pages a list at version 0 does not serve it from a watch cache.
+        // If a server sends pages for a list at version 0, it does not serve that list from a watch cache.
         self.paged |= listing.origin.is_any();
         listing.plan.version = ResourceVersion::unset();
         listing.plan.continue_token = Some(token);
@@ -213,7 +214,7 @@ impl<O: Object> ReflectorState<O> {
         Phase::Listing(listing)
     }
 
-    /// Detects a list whose pages never end.
+    /// Returns an error if the pages of the list seem to have no end.
     fn check_pages(&self, listing: &Listing<O>, token: &str) -> Result<(), SourceError> {
         let problem = if listing.plan.continue_token.as_deref() == Some(token) {
             "the list continues with the token of the page before".to_owned()
@@ -250,8 +251,8 @@ impl<O: Object> ReflectorState<O> {
             let plan = whole(version, None, use_known);
             return self.begin_list_as(plan, RelistReason::ContinueExpired, turn);
         }
-        // A server that cannot parse the requested version would reject it each time, so the next list
-        // requests no version.
+        // A server that cannot parse the requested version would reject every list with that version, so the
+        // next list requests no version.
         let odd = !listing.origin.is_empty() && listing.origin.as_u64().is_none();
         let refused = odd && error.kind() == SourceErrorKind::Rejected;
         if (unavailable || refused) && !listing.consistent {

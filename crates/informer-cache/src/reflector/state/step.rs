@@ -7,17 +7,18 @@ use super::super::RelistReason;
 use crate::Change;
 use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 
-/// The next action of a driver.
+/// The next step of a driver: an action and its time limit.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Step {
     /// The action that the driver must perform.
     pub action: ReflectorAction,
-    /// The time at which the driver passes [`Input::Timer`], unless another input arrives earlier.
+    /// The time limit of the step: the driver passes [`Input::Timer`] at this time, unless another input
+    /// arrives earlier.
     pub until: Option<Instant>,
 }
 
-/// An action that a driver performs for a [`Step`].
+/// An action that a driver performs in a [`Step`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ReflectorAction {
@@ -27,11 +28,11 @@ pub enum ReflectorAction {
     /// Drop the open request, if any, and send this watch, unless it was already sent. Report the result as
     /// [`Input::Opened`] or [`Input::Failed`].
     Watch(WatchPlan),
-    /// Continue to read from the open request.
+    /// Continue to read from the stream of the open request.
     Read,
     /// Drop the open request, if any, and wait until the time of the step.
     Wait,
-    /// Drop the open request. The run has ended.
+    /// Drop the open request. The run of the reflector has ended.
     Done,
 }
 
@@ -39,13 +40,13 @@ pub enum ReflectorAction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListPlan {
-    /// The requested version, as in [`ListRequest`](crate::source::ListRequest).
+    /// The requested resourceVersion of the list, as in [`ListRequest`](crate::source::ListRequest).
     pub version: ResourceVersion,
-    /// The interpretation of the version.
+    /// The interpretation of the requested resourceVersion.
     pub version_match: VersionMatch,
     /// The page limit.
     pub limit: Option<u32>,
-    /// The continue token of the previous page.
+    /// The continue token that the previous page returned; `None` for the first page.
     pub continue_token: Option<String>,
     /// False if the source must decode every object, instead of reusing cached ones.
     pub use_known: bool,
@@ -55,11 +56,11 @@ pub struct ListPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchPlan {
-    /// The requested version, as in [`WatchRequest`](crate::source::WatchRequest).
+    /// The resourceVersion from which the watch starts, as in [`WatchRequest`](crate::source::WatchRequest).
     pub version: ResourceVersion,
-    /// True for a streaming list.
+    /// True if the watch is a streaming list.
     pub send_initial_events: bool,
-    /// The source should close the watch after this time.
+    /// The time after which the source should close the watch.
     pub timeout: Duration,
     /// False if the source must decode every object, instead of reusing cached ones.
     pub use_known: bool,
@@ -68,52 +69,52 @@ pub struct WatchPlan {
 /// An input of the state machine. The state machine ignores inputs that do not fit its current step.
 #[derive(Debug)]
 pub enum Input<O: Object> {
-    /// The source has accepted the request.
+    /// The source has accepted the request of the current step.
     Opened,
     /// A part of the list has arrived.
     Part(ListPart<O>),
-    /// Events of the watch, in order.
+    /// Events of the watch have arrived, in this order.
     Events(Vec<WatchEvent<O>>),
     /// The stream of the request has ended.
     Ended,
-    /// The request was rejected, or the stream broke.
+    /// The request was rejected, or the stream of the request broke.
     Failed(SourceError),
     /// The time of the step has been reached. An input before that time has no effect.
     Timer,
-    /// The consumer of the queue received an object that is older than the cached one.
+    /// The consumer of the queue received an object that is older than the cached one, and requests a relist.
     RelistRequested,
-    /// The run of the reflector ends.
+    /// The run of the reflector is to end.
     Stop,
 }
 
-/// The effects of an input, which the driver applies.
+/// The effects of an input of the state machine, which the driver applies.
 #[derive(Debug)]
 pub struct Effects<O: Object> {
     /// Changes for the queue, in order.
     pub changes: Vec<Change<O>>,
-    /// The new versions for the hook `on_version`, in order.
+    /// The new resource versions for the hook `on_version`, in order.
     pub versions: Vec<ResourceVersion>,
     /// Notices for the log and the hooks, in order.
     pub notices: Vec<ReflectorNotice>,
 }
 
-/// An event for the log.
+/// An event that the driver logs or reports to a hook.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ReflectorNotice {
     /// A list begins.
     Relist(RelistReason),
-    /// An attempt failed, and the next one follows after a wait.
+    /// A request failed, and the next one follows after a wait.
     #[non_exhaustive]
     Failed {
         /// The failure.
         error: Arc<SourceError>,
-        /// The wait before the next attempt begins.
+        /// The time to wait before the next attempt.
         retry_after: Duration,
     },
-    /// The next request follows immediately: either a list or the initial events of a streaming list failed,
-    /// and another variant is tried; or the connection of a working watch broke, and the watch is resumed
-    /// from the last version.
+    /// A request failed, and the next one follows immediately. Either a list or the initial events of a
+    /// streaming list failed, and another variant of the list is tried. Or the connection of a working watch
+    /// broke, and the watch is resumed from the last version.
     Recovering(Arc<SourceError>),
     /// A streaming list was rejected, or its final bookmark did not arrive. The driver notifies the source,
     /// which should remember the failure.
@@ -121,7 +122,7 @@ pub enum ReflectorNotice {
     /// A list was older than the last version and was not applied.
     #[non_exhaustive]
     StaleList {
-        /// The version of the list.
+        /// The resourceVersion of the list.
         version: ResourceVersion,
         /// The last version seen.
         seen: ResourceVersion,
@@ -129,18 +130,18 @@ pub enum ReflectorNotice {
     /// A consistent list was older than the last version and was applied as authoritative.
     #[non_exhaustive]
     Rewound {
-        /// The version of the list.
+        /// The resourceVersion of the list.
         version: ResourceVersion,
         /// The last version seen.
         seen: ResourceVersion,
     },
-    /// A list had duplicate keys; the last state of each key was used.
+    /// A list had this number of duplicate keys; the last state of each key was used.
     Duplicates(u64),
     /// A watch sent nothing for longer than its timeout and was closed.
     SilentWatch,
     /// An event of an unknown type was skipped.
     UnknownEvent(String),
-    /// A resync is due: call `should_resync`, then queue [`Change::Resync`].
+    /// A resync is due: the driver calls `should_resync`, then queues [`Change::Resync`].
     ResyncDue,
 }
 

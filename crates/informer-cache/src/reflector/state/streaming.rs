@@ -11,7 +11,7 @@ use super::{
 };
 use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 
-/// A streaming list in flight, until its final bookmark.
+/// A streaming list that is in flight, until its final bookmark arrives.
 pub(super) struct Streaming<O: Object> {
     plan: WatchPlan,
     consistent: bool,
@@ -19,7 +19,7 @@ pub(super) struct Streaming<O: Object> {
     /// The time at which the streaming list was requested or, once the server has accepted it, the time at
     /// which it was accepted.
     since: Instant,
-    /// The time at which an object with a new key last arrived.
+    /// The time at which an object with a new key last arrived in the streaming list.
     fresh_at: Instant,
     events: u64,
     builder: ListBuilder<O>,
@@ -46,7 +46,7 @@ impl<O: Object> Streaming<O> {
         self.plan.use_known = false;
     }
 
-    /// Returns true for a consistent read that decodes every object.
+    /// Returns true if the streaming list is a consistent read that decodes every object.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -130,7 +130,8 @@ impl<O: Object> ReflectorState<O> {
                 Verdict::Failed(error) => return self.streaming_failed(&streaming, error, turn),
             }
         }
-        // Checked here too, because the timer never fires for a stream that always has events ready.
+        // The deadline is also checked after events, because the timer never fires for a stream that always
+        // has events ready.
         self.check_initial_deadline(streaming, turn)
     }
 
@@ -173,7 +174,8 @@ impl<O: Object> ReflectorState<O> {
         Verdict::GoOn
     }
 
-    /// Applies the complete list. The stream of the streaming list continues as a watch.
+    /// Applies the list that the final bookmark has completed. The stream of the streaming list continues as
+    /// a watch.
     fn end_initial(
         &mut self,
         streaming: Streaming<O>,
@@ -205,8 +207,8 @@ impl<O: Object> ReflectorState<O> {
                 self.begin_relist(RelistReason::ListExpired, turn)
             }
             SourceErrorKind::Connection if streaming.events > 0 => self.streaming_cut(Some(error), turn),
-            // The server did not respond or is overloaded. An ordinary list would be more expensive for it
-            // than the rejected request.
+            // The server did not respond or is overloaded, so no ordinary list follows. It would be more
+            // expensive for the server than the rejected streaming list.
             SourceErrorKind::Connection if !streaming.open => self.streaming_without_response(error, turn),
             _ if !streaming.open && asks_for_retry(&error) => self.streaming_without_response(error, turn),
             kind => self.fall_back(error, kind == SourceErrorKind::Rejected, turn),
@@ -231,8 +233,9 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
     }
 
-    /// Handles a streaming list without a response. The request is retried after a backoff, a limited number
-    /// of times. The source is not notified of this failure.
+    /// Handles a streaming list that got no response. The request is retried after a backoff, a limited
+    /// number of times. The source is not notified of this failure, since it does not show that streaming
+    /// lists are unsupported.
     fn streaming_without_response(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
         if self.streaming_cuts > MAX_STREAMING_RETRIES {

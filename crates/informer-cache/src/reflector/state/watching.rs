@@ -14,19 +14,20 @@ use crate::source::{SourceError, SourceErrorKind, WatchEvent};
 pub(super) struct Watching {
     plan: WatchPlan,
     open: bool,
-    /// The time at which the watch was requested or, once the server has accepted it, the time at which it
-    /// was accepted.
+    /// The time at which the watch was requested. Once the server has accepted the watch, the time of the
+    /// acceptance.
     since: Instant,
     event_at: Instant,
     events: u64,
-    /// For a watch without a start version, false until an event other than `ADDED` arrives: the first
-    /// `ADDED` events are the current state, each with the old version of its object, from which no watch
-    /// could continue.
+    /// True if the versions of events move the last version forward. For a watch without a start version,
+    /// this is false until an event other than `ADDED` arrives. The first `ADDED` events of such a watch are
+    /// the current state. Each has the old version of its object, from which no watch could continue.
     versions_count: bool,
-    /// True if the watch has confirmed its start version or a later one, so the server has reached that
-    /// version.
+    /// True if the watch has sent its start version or a later one, which confirms that the server has
+    /// reached the start version.
     confirmed: bool,
-    /// True if the watch has sent only versions older than its start version. Its server may lag behind.
+    /// True if the watch has sent only versions older than its start version. The server of the watch may lag
+    /// behind.
     doubted: bool,
 }
 
@@ -60,8 +61,8 @@ impl Watching {
         self.event_at = now;
     }
 
-    /// Returns the time by which the watch must be accepted or must have ended; after that the connection
-    /// counts as dead.
+    /// Returns the deadline of the watch: the time by which the server must have accepted it, or by which it
+    /// must have ended. After the deadline, the connection counts as dead.
     fn deadline(&self, config: &ReflectorConfig) -> Instant {
         if self.open {
             later(later(self.since, self.plan.timeout).max(self.event_at), config.watch_grace)
@@ -169,7 +170,7 @@ impl<O: Object> ReflectorState<O> {
                 Change::Added(object)
             }
             WatchEvent::Known(object) => {
-                // The cache already contains this state; only the version may be new.
+                // The cache already contains the state of this event; only the resourceVersion may be new.
                 self.seen_alone(counts, object.resource_version().clone(), turn);
                 return Ok(());
             }
@@ -198,7 +199,8 @@ impl<O: Object> ReflectorState<O> {
             WatchEvent::DeletedUndecodable(undecodable) => {
                 let version = undecodable.resource_version().clone();
                 turn.effects.changes.push(match undecodable.key() {
-                    // The last state of the deleted object is in the cache of the queue's consumer.
+                    // The tombstone needs no object: the last state of the deleted object is in the cache of
+                    // the queue's consumer.
                     Some(key) => Change::Deleted(Tombstone::missed(key.clone(), None)),
                     None => Change::Undecodable(undecodable),
                 });
@@ -221,16 +223,16 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Advances the version for an event that causes no other change in the queue. A bookmark is queued;
-    /// otherwise the cache would stay at the previous version, while the watch continues from this one.
+    /// Moves the last version forward for an event that causes no other change in the queue. A bookmark with
+    /// the version is queued. Otherwise the version of the cache would fall behind that of the reflector.
     fn seen_alone(&mut self, counts: bool, version: ResourceVersion, turn: &mut Turn<'_, O>) {
         if counts && self.advance(&version, turn) {
             turn.effects.changes.push(Change::Bookmark(version));
         }
     }
 
-    /// Handles a watch that was closed without an error. This counts as a failure only if the watch was short
-    /// and had no event.
+    /// Handles a watch that was closed without an error. The end of the watch counts as a failure only if the
+    /// watch was short and had no event.
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
         let Some(next) = self.after_end(watching, turn.now) else {
             return self.resume_watch(turn);
@@ -239,7 +241,8 @@ impl<O: Object> ReflectorState<O> {
         self.pause_after(watching, error, next, turn)
     }
 
-    /// If the watch had events, it worked, and the backoff does not grow, to avoid delaying the next events.
+    /// Waits after a watch that was too short. If the watch had events, it worked, so the backoff does not
+    /// grow; this avoids delaying the next events.
     fn pause_after(
         &mut self,
         watching: &Watching,
@@ -254,8 +257,8 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until: self.wait_after(error, pause, turn), next }
     }
 
-    /// Handles a watch that was rejected or broke. A broken connection is treated like a closed watch: a load
-    /// balancer that closes idle connections causes no backoff.
+    /// Handles a watch that was rejected or broke. If an accepted watch broke, this is treated like a closed
+    /// watch. A load balancer that closes idle connections thus causes no backoff.
     fn watch_broke(&mut self, watching: &Watching, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.status.silent_watches += u64::from(watching.open && error.kind() == SourceErrorKind::Timeout);
         if watching.open && breaks(error.kind()) {
@@ -270,8 +273,8 @@ impl<O: Object> ReflectorState<O> {
         }
         self.unreached |= !watching.open && unreached(error.kind());
         let next = match error.kind() {
-            // A refused or failed connection says nothing about the version. A list follows only after
-            // repeated failures, because a proxy may support lists but no watches.
+            // A refused or failed connection does not mean that the version is invalid, so a watch follows. A
+            // list follows only after repeated failures, because a proxy may support lists but no watches.
             SourceErrorKind::Connection if !watching.open => self.note_short_watch(watching),
             SourceErrorKind::Unavailable if !watching.open && asks_for_retry(&error) => {
                 self.note_short_watch(watching)
@@ -281,9 +284,9 @@ impl<O: Object> ReflectorState<O> {
         self.fail(error, next, turn)
     }
 
-    /// Returns the next request if there must be a wait after a watch whose stream ended; `None` if the watch
-    /// worked and the next one follows immediately. After too many consecutive short watches there is a wait,
-    /// even if each had events.
+    /// Decides whether to wait after a watch whose stream ended. Returns the request that follows the wait,
+    /// or `None` if the watch worked and the next one follows immediately. After too many consecutive short
+    /// watches there is a wait, even if each had events.
     fn after_end(&mut self, watching: &Watching, now: Instant) -> Option<Next> {
         if watching.lasted(now) {
             self.short_watches = 0;
@@ -294,8 +297,9 @@ impl<O: Object> ReflectorState<O> {
         (!worked).then_some(next)
     }
 
-    /// If the watch had an event, the server has accepted the version. After several short watches without an
-    /// event a list follows, because the server may not have the version, or a proxy may block watches.
+    /// Counts a short watch and returns the next request. If the watch had an event, the server has accepted
+    /// the version, and another watch follows. After several short watches without an event a list follows,
+    /// because the server may not have that version, or a proxy may block watches.
     fn note_short_watch(&mut self, watching: &Watching) -> Next {
         self.short_watches += 1;
         self.status.short_watches += 1;
@@ -323,8 +327,8 @@ impl<O: Object> ReflectorState<O> {
         Phase::Watching(watching)
     }
 
-    /// Triggers a resync if its period has passed. This check also runs after events, since the timer never
-    /// fires for a watch that always has events ready.
+    /// Triggers a resync if the resync period has passed. This check also runs after events, since the timer
+    /// never fires for a watch that always has events ready.
     fn resync_if_due(&mut self, turn: &mut Turn<'_, O>) {
         if self.resync_at.is_some_and(|resync_at| turn.now >= resync_at) {
             self.status.resyncs += 1;
@@ -360,8 +364,8 @@ pub(super) fn unreached(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::ConnectionRefused)
 }
 
-/// Returns the next request after a watch that was rejected (`open` is false) or broke. A broken connection
-/// does not invalidate the version.
+/// Returns the next request after a watch that was rejected (`open` is false) or broke. After a broken
+/// connection the last version is still valid, so a watch follows.
 fn after_failure(kind: SourceErrorKind, open: bool) -> Next {
     match kind {
         SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => Next::Watch,

@@ -66,7 +66,7 @@ async fn a_server_restarted_with_an_older_state_is_detected_before_it_is_watched
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     world.server.expect_watch().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
-    // No server accepts connections yet, so the version check fails too.
+    // No server accepts connections yet, so the version check fails like the watch before it.
     world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
     let check = world.server.expect_list().await.assert_version("10");
     assert_check(&check);
@@ -88,7 +88,7 @@ async fn a_server_restarted_with_its_state_is_watched_from_the_last_version() {
     assert_check(&check);
     check.reply_page([], 10);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
-    // The reflector checks the version once after each refused connection.
+    // After each refused connection, the reflector checks the version once.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -107,7 +107,7 @@ async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_it()
     check.reply_page([object("default/a", 9)], 12);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     assert_eq!(world.told().await, ["Replaced[] @10"], "the objects of the check are not a list");
-    // The version was checked shortly before, so it is not checked again.
+    // The version was checked recently, so it is not checked again before the next watch.
     tokio::time::sleep(MAX_WATCH_SILENCE / 2).await;
     watch.close();
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -140,7 +140,8 @@ async fn a_watch_that_reports_only_older_versions_is_checked_now_and_then() {
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     watch.send(bookmark(4)).send(added(object("default/a", 11)));
     tokio::time::sleep(MAX_WATCH_SILENCE).await;
-    // If a watch has sent a newer version before, an older version only means that the event is late.
+    // If the watch has sent a newer version before, a bookmark with an older version only means that the
+    // bookmark is late.
     watch.send(bookmark(4));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!watch.is_dropped());

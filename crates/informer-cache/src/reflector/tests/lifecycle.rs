@@ -46,8 +46,8 @@ async fn a_reflector_stopped_before_it_runs_sends_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn stopping_ends_any_request_immediately() {
-    // The cases: stopped while a list is requested or read, while a watch is requested or read, and during a
-    // backoff.
+    // The reflector is stopped in five situations: while a list is requested, while it is read, while a watch
+    // is requested, while it is read, and during a backoff.
     for place in 0..5 {
         let mut world = World::start(ReflectorConfig::default());
         let list = world.server.expect_list().await;
@@ -232,7 +232,7 @@ async fn a_full_queue_pauses_the_source_and_keeps_the_connection() {
     world.queue.set_room(true);
     assert_eq!(world.told().await, ["Bookmark(@4)"]);
 
-    // The watch is also kept if no event is available when the queue has room again.
+    // The watch also stays open if it has no event available when the queue has room again.
     world.queue.set_room(false);
     watch.send(bookmark(5));
     world.told().await;
@@ -248,7 +248,7 @@ async fn a_resync_is_local_and_needs_an_open_watch() {
     config.resync_period = Some(Duration::from_secs(10));
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
-    // Every third resync is skipped.
+    // The hook skips every third resync.
     config.should_resync = Some(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) % 3 != 2));
     let mut world = World::start(config);
     let watch = world.server.expect_sync([], 1).await;
@@ -280,7 +280,7 @@ fn a_watch_with_events_always_available_does_not_delay_a_resync() {
     for input in [Input::Timer, Input::Opened, Input::Part(ListPart::End(end)), Input::Opened] {
         state.handle(input, now, &mut rng);
     }
-    // The state receives only events and no timer input.
+    // The state machine receives only events and no timer input, but resyncs are due nevertheless.
     let mut resyncs = 0;
     for version in 2..302_u64 {
         now += Duration::from_millis(100);

@@ -98,7 +98,8 @@ async fn an_expired_list_is_repeated_at_once_as_a_consistent_read() {
     let watch = world.server.expect_watch().await.assert_version("12").accept();
     assert_eq!(world.asked(), (vec!["0".into(), "10".into(), "".into()], 2));
 
-    // Only one relist is a consistent read; the next one requests the last version.
+    // The failed list is replaced by only one consistent read. The next relist requests the last version as
+    // usual.
     watch.gone();
     world.server.expect_list().await.assert_version("12").reply_page([], 13);
     let _open = world.server.expect_watch().await.accept();
@@ -216,7 +217,7 @@ async fn retry_after_is_respected_within_limits() {
     world.server.expect_list().await.fail(later(20));
     let list = world.server.expect_list().await;
     assert!((20..21).contains(&world.lap().as_secs()));
-    // This `Retry-After` is shorter than the backoff, which is in its second step.
+    // This `Retry-After` is shorter than the backoff, which is in its second step, so it has no effect.
     list.fail(later(1));
     let list = world.server.expect_list().await;
     assert!(wait_bounds(1).contains(&world.lap()));
@@ -278,7 +279,7 @@ async fn undecodable_objects_are_part_of_the_list() {
     let broken = |key: Option<&str>| Undecodable::new(key.map(|key| key.parse().unwrap()), "not an object");
     list.items([object("default/a", 1)]);
     list.undecodable(broken(Some("default/b"))).undecodable(broken(None));
-    // A later decodable state of the same key replaces the undecodable one.
+    // A later decodable state of the same key replaces the undecodable state in the list.
     list.undecodable(broken(Some("default/c"))).items([object("default/c", 4)]);
     list.end(10);
     let _open = world.server.expect_watch().await.assert_version("10").accept();

@@ -1,5 +1,5 @@
-//! Tests that requests are continued instead of restarted. The cases come from a comparison of request traces
-//! with client-go.
+//! Tests that a failed request is continued instead of starting again with a list. The cases come from a
+//! comparison of request traces with client-go.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ async fn connections_that_break_before_a_watch_response_lead_to_a_list_only_afte
         let watch = world.server.expect_watch().await.assert_version("10");
         world.lap();
         watch.fail_with(SourceErrorKind::Connection);
-        // The next server that accepts the connection first receives a version check: a list of one object.
+        // After a refused connection, the next server that accepts a connection first receives a version
+        // check: a list of one object.
         world.server.expect_list().await.assert_limit(Some(1)).assert_version("10").reply_page([], 10);
     }
     let watch = world.server.expect_watch().await.assert_version("10");
@@ -50,7 +51,7 @@ async fn short_watches_with_events_do_not_increase_the_backoff() {
             let waits = nth >= u64::from(crate::reflector::MAX_SHORT_WATCHES);
             assert!(if waits { wait_bounds(0).contains(&lap) } else { lap.is_zero() }, "{nth}: {lap:?}");
         }
-        // After a success the backoff was reset, so the next failure waits as long as the first one.
+        // The successful request has reset the backoff, so the next failure waits as long as the first one.
         watch.fail_with(SourceErrorKind::Unavailable);
         world.lap();
         let _list = world.server.expect_list().await;

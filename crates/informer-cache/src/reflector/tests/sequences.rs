@@ -1,5 +1,6 @@
-//! Tests of `ReflectorState` without a runtime: random inputs with invariants that are checked after each,
-//! and a model server whose state must be followed through broken connections, expired versions and lags.
+//! Tests of `ReflectorState` without a runtime: random inputs with invariants that are checked after each
+//! input, and a model server whose state the reflector must follow through broken connections, expired
+//! versions and lags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ const KINDS: [SourceErrorKind; 9] = [
     SourceErrorKind::Protocol,
 ];
 
-/// The random input at one step. The step determines which fields are used.
+/// A random input for one step of the reflector. The step determines which fields are used.
 #[derive(Debug, Clone)]
 struct Turn {
     what: u8,
@@ -58,10 +59,10 @@ struct Script {
     state: ReflectorState<TestObject>,
     now: Instant,
     rng: StdRng,
-    /// True if the last request of the reflector was accepted.
+    /// True if the server has accepted the last request of the reflector.
     opened: bool,
     listing: bool,
-    /// Number of requests since the last time that time passed, a wait ended or data was delivered.
+    /// Number of requests since the clock last advanced, a wait last ended, or data was last delivered.
     requests_at_once: u32,
     request: Option<ReflectorAction>,
 }
@@ -150,7 +151,7 @@ impl Script {
             6 => modified(subject),
             _ => added(subject),
         };
-        // An error event delivers no data, so it does not reset the count.
+        // An error event delivers no data, so it does not reset the count of requests.
         if turn.what != 3 {
             self.requests_at_once = 0;
         }
@@ -235,8 +236,9 @@ proptest! {
                 }
                 _ => {
                     requests += 1;
-                    // The limit: an hour has at most 120 waits of 30 s or more, and about ten shorter ones
-                    // before them, with up to four requests each.
+                    // The maximum number of requests in an hour. An hour has at most 120 waits of 30 s or
+                    // more, and about ten shorter ones before them; each wait is followed by at most four
+                    // requests.
                     prop_assert!(requests < 4 * 130, "{} requests", requests);
                     script.handle(Input::Failed(failure(KINDS[kind])));
                 }
@@ -252,7 +254,7 @@ struct Model {
     version: u64,
     objects: BTreeMap<String, u64>,
     history: Vec<(u64, WatchEvent<TestObject>)>,
-    /// The oldest version from which a watch can start. Watches from an older version have expired.
+    /// The oldest version from which a watch can start. A watch from an older version is rejected as expired.
     oldest: u64,
 }
 
@@ -283,7 +285,7 @@ impl Model {
     }
 }
 
-/// The cache of a consumer that applies the changes of the queue.
+/// The cache of a consumer that applies the changes from the reflector's queue.
 #[derive(Default)]
 struct View(BTreeMap<String, u64>);
 
@@ -313,9 +315,9 @@ impl View {
 #[derive(Default)]
 struct Connection {
     list: Option<Vec<ListPart<TestObject>>>,
-    /// The version up to which events were sent on the open watch.
+    /// The version up to which the open watch has sent events; `None` if no watch is open.
     at: Option<u64>,
-    /// The initial events of a streaming list whose final bookmark was not sent yet.
+    /// The initial events of an open streaming list that were not sent yet; `None` after its final bookmark.
     initial: Option<Vec<WatchEvent<TestObject>>>,
 }
 

@@ -89,7 +89,8 @@ async fn a_rejected_streaming_list_is_replaced_by_a_list() {
             (remembered, 1)
         );
 
-        // Only a rejection is remembered, since it means that the server has no streaming lists.
+        // The source is notified only if a streaming list is rejected, since only that means that the server
+        // has no streaming lists.
         watch.gone();
         if remembered == 1 {
             world.server.expect_list().await.assert_version("1").reply_page([], 2);
@@ -176,7 +177,7 @@ async fn an_empty_streaming_list_that_is_closed_is_replaced_by_a_list() {
 async fn a_streaming_list_without_an_end_mark_is_replaced_by_a_list_and_disabled() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.send(added(object("default/a", 1)));
-    // New objects count as progress; known objects and bookmarks do not.
+    // New objects count as progress of a streaming list; known objects and bookmarks do not.
     tokio::time::sleep(Duration::from_secs(20)).await;
     watch.send(added(object("default/b", 2)));
     world.told().await;

@@ -21,7 +21,7 @@ impl KnownObjects<TestObject> for Held {
     }
 }
 
-/// A reflector whose source context contains the cached object `default/held` at version 7.
+/// Returns a reflector whose source context contains the cached object `default/held` at version 7.
 fn world_that_holds() -> World {
     let (source, server) = ScriptedSource::new();
     let queue = Recorder::new();
@@ -84,8 +84,8 @@ async fn an_older_consistent_read_is_applied_as_the_state_of_a_restored_server()
 async fn an_older_consistent_read_that_reused_cached_objects_is_repeated() {
     let mut world = world_that_holds();
     world.server.expect_sync([], 100).await.gone();
-    // A restored server rejects the version as too large. The consistent read that follows returns a still
-    // older version.
+    // A restored server rejects the requested version as too large. The consistent read that follows returns
+    // an even older version.
     let list = world.server.expect_list().await.assert_version("100");
     list.fail_with(crate::source::SourceErrorKind::VersionTooLarge);
     let consistent = world.server.expect_list().await.assert_version("");

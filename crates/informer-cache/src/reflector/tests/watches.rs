@@ -75,7 +75,7 @@ async fn a_watch_closed_in_time_is_reopened_at_once_without_a_relist() {
         watch = world.server.expect_watch().await.assert_version(version).accept();
         assert_eq!(world.lap(), Duration::ZERO);
     }
-    // Watches without events are also resumed, after a version check.
+    // Watches that send no event are also resumed, but after a version check.
     tokio::time::sleep(Duration::from_secs(300)).await;
     watch.close();
     world.server.expect_list().await.assert_version("30").assert_limit(Some(1)).reply_page([], 30);
@@ -114,7 +114,7 @@ async fn a_broken_watch_that_worked_is_resumed_at_once_without_backoff() {
     let mut watch = world.server.expect_sync([], 10).await;
     let cut = [SourceErrorKind::Connection, SourceErrorKind::Timeout];
     for nth in 0..20_usize {
-        // Half of the watches send no event, the others send one.
+        // In this loop, every second watch sends no event, and the others send one.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let version = 10 + u64::try_from(nth / 2).unwrap();
         if nth % 2 == 0 {
@@ -147,7 +147,7 @@ async fn short_watches_back_off_and_lead_to_a_relist_only_after_several() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for nth in 0..MAX_SHORT_WATCHES {
-        // The watches end in different ways: closed after 10 ms, broken, or closed immediately.
+        // The watches end in different ways: closed by the server after 10 ms, broken, or closed immediately.
         match nth {
             1 => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -190,7 +190,8 @@ async fn rejected_watches_back_off_and_never_relist() {
     world.server.expect_list().await.reply_page([], 10);
     for nth in 0..40 {
         if nth % 2 == 1 {
-            // The next server that accepts the connection receives only a version check.
+            // After refused connections, the next server that accepts a connection first receives a version
+            // check.
             world.server.expect_list().await.assert_limit(Some(1)).assert_version("10").reply_page([], 10);
         }
         let watch = world.server.expect_watch().await.assert_version("10");
@@ -225,7 +226,8 @@ async fn a_custom_backoff_is_used() {
 async fn the_backoff_is_reset_only_after_two_minutes_without_a_failure() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
-    // Each watch works for less than two minutes, so the backoff grows from one wait to the next.
+    // Each watch works for less than two minutes, after which the backoff would be reset. The backoff
+    // therefore grows from one wait to the next.
     for nth in 0..6 {
         tokio::time::sleep(Duration::from_secs(119)).await;
         watch.send(error_event(429, "TooManyRequests"));
@@ -263,7 +265,8 @@ async fn an_expired_version_leads_to_a_list_and_a_broken_connection_does_not() {
     use SourceErrorKind::{
         Connection, Expired, Forbidden, Other, Protocol, Timeout, Unavailable, VersionTooLarge,
     };
-    // Each case has the failure, whether the watch was accepted before it, and the expected relist.
+    // Each case consists of the failure, whether the server accepted the watch before it, and the reason of
+    // the expected relist.
     let cases = [
         (Expired, false, Some(RelistReason::WatchExpired)),
         (Expired, true, Some(RelistReason::WatchExpired)),

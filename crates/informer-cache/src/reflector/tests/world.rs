@@ -30,7 +30,7 @@ impl Recorder {
         Arc::new(Self { changes: Mutex::default(), pushes: Mutex::default(), closed: Mutex::default(), room })
     }
 
-    /// Returns the recorded changes since the last call.
+    /// Returns the changes that were recorded since the last call.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.changes.lock())
     }
@@ -129,16 +129,17 @@ impl World {
         Self { server, handle, queue, cancel, task, mark, _stop: stop }
     }
 
-    /// Returns the time since the last call, or since the start.
+    /// Returns the simulated time since the last call, or since the start.
     pub(super) fn lap(&mut self) -> Duration {
         let lap = self.mark.elapsed();
         self.mark = Instant::now();
         lap
     }
 
-    /// Runs all tasks that are not waiting, and returns the changes that the queue received.
+    /// Runs all tasks that can run now, and returns the changes that the queue has received.
     pub(super) async fn told(&self) -> Vec<String> {
-        // In paused time, the clock advances only when every task waits.
+        // The clock is paused and advances only when every task waits, so this sleep ends after all tasks
+        // have run.
         sleep(Duration::from_millis(1)).await;
         self.queue.take()
     }
@@ -152,7 +153,7 @@ impl World {
         self.status().relists.iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Returns the versions of the lists requested so far, and the number of watches.
+    /// Returns the versions of the lists that were requested so far, and the number of requested watches.
     pub(super) fn asked(&self) -> (Vec<String>, usize) {
         let requests = self.server.requests();
         let lists = requests.iter().filter(|request| request.is_list());
@@ -162,10 +163,10 @@ impl World {
     }
 }
 
-/// Returns the bounds of the n-th consecutive wait (from 0).
+/// Returns the shortest and the longest n-th consecutive backoff (counted from 0).
 pub(super) fn wait_bounds(nth: u32) -> std::ops::Range<Duration> {
     let base =
         Duration::from_millis(800).saturating_mul(2_u32.saturating_pow(nth)).min(Duration::from_secs(30));
-    // A test that waits observes up to a millisecond of timer granularity in addition to the wait.
+    // A test that waits measures, in addition to the backoff, up to a millisecond of timer granularity.
     base..base * 2 + Duration::from_millis(2)
 }

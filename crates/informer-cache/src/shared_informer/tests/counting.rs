@@ -1,5 +1,5 @@
-//! A source that counts the objects that it decodes. Like the client, it reads headers first, and checks
-//! whether the object is already cached.
+//! Tests with a source that counts the objects that it decodes. Like the client, the source reads the
+//! metadata of an object first, and decodes the object only if that state is not already cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::testing::{TestObject, error_event, object};
 use crate::{HandlerOptions, SharedInformer};
 
 /// A source of objects, each of which is decoded and counted unless it is already cached. The only event of
-/// its watch is an expiry.
+/// its watch is an error: the version has expired.
 #[derive(Clone, Default)]
 struct Counting(Arc<Inner>);
 
@@ -261,8 +261,8 @@ impl tracing::Subscriber for AtSynced {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Returns the state of the informer when it logged "synced", if the log was recorded, and the bytes of the
-/// informer afterwards.
+/// Returns the state of an informer at the moment it logged "synced", if the log was recorded, and the number
+/// of its bytes afterwards.
 async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
     let (informer, mut server) = super::informer();
     let seen: Arc<Mutex<Option<(bool, u64)>>> = Arc::default();

@@ -12,7 +12,7 @@ use crate::handler::on_event;
 use crate::testing::{ScriptedSource, StaticSource, added, modified, object};
 use crate::{Event, SharedInformer};
 
-/// An object whose methods panic in the task that writes the cache, while the object is armed.
+/// An object whose methods panic in the task that writes the cache, while its `armed` flag is set.
 struct Fragile {
     header: Header,
     armed: Arc<AtomicBool>,

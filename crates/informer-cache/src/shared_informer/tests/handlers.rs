@@ -11,7 +11,7 @@ use crate::handler::{EventHandler, filtered, handler_funcs, on_event, on_event_a
 use crate::testing::{TestObject, added, deleted, modified, object};
 use crate::{BufferPolicy, Event, HandlerOptions};
 
-/// A handler that waits for a permit in each call.
+/// Returns a handler that waits for a permit of `gate` in each call, and then logs the event.
 fn gated(log: &Log, gate: &Arc<Semaphore>) -> impl EventHandler<TestObject> {
     let (log, gate) = (log.clone(), Arc::clone(gate));
     on_event_async(move |event: Event<TestObject>| {
@@ -252,7 +252,8 @@ async fn a_stuck_coalescing_handler_holds_at_most_two_events_per_key_and_loses_n
     assert!(stuck.state().max_depth <= 4, "{:?}", stuck.state());
     gate.add_permits(10);
     quiet().await;
-    // `a` was being handled while the changes arrived; `b` was created and deleted before its delivery.
+    // The handler was handling `a` while the changes arrived. `b` was created and deleted before its events
+    // were delivered.
     assert_eq!(log.take(), ["added a @1 (initial)", "deleted a @1007"]);
 }
 
@@ -268,7 +269,7 @@ async fn a_handler_that_blocks_its_thread_is_counted() {
     assert_eq!(handler.state().blocked, 1);
 }
 
-/// Runs on two threads, so that adding and removing handlers can race with events.
+/// Runs on two threads, so that handlers are added and removed concurrently with events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adding_and_removing_handlers_in_a_hundred_tasks_does_not_affect_others() {
     let (informer, mut server) = informer();
@@ -307,7 +308,8 @@ async fn adding_and_removing_handlers_in_a_hundred_tasks_does_not_affect_others(
     informer.wait_until_for(HANGS, last).await.unwrap();
     run.stop().await;
     assert_eq!(informer.state().handlers.len(), 1);
-    // The informer may stop while events are pending, so all events are the sum of handled and pending ones.
+    // The informer may stop while events are pending. The number of all events is therefore the sum of
+    // handled and pending ones.
     let waiting = informer.state().handlers[0].depth;
     assert_eq!(steady.load(Ordering::Relaxed) + waiting, 2001);
 }

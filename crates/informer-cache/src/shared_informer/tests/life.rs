@@ -59,7 +59,7 @@ async fn a_restarted_informer_never_goes_back_to_an_older_state() {
     informer.wait_for_sync(SOON).await.unwrap();
     run.stop().await;
     let _run = informer.start();
-    // The list comes from a lagging replica that does not have `a` yet.
+    // The response comes from a lagging replica, whose list does not contain `a` yet.
     server.expect_list().await.assert_version("10").reply_page([object("old", "2")], "3");
     quiet().await;
     assert!(!informer.has_synced() && informer.indexer().contains("a"));
@@ -146,7 +146,8 @@ async fn an_informer_that_is_started_and_stopped_repeatedly_starts_again() {
         drop(informer.start());
     }
     let run = informer.start();
-    // Requests of stopped runs were canceled; the request of the last run gets the response.
+    // The requests of stopped runs were canceled, so they are skipped. The request of the last run gets the
+    // response.
     loop {
         let list = server.expect_list().await;
         list.reply_page([object("a", "1")], "5");
@@ -277,7 +278,7 @@ async fn a_source_that_panics_is_listed_at_growing_intervals() {
     }
 }
 
-/// Runs on two threads, so that adding handlers can race with starts and stops.
+/// Runs on two threads, so that handlers are added concurrently with starts and stops of the informer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_added_while_the_informer_starts_receive_all_objects() {
     for _ in 0..50 {

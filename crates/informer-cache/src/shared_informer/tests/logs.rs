@@ -45,8 +45,8 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// Returns the warnings after a failed list, an object that cannot be decoded, and a handler that panics and
-/// is slow.
+/// Returns the logged warnings after a failed list, an object that cannot be decoded, and a handler that
+/// panics and is slow.
 async fn warnings() -> Vec<String> {
     let warnings = Warnings::default();
     let _here = tracing::subscriber::set_default(warnings.clone());

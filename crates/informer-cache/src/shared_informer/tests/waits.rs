@@ -1,4 +1,4 @@
-//! Tests of waits for the sync: by several tasks, with timeouts, with cancellation.
+//! Tests of waiting for the sync of an informer: by several tasks, with timeouts, with cancellation.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of order, compression, `has_synced`, requeue and closing.
+//! Tests of the documented contract of the queue: order, compression, `has_synced`, requeue and closing.
 
 use std::collections::HashMap;
 use std::sync::Arc;

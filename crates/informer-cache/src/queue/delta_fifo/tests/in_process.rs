@@ -1,4 +1,4 @@
-//! Tests of writes to the queue while popped deltas are not yet processed. Client-go's queue is locked during
+//! Tests of writes to the queue while popped deltas are being processed. client-go's queue is locked during
 //! that time.
 
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Compares `DeltaState` with a naive model in which popping and processing are one step, like in client-go.
 //!
-//! The known-objects view of the queue under test lags behind: popped deltas are stored only when they are
-//! done. The comparison therefore also proves that popped deltas count as processed.
+//! The known-objects view of the queue under test lags behind that of the model, because popped deltas are
+//! stored only when they are done. The comparison therefore also proves that the queue treats popped deltas
+//! as processed when it looks for deleted objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,9 +53,9 @@ struct Model {
     shared: Vec<(&'static str, Vec<Entry>)>,
     store: BTreeMap<&'static str, u64>,
     populated: bool,
-    /// Number of queued items of the initial list.
+    /// Number of items of the initial list that are still queued.
     initial: usize,
-    /// Number of items of the initial list that are in process.
+    /// Number of items of the initial list that were popped and are not processed yet.
     initial_running: usize,
 }
 
@@ -77,8 +78,8 @@ impl Model {
         }
     }
 
-    /// Returns the stored objects, in the order of the view, because the keys of a view have no order of
-    /// their own.
+    /// Returns the stored objects of the model in the order of `view`, because the keys of a view have no
+    /// defined order.
     fn known(&self, view: &[&'static str]) -> Vec<(&'static str, u64)> {
         view.iter().filter_map(|name| Some((*name, *self.store.get(name)?))).collect()
     }
@@ -128,7 +129,7 @@ impl Model {
     }
 }
 
-/// Merges two deletions at the end of `entries`: an observed one is kept rather than a missed one.
+/// Merges two deletions at the end of `entries`. An observed deletion is kept rather than a missed one.
 fn compress(entries: &mut Vec<Entry>) {
     let deletion = |entry: &Entry| ["deleted", "missed"].contains(&entry.word);
     if let [.., earlier, later] = &entries[..]
@@ -153,8 +154,8 @@ impl Pair {
         self.held.keys().into_iter().map(|key| (key.clone(), self.held.get(key.as_str()))).collect()
     }
 
-    /// Returns the keys that the consumer has stored, then those in process. A key that is only in the model
-    /// was requeued, so it is queued.
+    /// Returns the keys that the consumer has stored, then those that are in process. A key that only the
+    /// model has stored was requeued, so it is queued.
     fn view(&self) -> Vec<&'static str> {
         let in_process = |name: &&str| self.taken.iter().any(|taken| taken.key == **name);
         let held = NAMES.into_iter().filter(|name| self.held.get(name).is_some() && !in_process(name));

@@ -1,4 +1,4 @@
-//! Tests of the content of a batch.
+//! Tests of which changes are popped as one batch.
 
 use crate::Change;
 use crate::queue::fixture::{Foo, foo, gone, list, text};

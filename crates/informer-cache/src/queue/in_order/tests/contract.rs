@@ -1,4 +1,4 @@
-//! Tests of order, lists, `has_synced` and closing.
+//! Tests of the documented contract of the queue: order, lists, `has_synced` and closing.
 
 use std::future::Future;
 use std::sync::Arc;

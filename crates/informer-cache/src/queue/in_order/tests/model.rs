@@ -1,4 +1,4 @@
-//! Compares `InOrderState` with a naive model.
+//! Compares `InOrderState` with a naive model of the queue.
 
 use proptest::prelude::*;
 
@@ -40,8 +40,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, usize, bool)>,
-    /// Changes that are popped and neither done nor requeued, as text, weight, and membership in the initial
-    /// list.
+    /// The popped changes that are neither done nor requeued. Each has its text, its weight, and whether it
+    /// belongs to the initial list.
     taken: Option<Vec<(String, usize, bool)>>,
     populated: bool,
     full: bool,

@@ -10,8 +10,8 @@ use crate::queue::{InOrderQueue, ReflectorStore, Transform, TransformError};
 use crate::source::Listed;
 use crate::{Change, Replacement};
 
-/// Returns a transform that adds 100 to the value and counts its calls. It fails for objects named `bad`,
-/// panics for `panic`, and changes the key of `moved`.
+/// Returns a transform that adds 100 to the value of an object and counts its calls. It fails for an object
+/// named `bad`, panics for `panic`, and changes the key of `moved`.
 fn transform(calls: &Arc<AtomicUsize>) -> Transform<Foo> {
     let calls = Arc::clone(calls);
     Arc::new(move |object: Arc<Foo>| {
