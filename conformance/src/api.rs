@@ -34,7 +34,7 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl Api {
-    /// Creates an API that uses a client.
+    /// Creates a JSON client that sends its requests through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, newer_fields: false }
     }

@@ -22,7 +22,7 @@ pub(crate) type Map = Lazy<ConfigMap>;
 /// How an informer reads the initial state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A list, then a watch.
+    /// The informer lists, then watches.
     List,
     /// A watch that starts with the initial state (`sendInitialEvents`).
     Stream,
@@ -40,7 +40,7 @@ impl Way {
 /// The environment of one scenario: its server and its namespace.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// The server.
+    /// The server on which the scenario runs.
     pub server: Arc<Server>,
     /// A plain JSON client for writes and reads of the scenario, without informers.
     pub api: Api,

@@ -116,7 +116,7 @@ impl Cable {
         self.setting.send_modify(|setting| setting.delay = delay);
     }
 
-    /// Forwards everything again.
+    /// Forwards all bytes again without delay, and accepts connections.
     pub fn plug(&self) {
         self.setting.send_modify(|setting| {
             setting.mode = Mode::Plugged;
@@ -125,7 +125,7 @@ impl Cable {
     }
 }
 
-/// Accepts connections until the cable is dropped.
+/// The task that accepts connections until the cable is dropped.
 async fn accept(
     mut listener: TcpListener,
     target: SocketAddr,

@@ -21,11 +21,11 @@ use crate::{Bench, Cable, Server};
 /// One object in the view of a peer, which is the content of the cache of its informer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Namespace and name.
+    /// The key of the object: namespace and name.
     pub key: String,
-    /// The uid.
+    /// The uid of the object.
     pub uid: String,
-    /// The resource version.
+    /// The resourceVersion of the object.
     pub version: String,
     /// The hash of the data of the object, computed by [`hash`].
     pub hash: String,
@@ -64,14 +64,14 @@ pub struct Outcome {
     pub churned: Churned,
     /// Time to create the objects, in seconds.
     pub created_seconds: f64,
-    /// The peers.
+    /// The results of all peers.
     pub peers: Vec<PeerOutcome>,
 }
 
 /// The result of one peer: a program with an informer of one client library.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerOutcome {
-    /// The name of the peer.
+    /// The name of the peer, such as that of its client library.
     pub name: String,
     /// Number of times that the connections of the peer were cut.
     pub cuts: u64,

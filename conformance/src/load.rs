@@ -16,7 +16,7 @@ const WRITERS: usize = 48;
 pub struct Load {
     /// Number of created objects.
     pub objects: usize,
-    /// Total time.
+    /// Total time for creating the objects.
     pub took: Duration,
 }
 

@@ -24,7 +24,7 @@ struct Arguments {
     /// Run only scenarios whose name contains this string.
     #[arg(long, value_name = "PART")]
     scenario: Option<String>,
-    /// Number of concurrent scenarios.
+    /// Number of scenarios that run concurrently.
     #[arg(long, default_value_t = 16)]
     at_once: usize,
     /// Skip the scenarios that take almost a minute or longer.

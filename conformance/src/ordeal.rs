@@ -55,14 +55,14 @@ pub struct Outcome {
     pub connections: u64,
     /// The result of cutting connections while no object changes.
     pub reconnects: Reconnects,
-    /// Descriptions of the failures.
+    /// Descriptions of the failures that the chaos test found.
     pub problems: Vec<String>,
 }
 
-/// The effects of one kind of fault.
+/// How one kind of fault affected the peer.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Suffered {
-    /// How often the fault happened.
+    /// Number of times that the fault was injected.
     pub times: u64,
     /// The longest time from the end of such a fault until the peer's view equals the server's state, in
     /// seconds.

@@ -18,7 +18,7 @@ pub struct Options {
     pub slow: bool,
     /// Number of scenarios that run concurrently. Scenarios that must run exclusively are not affected.
     pub at_once: usize,
-    /// Called after each scenario.
+    /// A function that is called after each scenario, for example to print its outcome.
     pub told: fn(&Outcome),
 }
 
@@ -45,9 +45,9 @@ pub struct Outcome {
 /// The result of a run of the suite.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// The server.
+    /// The name of the server on which the suite ran.
     pub server: &'static str,
-    /// Scenarios that ran.
+    /// The outcomes of the scenarios that ran.
     pub outcomes: Vec<Outcome>,
     /// The duration of the run, in seconds.
     pub seconds: f64,
@@ -59,7 +59,7 @@ impl Verdict {
         self.outcomes.iter().filter(|outcome| outcome.failure.is_some())
     }
 
-    /// Returns how many passed.
+    /// Returns the number of scenarios that passed.
     pub fn passed(&self) -> usize {
         self.outcomes.len() - self.failed().count()
     }

@@ -23,7 +23,7 @@ pub struct Scenario {
     pub alone: bool,
     /// True if the scenario takes almost a minute or longer. `cargo test` skips such scenarios.
     pub slow: bool,
-    /// The time limit.
+    /// The time limit of the scenario.
     pub limit: Duration,
     pub(crate) begin: fn(Bench) -> Running,
 }

@@ -1,4 +1,4 @@
-//! The scenarios, by topic.
+//! The scenarios of the suite, one module for each topic.
 
 mod credentials;
 mod custom;

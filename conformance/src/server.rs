@@ -40,18 +40,18 @@ pub enum ServerError {
     /// A file of the server cannot be read or written.
     #[error("cannot use {path}")]
     File {
-        /// The file.
+        /// The path of the file that cannot be read or written.
         path: String,
-        /// The cause.
+        /// The error of the file system.
         #[source]
         source: std::io::Error,
     },
-    /// The kubeconfig cannot be used.
+    /// The kubeconfig of the server cannot be used.
     #[error("cannot use the kubeconfig {path}")]
     Kubeconfig {
-        /// The file.
+        /// The path of the kubeconfig file.
         path: String,
-        /// The cause.
+        /// The error of the kubeconfig parser.
         #[source]
         source: kube_client::config::KubeconfigError,
     },
@@ -61,12 +61,12 @@ pub enum ServerError {
     /// A command of `cargo xtask real` failed.
     #[error("{command} failed: {output}")]
     Control {
-        /// The command.
+        /// The command that failed.
         command: String,
         /// The output of the failed command.
         output: String,
     },
-    /// A socket cannot be opened.
+    /// A socket of the embedded server or of a proxy cannot be opened.
     #[error("cannot listen")]
     Listen(#[from] std::io::Error),
     /// The embedded server cannot listen over TLS.

@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 /// A running informer with a handler that records its calls.
 #[derive(Debug)]
 pub struct Watched<O: Object> {
-    /// The informer.
+    /// The informer that this value runs and whose calls it records.
     pub informer: SharedInformer<O>,
     /// The registration of the handler that records its calls.
     pub registration: HandlerRegistration<O>,
@@ -24,14 +24,14 @@ pub struct Watched<O: Object> {
     seen: watch::Receiver<Vec<Seen>>,
 }
 
-/// The kinds of handler calls.
+/// The kinds of calls of an event handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// An object of the initial list, or an object that is replayed for a handler that was added late.
     Initial,
-    /// A new object.
+    /// An object that was added after the initial list.
     Added,
-    /// A change.
+    /// An update of an object.
     Updated,
     /// A resync, which reports an unchanged object.
     Resync,
@@ -44,11 +44,11 @@ pub enum What {
 /// One recorded call of a handler.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The kind of call.
+    /// The kind of the call.
     pub what: What,
-    /// Namespace and name.
+    /// The key of the object: namespace and name.
     pub key: String,
-    /// The uid of the object.
+    /// The uid of the object in the event.
     pub uid: String,
     /// For updates, the resourceVersion of the previous state of the object.
     pub old: Option<String>,
@@ -213,7 +213,7 @@ impl<O: Object> Watched<O> {
         }
     }
 
-    /// Starts the informer again.
+    /// Starts the informer again after it was stopped.
     pub fn start_again(&mut self) {
         self.run = Some(self.informer.start());
     }

@@ -8,7 +8,7 @@ use crate::run::Transcript;
 /// One place at which the responses of the embedded and the real server differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
     /// The path of the difference: the number of the response, then the path within it, as in
     /// `3/body/metadata/name`.
@@ -27,7 +27,7 @@ pub struct Rule {
     pub scenario: String,
     /// A pattern for the paths of differences, in which `*` matches anything.
     pub at: String,
-    /// The reason for the difference.
+    /// The reason why the servers differ.
     pub reason: String,
 }
 

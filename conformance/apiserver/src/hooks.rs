@@ -42,11 +42,11 @@ pub struct Reply {
     /// Top-level fields that replace those of the returned review.
     #[serde(default)]
     pub envelope: BTreeMap<String, Value>,
-    /// The literal body.
+    /// The literal body of the webhook's response.
     pub raw: Option<String>,
     /// The HTTP status of the webhook's response; 200 by default.
     pub status: Option<u16>,
-    /// Never responds.
+    /// True if the webhook never responds.
     #[serde(default)]
     pub silent: bool,
     /// The fields that a conversion webhook adds to each converted object. Each object also gets the

@@ -10,7 +10,7 @@ use serde_json::json;
 /// Runs the scenarios on a server, and compares its responses with those recorded from the real one.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The server.
+    /// The server on which the scenarios run.
     #[arg(long, value_enum, default_value_t = Server::Embedded)]
     server: Server,
     /// The folder with the programs etcd and kube-apiserver.
@@ -19,7 +19,7 @@ struct Arguments {
     /// The port of a real server that is already running with this package's users.
     #[arg(long, requires = "certificate")]
     port: Option<u16>,
-    /// That server's certificate.
+    /// The certificate of the real server that is already running.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
     /// Store the responses of the real server as the new recording.

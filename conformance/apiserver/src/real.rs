@@ -43,18 +43,18 @@ pub struct RealServer {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A program or a file is missing.
+    /// A program or a file that the servers need is missing.
     #[error("cannot use {}; build the programs with `cargo xtask real build`", path.display())]
     File {
-        /// The program or file.
+        /// The path of the missing program or file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// No port or folder is available.
+    /// No port or folder is available for the servers.
     #[error("cannot reserve a port or create a folder")]
     Prepare(#[from] io::Error),
-    /// Keys or certificates are invalid.
+    /// The keys or certificates of the servers are invalid.
     #[error("cannot create keys, or load the server's certificate: {0}")]
     Keys(String),
     /// The kube-apiserver was not ready in time.

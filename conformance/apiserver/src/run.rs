@@ -47,7 +47,7 @@ pub struct StepResponse {
     /// The HTTP status of the response, if the step is a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The compared headers.
+    /// The headers of the response that are compared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Vec<String>>,
     /// The body of the response: parsed if it is JSON, otherwise a string.

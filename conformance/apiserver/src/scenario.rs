@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::hooks::Reply;
 
-/// A script of requests.
+/// A scenario: a script of requests to a server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
@@ -17,7 +17,7 @@ pub struct Scenario {
     /// `caBundle`.
     #[serde(default)]
     pub webhooks: BTreeMap<String, Reply>,
-    /// The requests, in order.
+    /// The steps of the scenario, in order.
     pub steps: Vec<Step>,
     /// The path of the scenario file without the suffix: `TOPIC/NAME`.
     #[serde(skip)]
@@ -37,7 +37,7 @@ pub struct Step {
     /// The user who sends the request, by the name in `users.csv`; `admin` by default. A reserved name (see
     /// `run.rs`) makes the request anonymous.
     pub user: Option<String>,
-    /// Headers of the request.
+    /// The headers of the request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The body of the request, sent as JSON.
@@ -45,7 +45,7 @@ pub struct Step {
     /// The lengths of long strings that are inserted into the body, by JSON pointer.
     #[serde(default)]
     pub long: BTreeMap<String, usize>,
-    /// The literal body.
+    /// The literal body of the request, instead of `body`.
     pub raw: Option<String>,
     /// True to send each character of `raw` as one byte with the number of the character, for bodies that are
     /// not UTF-8.

@@ -19,16 +19,16 @@ pub const RUNS_MAX: usize = 6;
 #[derive(Debug)]
 pub struct Suite {
     root: PathBuf,
-    /// Sorted by name.
+    /// The scenarios of the suite, sorted by name.
     pub scenarios: Vec<Scenario>,
-    /// The known differences.
+    /// The list of known differences.
     pub known: Differences,
 }
 
 /// The result of a run of the suite.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Scenarios that ran.
+    /// Number of scenarios that ran.
     pub scenarios: usize,
     /// Number of compared responses and reads from watches.
     pub responses: usize,
@@ -45,17 +45,17 @@ pub enum SuiteError {
     /// A file cannot be read or written.
     #[error("cannot use {}", path.display())]
     File {
-        /// The file.
+        /// The path of the file that cannot be read or written.
         path: PathBuf,
-        /// The cause.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// A file is invalid.
+    /// A file of the suite is invalid.
     #[error("{} is invalid: {why}", path.display())]
     Shape {
-        /// The file.
+        /// The path of the invalid file.
         path: PathBuf,
-        /// The reason.
+        /// The reason why the file is invalid.
         why: String,
     },
     /// A scenario could not be run.

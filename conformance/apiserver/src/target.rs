@@ -45,7 +45,7 @@ pub enum Target {
     Embedded(ApiServer),
     /// A kube-apiserver, called over TLS on the loopback interface.
     Real {
-        /// The port of the server.
+        /// The port of the kube-apiserver.
         port: u16,
         /// A TLS configuration that trusts the certificate of the server.
         tls: Arc<rustls::ClientConfig>,

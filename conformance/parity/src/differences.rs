@@ -13,7 +13,7 @@ pub struct Difference {
     /// The name of the script; `queue/NAME` for a script of the work queue, `election/NAME` for one of the
     /// election.
     pub script: String,
-    /// The behavior of client-go.
+    /// The behavior of client-go in this script.
     pub theirs: String,
     /// The behavior of this library, and why it is better.
     pub ours: String,
@@ -27,17 +27,17 @@ pub enum DifferencesError {
     /// The file cannot be read or written.
     #[error("cannot read or write the list of differences {path}")]
     File {
-        /// The file.
+        /// The path of the file that cannot be read or written.
         path: String,
-        /// The cause.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// The file is malformed.
+    /// The file with the list of differences is malformed.
     #[error("the list of differences {path} is malformed: {source}")]
     Form {
-        /// The file.
+        /// The path of the malformed file.
         path: String,
-        /// The parser's error.
+        /// The error of the YAML parser.
         source: serde_norway::Error,
     },
 }

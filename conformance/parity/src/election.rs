@@ -14,11 +14,11 @@ pub type ElectionScript = OperationScript<ElectionVerb>;
 /// The operations on candidates and their Lease: `start a`, `advance 5000ms`, `take x 15000ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElectionVerb {
-    /// A candidate starts.
+    /// A candidate with this name starts.
     Start,
-    /// A candidate is stopped.
+    /// A candidate is stopped gracefully.
     Stop,
-    /// Time passes.
+    /// The simulated time advances by a duration.
     Advance,
     /// All requests of a candidate fail.
     Refuse,

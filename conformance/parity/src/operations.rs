@@ -41,7 +41,7 @@ pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
 /// One operation in script syntax: `add KEY`, `start NAME`, `advance 50ms`, `add-after KEY 50ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<V> {
-    /// The verb.
+    /// The verb of the operation.
     pub verb: V,
     /// The key, the getter or the candidate that the operation takes; empty if the verb takes none.
     pub whom: String,
@@ -49,7 +49,7 @@ pub struct Operation<V> {
     pub milliseconds: u64,
 }
 
-/// Operations in order.
+/// A script: the operations on one component, in order.
 #[derive(Debug, Clone)]
 pub struct OperationScript<V> {
     /// The name of the script's file, without the extension.
@@ -62,17 +62,17 @@ pub struct OperationScript<V> {
 /// The error of an invalid script of operations.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
-    /// The file cannot be read.
+    /// The file of the script cannot be read.
     #[error(transparent)]
     Read(#[from] ScriptError),
-    /// The file is malformed.
+    /// The file of the script is malformed.
     #[error("{of} script {name}: {problem}")]
     Form {
         /// The component that the script operates on.
         of: &'static str,
-        /// The script.
+        /// The name of the invalid script.
         name: String,
-        /// The problem.
+        /// A description of the problem.
         problem: String,
     },
 }
@@ -122,7 +122,7 @@ impl<V: Verb> Operation<V> {
     }
 }
 
-/// The script syntax.
+/// Formats an operation in the syntax of scripts.
 impl<V: Verb> fmt::Display for Operation<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;

@@ -17,12 +17,12 @@ use crate::trace::Entry;
 /// The timeout of a command. If a peer hangs, the script fails and does not block other scripts.
 const COMMAND_MAX: Duration = Duration::from_secs(20);
 
-/// A peer.
+/// A peer: one of the two compared libraries.
 #[derive(Debug)]
 pub enum Peer {
-    /// client-go.
+    /// client-go, in a separate process.
     Go(Box<GoPeer>),
-    /// This library.
+    /// This library, in this process.
     Ours(OurPeer),
 }
 
@@ -37,22 +37,22 @@ pub enum Command {
         url: String,
         /// True if the informer is to request streaming lists.
         streaming: bool,
-        /// The period of `resync`.
+        /// The resync period of the handler `resync`.
         resync: Duration,
     },
-    /// Reads the store.
+    /// Reads the store and the sync state of the informer.
     Check,
-    /// Adds a handler.
+    /// Adds a handler with this name to the informer.
     Add(String),
-    /// Removes a handler.
+    /// Removes the handler with this name from the informer.
     Remove(String),
     /// Blocks the following calls of the handler with this name.
     Block(String),
     /// Unblocks the calls of the handler with this name.
     Unblock(String),
-    /// Adds an index.
+    /// Adds an index to the informer.
     Index,
-    /// Stops the informer and waits for it.
+    /// Stops the informer and waits until it has stopped.
     Stop,
 }
 
@@ -60,7 +60,7 @@ pub enum Command {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reply {
-    /// The job.
+    /// The name of the job (one run of one script) to which the reply belongs.
     pub job: String,
     /// The trace that the peer has recorded since its last reply.
     pub entries: Vec<Entry>,
@@ -70,36 +70,36 @@ pub struct Reply {
     pub error: String,
 }
 
-/// A peer that failed.
+/// The error of a peer or of one of its commands.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
     /// The program of the peer cannot be started.
     #[error("cannot start the program {program}")]
     Start {
-        /// The program.
+        /// The path of the program.
         program: String,
-        /// The cause.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The program of the peer has ended.
     #[error("client-go's program has exited; its last output is above")]
     Ended,
-    /// The peer does not reply.
+    /// The peer does not reply within the timeout of a command.
     #[error("{job}: {command}: no reply within {COMMAND_MAX:?}")]
     Silent {
-        /// The job.
+        /// The name of the job: one run of one script.
         job: String,
-        /// The command.
+        /// The command that got no reply.
         command: String,
     },
     /// The peer reports that a command failed.
     #[error("{job}: {command}: {problem}")]
     Refused {
-        /// The job.
+        /// The name of the job: one run of one script.
         job: String,
-        /// The command.
+        /// The command that failed.
         command: String,
-        /// The reported problem.
+        /// The problem that the peer reported.
         problem: String,
     },
 }
@@ -148,7 +148,7 @@ impl Command {
     }
 }
 
-/// The script syntax.
+/// Parses a command in the syntax of scripts.
 impl TryFrom<String> for Command {
     type Error = String;
 

@@ -12,13 +12,13 @@ pub type QueueScript = OperationScript<QueueVerb>;
 /// The operations on a work queue: `add KEY`, `get GETTER`, `add-after KEY 50ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueVerb {
-    /// A key is added.
+    /// A key is added without a delay.
     Add,
     /// A key is added after a delay.
     AddAfter,
     /// A key is added after the delay of the rate limiter.
     AddRateLimited,
-    /// The rate limiter forgets a key.
+    /// The failures of a key are forgotten by the rate limiter.
     Forget,
     /// Reads how often a key was added through the rate limiter.
     Retries,
@@ -28,7 +28,7 @@ pub enum QueueVerb {
     Done,
     /// Reads the number of ready keys.
     Len,
-    /// Time passes.
+    /// The simulated time advances by a duration.
     Advance,
     /// The queue is shut down: it rejects further keys, and hands out those that it contains.
     ShutDown,

@@ -54,25 +54,25 @@ pub struct Attempt {
     pub expect: Option<RequestKind>,
     /// The delay before the response is sent.
     pub delay: Duration,
-    /// The response.
+    /// The response to the expected request.
     pub response: Response,
 }
 
-/// The kinds of requests.
+/// The kinds of requests that an attempt can expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestKind {
     /// A request for a list, or for its first page.
     List,
-    /// A later page.
+    /// A request for a later page of a list.
     Page,
-    /// A watch.
+    /// A request for a watch.
     Watch,
-    /// A streaming list.
+    /// A request for a streaming list.
     WatchList,
 }
 
-/// The kinds of responses.
+/// The kinds of responses to a request.
 #[derive(Debug, Clone)]
 pub enum Response {
     /// A response with a list.
@@ -83,14 +83,14 @@ pub enum Response {
     Stream(Vec<Step>, End),
     /// The server sends no response. After it has read the request, the connection ends in this way.
     Drop(End),
-    /// The port is closed for this duration.
+    /// The port of the server is closed for this duration.
     Refuse(Duration),
 }
 
-/// A list.
+/// A response with a list or a page of a list.
 #[derive(Debug, Clone)]
 pub struct ListResponse {
-    /// The body.
+    /// The body of the response.
     pub body: String,
     /// The content type of the body.
     pub content_type: String,
@@ -101,17 +101,17 @@ pub struct ListResponse {
 /// One step of a stream of watch events.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// These bytes are sent.
+    /// The server sends these bytes.
     Send(String),
-    /// An `ERROR` event is sent.
+    /// The server sends an `ERROR` event.
     Error(StatusResponse),
-    /// Time passes.
+    /// The server waits for this duration.
     Wait(Duration),
     /// The peer runs a command, and the stream continues after the reply.
     Do(Command),
 }
 
-/// How a connection ends.
+/// The ways in which the server ends a response or a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
@@ -121,39 +121,39 @@ pub enum End {
     Cut,
     /// The connection is closed in the middle of a chunk.
     CutChunk,
-    /// The connection is reset.
+    /// The server resets the connection.
     Reset,
     /// The response stays open until the peer closes the connection.
     Hold,
 }
 
-/// An invalid script.
+/// The error of an invalid script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// The file cannot be read.
+    /// The file of the script cannot be read.
     #[error("cannot read the script {path}")]
     Read {
-        /// The file.
+        /// The path of the file that cannot be read.
         path: String,
-        /// The cause.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// The file is malformed.
+    /// The file of the script is malformed.
     #[error("script {name}: {problem}")]
     Form {
-        /// The script.
+        /// The name of the malformed script.
         name: String,
-        /// The parser's error.
+        /// The error of the YAML parser.
         problem: String,
     },
-    /// An attempt is invalid.
+    /// An attempt of the script is invalid.
     #[error("script {name}: attempt {attempt}: {problem}")]
     Attempt {
-        /// The script.
+        /// The name of the script with the invalid attempt.
         name: String,
         /// The position of the invalid attempt, counted from 1.
         attempt: usize,
-        /// The problem.
+        /// A description of the problem.
         problem: String,
     },
 }

@@ -48,13 +48,13 @@ pub struct Suite {
 /// The error of a suite that cannot be read or run.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// A script is invalid.
+    /// A script of informers is invalid.
     #[error(transparent)]
     Script(#[from] ScriptError),
     /// A script of the queue or of the election is invalid.
     #[error(transparent)]
     Operations(#[from] OperationError),
-    /// The list of differences is invalid.
+    /// The list of intended differences is invalid.
     #[error(transparent)]
     Differences(#[from] DifferencesError),
     /// The suite contains no script with this name.
@@ -66,7 +66,7 @@ pub enum SuiteError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The peers behave equally.
+    /// The peers (client-go and this library) behave equally.
     Equal,
     /// The peers (client-go and this library) differ, and every difference is listed.
     Listed,
@@ -84,7 +84,7 @@ pub struct Outcome {
     /// The name of the script; `queue/NAME` for a script of the work queue, `election/NAME` for one of the
     /// election.
     pub script: String,
-    /// The result.
+    /// The result of comparing the peers.
     pub verdict: Verdict,
     /// The lines in which the traces of client-go and of this library differ.
     pub lines: Vec<String>,
@@ -107,10 +107,10 @@ pub struct Traces {
     pub ours: Streams,
 }
 
-/// All outcomes.
+/// The outcomes of all scripts of a run of the suite.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Sorted by script name.
+    /// The outcomes of the scripts, sorted by script name.
     pub outcomes: Vec<Outcome>,
     /// The duration of the run, in seconds.
     pub seconds: f64,
@@ -142,12 +142,12 @@ impl Suite {
         Ok(Self { scripts, queues, elections, differences })
     }
 
-    /// Returns the names of all scripts.
+    /// Returns the names of all scripts of the suite.
     pub fn names(&self) -> BTreeSet<String> {
         self.jobs().map(|(name, _)| name).collect()
     }
 
-    /// Returns the intended differences.
+    /// Returns the list of intended differences.
     pub fn differences(&self) -> &[Difference] {
         &self.differences
     }

@@ -18,12 +18,12 @@ pub struct Trace {
     pub unfinished: bool,
 }
 
-/// One request.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The wait before it.
+    /// The class of the wait before the request.
     pub wait: Wait,
-    /// Verb and query.
+    /// The verb and the query of the request.
     pub text: String,
     /// The attempts of the script that were skipped, because this request did not fit them.
     pub skipped: Vec<RequestKind>,
@@ -40,7 +40,7 @@ pub enum Wait {
     AtOnce,
     /// A backoff between `800 ms * 2^step` and twice that time.
     Backoff {
-        /// The step, from 0.
+        /// The step of the backoff, counted from 0.
         step: u32,
         /// True if the step is the one after the previous step, or the first step.
         in_order: bool,
@@ -49,7 +49,7 @@ pub enum Wait {
     RetryAfter,
     /// The server's port was closed before the request.
     AfterRefusal,
-    /// Another wait, in milliseconds.
+    /// A wait of another length, in milliseconds.
     Odd(u64),
 }
 
@@ -57,15 +57,15 @@ pub enum Wait {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Entry {
-    /// The handler.
+    /// The name of the called handler.
     pub handler: String,
-    /// `add`, `update` or `delete`.
+    /// The kind of call: `add`, `update` or `delete`.
     pub call: String,
     /// The key of the object.
     pub key: String,
-    /// The version before.
+    /// The resourceVersion of the object before the event.
     pub old: String,
-    /// The version after.
+    /// The resourceVersion of the object after the event.
     pub new: String,
     /// True if an added object was reported as part of the initial list.
     pub initial: bool,
@@ -82,11 +82,11 @@ pub struct Entry {
 /// The result of reading the store and the sync state of a peer's informer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Check {
-    /// Keys and versions.
+    /// The keys and resource versions of the objects in the store.
     pub store: Vec<String>,
     /// The keys in the store by index name and index value.
     pub indexes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
-    /// The last version seen.
+    /// The last resourceVersion that the informer has seen.
     pub version: String,
     /// Whether the informer and each of its handlers have synced, by name.
     pub synced: BTreeMap<String, bool>,

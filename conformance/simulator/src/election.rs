@@ -20,7 +20,7 @@ use crate::fault::Fault;
 use crate::random::Random;
 use crate::script::Setup;
 
-/// True time, in microseconds.
+/// A point in the simulation's true time, in microseconds.
 type Micros = u64;
 
 const SECOND: Micros = 1_000_000;

@@ -1,7 +1,7 @@
 /// Declares the faults of schedules, with their names in scripts, statistics and timelines.
 macro_rules! faults {
     ($($(#[doc = $doc:literal])* $name:ident $word:literal,)*) => {
-        /// The simulated faults.
+        /// The faults of the informer's simulator.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Fault {
@@ -26,21 +26,21 @@ faults! {
     // These faults change the response to the next request.
     /// The response is a 429, with `Retry-After` 0, 1 or 30, or without this header.
     TooMany "too-many",
-    /// 503.
+    /// The response is a 503.
     Unavailable "unavailable",
-    /// The server refuses connections.
+    /// The server refuses the connection for the request.
     Refused "refused",
     /// The connection breaks before the response arrives.
     ResetRequest "reset-request",
     /// The response does not arrive in time.
     RequestTimeout "request-timeout",
-    /// 401.
+    /// The response is a 401.
     Unauthorized "unauthorized",
-    /// 403.
+    /// The response is a 403.
     Forbidden "forbidden",
     /// The response is a 404: the kind does not exist.
     NotFound "not-found",
-    /// 400 and similar.
+    /// The response is a 400 or a similar rejection.
     Rejected "rejected",
     /// The response has the status 410: the version has expired.
     ExpiredStatus "expired-status",
@@ -48,14 +48,14 @@ faults! {
     TooLarge "too-large",
     /// The request never gets a response.
     NoResponse "no-response",
-    // Lists.
-    /// A list breaks off.
+    // These faults change the response to a list.
+    /// A list ends in the middle.
     ListBreaks "list-breaks",
     /// A list stops in the middle, and its connection stays open.
     ListStalls "list-stalls",
     /// The response to a continue token is a 410.
     TokenExpires "token-expires",
-    /// Pages are shorter than requested.
+    /// Pages of a list are shorter than requested.
     ShortPage "short-page",
     /// A page is empty although another page follows.
     EmptyPage "empty-page",
@@ -69,20 +69,20 @@ faults! {
     StaleResponse "stale-response",
     /// The list source ignores which objects the client already has, and sends all of them.
     KnownIgnored "known-ignored",
-    // Watches.
-    /// 410 as an event.
+    // These faults change an open watch or the request for a watch.
+    /// A watch sends an error event with code 410.
     ExpiredEvent "expired-event",
-    /// 500 as an event.
+    /// A watch sends an error event with code 500.
     ErrorEvent "error-event",
-    /// 429 as an event.
+    /// A watch sends an error event with code 429.
     TooManyEvent "too-many-event",
     /// A watch sends an error event without a status code.
     BareErrorEvent "bare-error-event",
-    /// A watch is closed.
+    /// The server closes a watch properly.
     Closed "closed",
     /// The server closes the next watches as soon as they are open.
     ClosedAtOnce "closed-at-once",
-    /// A watch breaks.
+    /// The connection of a watch breaks.
     Reset "reset",
     /// A watch sends nothing any more, and its connection stays open.
     Stall "stall",
@@ -104,7 +104,7 @@ faults! {
     EndMarkTwice "end-mark-twice",
     /// A watch sends an event twice.
     EventTwice "event-twice",
-    /// Some events are replayed.
+    /// A watch sends some events again.
     EventsReplayed "events-replayed",
     /// A watch sends two events in the wrong order.
     EventsSwapped "events-swapped",
@@ -114,7 +114,7 @@ faults! {
     StreamingIgnored "streaming-ignored",
     /// The server stops or starts to support streaming lists.
     Streaming "streaming",
-    // History.
+    // These faults change the history and the state of the server.
     /// The history is compacted up to the present, or up to an earlier moment.
     Compaction "compaction",
     /// The resource versions of the server jump ahead, beyond 2^32 or 2^53.
@@ -133,7 +133,7 @@ faults! {
     ReplicaLags "replica-lags",
     /// The client cannot decode an object.
     Unreadable "unreadable",
-    // The election.
+    // These faults concern the leader election.
     /// A request for the Lease is processed, but its response is lost.
     LeaseResponseLost "lease-response-lost",
     /// A request for the Lease is processed long after its timeout.
@@ -142,7 +142,7 @@ faults! {
     LeaseRefused "lease-refused",
     /// Another program changes the Lease: its labels, its duration, or its holder, who is removed.
     LeaseTouched "lease-touched",
-    /// The Lease is deleted.
+    /// Another program deletes the Lease.
     LeaseDeleted "lease-deleted",
     /// One or all candidates are disconnected for some time.
     CandidateCutOff "candidate-cut-off",
@@ -155,29 +155,29 @@ faults! {
     /// The wall clock of a candidate jumps to another time.
     WallClockJumps "wall-clock-jumps",
     // These faults concern the informer, its handlers and the controller.
-    /// A handler panics.
+    /// A handler of the informer panics.
     HandlerPanics "handler-panics",
     /// A handler does not return for some time.
     HandlerStuck "handler-stuck",
-    /// A handler is removed.
+    /// A handler is removed from the informer.
     HandlerLeaves "handler-leaves",
-    /// A handler is added.
+    /// A handler is added to the informer.
     HandlerJoins "handler-joins",
-    /// A worker is cancelled.
+    /// A reconcile of a worker is cancelled.
     WorkerCancelled "worker-cancelled",
-    /// A worker fails.
+    /// A reconcile fails.
     WorkerFails "worker-fails",
-    /// A worker fails with a permanent error.
+    /// A reconcile fails with a permanent error.
     WorkerFailsForGood "worker-fails-for-good",
-    /// A worker panics.
+    /// A reconcile panics.
     WorkerPanics "worker-panics",
-    /// A worker exceeds its timeout.
+    /// A reconcile exceeds its timeout.
     WorkerTimesOut "worker-times-out",
     /// The controller is stopped, and another one is started.
     ControllerRestarts "controller-restarts",
     /// A consistent relist of the informer is requested.
     RelistRequested "relist-requested",
-    /// The informer is stopped and started.
+    /// The informer is stopped and started again.
     InformerRestarts "informer-restarts",
     /// The informer is stopped. A new reflector, which knows no version, continues with its store.
     ReflectorReplaced "reflector-replaced",
@@ -185,7 +185,7 @@ faults! {
     HeldUp "held-up",
     /// The clock jumps ahead, as after the machine was suspended.
     ClockJump "clock-jump",
-    /// An index is added.
+    /// An index is added to the running informer.
     IndexAdded "index-added",
 }
 

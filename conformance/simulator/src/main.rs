@@ -15,7 +15,7 @@ use serde::Serialize;
 /// Tests the shipped state machines of an informer against a model of an API server, in simulated time.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Number of schedules.
+    /// Number of schedules to run.
     #[arg(long)]
     schedules: Option<u64>,
     /// The first seed. Without a number of schedules, the schedule of this seed is replayed.
@@ -24,13 +24,13 @@ struct Arguments {
     /// Run schedules until this time has passed, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Run the script in this file.
+    /// Run the script in this file instead of random schedules.
     #[arg(long)]
     script: Option<PathBuf>,
     /// Run the schedules against a model of the rules of kube-rs's watcher instead of this library.
     #[arg(long)]
     kube_rs_model: bool,
-    /// Number of threads.
+    /// Number of threads that run schedules.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Print nothing but a violation, and do not shrink its schedule.

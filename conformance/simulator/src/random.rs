@@ -8,14 +8,14 @@ use rand::TryRng;
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a generator from a seed.
+    /// Creates a generator whose numbers depend on the seed only.
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed ^ 0x9E37_79B9_7F4A_7C15);
         random.draw();
         random
     }
 
-    /// Returns the next number.
+    /// Returns the next random number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

@@ -15,9 +15,9 @@ use crate::world::World;
 /// The result of one schedule.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The violated invariant.
+    /// The invariant that the schedule violated, if any.
     pub violation: Option<Violation>,
-    /// The reached events.
+    /// The events that the schedule exercised.
     pub coverage: Coverage,
     /// Number of steps of all parts: every action of the server, the reflector, the pump, a handler or a
     /// worker.
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub timeline: Vec<String>,
 }
 
-/// Runs a script.
+/// Runs a script until its end or until it violates an invariant.
 pub fn run(script: &Script) -> Outcome {
     run_with(script, false)
 }
@@ -96,23 +96,23 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Violation {
     Violation { invariant: "no-panic", text }
 }
 
-/// The schedules to run.
+/// Which schedules to run, and for how long.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The first seed. The next schedules use the following numbers.
     pub seed: u64,
     /// The maximum number of schedules.
     pub schedules: u64,
-    /// The maximum time.
+    /// The maximum real time; `None` for no limit.
     pub time: Option<Duration>,
-    /// The number of threads.
+    /// The number of threads that run schedules.
     pub threads: usize,
 }
 
 /// The result of many schedules.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Completed schedules.
+    /// Number of schedules that were completed.
     pub schedules: u64,
     /// The number of steps of all parts in these schedules.
     pub steps: u64,
@@ -122,11 +122,11 @@ pub struct Tally {
     pub faults: u64,
     /// The number of object keys in the simulated worlds of these schedules.
     pub keys: u64,
-    /// The reached events.
+    /// The events that the schedules exercised.
     pub coverage: Coverage,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
-    /// The elapsed time.
+    /// The real time that all schedules took.
     pub elapsed: Duration,
 }
 

@@ -14,16 +14,16 @@ use crate::theme::Theme;
 pub struct Script {
     /// The setup of the simulated world.
     pub setup: Setup,
-    /// The steps, in order.
+    /// The steps of the schedule, in order.
     pub steps: Vec<Step>,
 }
 
 /// One step of a schedule. Its random number decides everything that its verb leaves open, such as the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The action.
+    /// The kind of action of the step.
     pub verb: Verb,
-    /// The random number.
+    /// The random number that decides the details of the step.
     pub chance: u16,
 }
 
@@ -33,7 +33,7 @@ pub struct Step {
 pub enum Verb {
     /// A user creates, updates or deletes an object.
     Write,
-    /// Several updates of one object.
+    /// A user updates one object several times.
     Burst,
     /// An object is deleted and re-created with the same name.
     Recreate,
@@ -45,13 +45,13 @@ pub enum Verb {
     Reflect,
     /// The pump takes a batch of changes from the queue and applies it.
     Pump,
-    /// A handler runs.
+    /// A handler runs until its calls have returned as far as they may.
     Handle,
     /// A worker of the work queue runs its next step.
     Work,
     /// The leader election advances by several events.
     Elect,
-    /// Time passes.
+    /// The simulated time advances.
     Wait,
     /// A fault is injected.
     Fault(Fault),
@@ -93,9 +93,9 @@ macro_rules! setup {
 setup! {
     /// Seed for all randomness outside of the steps: jitter, and everything after the last step.
     seed 0..1_000_000,
-    /// Number of keys.
+    /// Number of different object keys.
     keys 10..KEYS_MAX + 1,
-    /// Number of initial objects.
+    /// Number of objects that exist at the start.
     first 6..11,
     /// Whether the server supports streaming lists.
     streaming 0..2,
@@ -104,7 +104,7 @@ setup! {
     /// Which bookmarks the server sends: with 0 none, with 3 even those of a version before that of the
     /// watch.
     bookmarks 0..4,
-    /// Number of server replicas.
+    /// Number of replicas of the API server.
     replicas 1..4,
     /// Whether the informer has a selector, and which.
     selector 0..3,

@@ -69,7 +69,7 @@ pub(crate) enum Ending {
     Done,
     /// The reconcile requests a requeue after this number of seconds.
     Later(u64),
-    /// Requeue without a failure.
+    /// The reconcile requests a requeue without a failure.
     Again,
     Fails,
     FailsForGood,

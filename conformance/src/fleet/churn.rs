@@ -19,11 +19,11 @@ const CUT_EVERY: Duration = Duration::from_millis(2500);
 /// The changes that were made to the objects.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Churned {
-    /// Number of updates.
+    /// Number of updates of objects.
     pub updates: u64,
     /// Number of deletions. Most of the deleted objects were created again under the same name.
     pub deletes: u64,
-    /// Number of creations.
+    /// Number of objects that were created.
     pub creates: u64,
     /// The time during which objects were changed, in seconds.
     pub seconds: f64,

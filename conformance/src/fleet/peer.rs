@@ -19,11 +19,11 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The resources that a peer's process uses, on systems that report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// Open file descriptors.
+    /// Number of open file descriptors of the process.
     pub descriptors: u64,
-    /// Tasks of its runtime.
+    /// Number of tasks of the process's tokio runtime.
     pub tasks: u64,
-    /// Resident memory, in KiB.
+    /// Resident memory of the process, in KiB.
     pub resident: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Peer {
     footprint: Option<Footprint>,
 }
 
-/// A peer that failed.
+/// The error of a peer that ended, did not respond, or responded with invalid data.
 #[derive(Debug, Error)]
 #[error("peer {name}: {what}")]
 pub struct PeerError {
@@ -74,7 +74,7 @@ impl Peer {
         Ok(Self { name, cable, cuts, child, requests, responses, footprint: None })
     }
 
-    /// Returns its name.
+    /// Returns the name of the peer.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -141,7 +141,7 @@ impl Peer {
         }
     }
 
-    /// Ends the program.
+    /// Ends the program of the peer.
     pub async fn stop(mut self) {
         drop(self.requests);
         // The peer's program ends when its standard input is closed. If it does not end in time, it is killed

@@ -10,7 +10,7 @@ use crate::{Cable, Server};
 /// A fault of a server or of the connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Every connection breaks.
+    /// Every open connection is cut.
     Cut,
     /// A connection ends in the middle of a response.
     Truncate,
@@ -21,13 +21,13 @@ pub enum Fault {
     Freeze,
     /// Connections stay open, and the bytes sent on them in this time are lost.
     Swallow,
-    /// Every byte is delayed.
+    /// Every byte on connections is delayed.
     Delay,
     /// The server shuts down gracefully and starts again.
     Restart,
-    /// The server is killed and started again.
+    /// The server's process is killed and started again.
     Kill,
-    /// The server is paused and resumed.
+    /// The server's process is paused and resumed.
     Pause,
     /// The server restarts with an older state.
     Older,

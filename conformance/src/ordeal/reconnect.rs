@@ -32,7 +32,7 @@ const ALLOCATOR: u64 = 8 << 10;
 /// The result of the part of the chaos test that cuts connections while no object changes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Reconnects {
-    /// Number of new connections.
+    /// Number of connections that the peer opened again after cuts.
     pub connections: u64,
     /// Number of informers of the peer, each with its own connections.
     pub informers: u64,

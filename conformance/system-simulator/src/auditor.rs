@@ -24,10 +24,10 @@ const RETRY: Duration = Duration::from_millis(1);
 pub(crate) struct State {
     /// Number of restores of the server before this state.
     pub(crate) epoch: u64,
-    /// The simulated time.
+    /// The simulated time at which the auditor received the state.
     pub(crate) at: Duration,
     pub(crate) version: u64,
-    /// `namespace/name`.
+    /// The key of the object, `namespace/name`.
     pub(crate) key: String,
     /// The object; `None` for a deletion.
     pub(crate) object: Option<Value>,
@@ -55,7 +55,7 @@ pub(crate) struct Recorded {
 pub(crate) struct History(Arc<Mutex<Recorded>>);
 
 impl History {
-    /// Calls `look` with everything recorded so far.
+    /// Calls `look` with all states and gaps recorded so far.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Recorded) -> T) -> T {
         look(&self.0.lock())
     }
@@ -199,7 +199,7 @@ impl Follower {
     }
 }
 
-/// `namespace/name`.
+/// Returns the key of an object, `namespace/name`.
 pub(crate) fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     format!("{}/{}", text("namespace"), text("name"))

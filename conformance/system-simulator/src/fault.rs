@@ -5,12 +5,12 @@ use informer_simulator::Random;
 
 use crate::cluster::{Cluster, of_programs};
 
-/// A fault.
+/// The faults of the system simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Watches end properly.
+    /// The server ends watches properly.
     WatchEnds,
-    /// Watches are reset.
+    /// The connections of watches are reset.
     WatchResets,
     /// Watches send nothing any more, while their connections stay open.
     WatchStalls,
@@ -18,35 +18,35 @@ pub enum Fault {
     HalfFrame,
     /// A watch sends bytes that are not an event.
     Garbage,
-    /// A watch sends status 410.
+    /// A watch sends an error event with status 410.
     WatchExpires,
-    /// A watch sends another error.
+    /// A watch sends an error event with another status.
     WatchError,
-    /// Watch events arrive later.
+    /// Watches send their events with a delay.
     WatchLags,
-    /// No bookmarks are sent.
+    /// Watches send no bookmarks.
     NoBookmarks,
-    /// Bytes arrive slowly.
+    /// The bytes of responses arrive slowly.
     Trickle,
-    /// Lists are cut off.
+    /// The responses to lists are cut off.
     ListBreaks,
-    /// Streaming lists are rejected.
+    /// The server rejects streaming lists.
     StreamingRefused,
     /// A streaming list does not send the bookmark that ends the initial events.
     NoInitialEnd,
-    /// Status 410.
+    /// Requests are rejected with status 410.
     Expired,
     /// Requests are rejected with status 429, with or without `Retry-After`.
     TooMany,
-    /// Status 500.
+    /// Requests are rejected with status 500.
     InternalError,
-    /// Status 503.
+    /// Requests are rejected with status 503.
     Unavailable,
-    /// Status 403.
+    /// Requests are rejected with status 403.
     Forbidden,
     /// Requests never get a response.
     NoResponse,
-    /// Responses are delayed.
+    /// Responses are delayed by some time.
     Delayed,
     /// Writes are applied, but their responses are lost.
     ResponseLost,
@@ -60,18 +60,18 @@ pub enum Fault {
     Restart,
     /// The history is compacted and open watches end.
     Compaction,
-    /// Versions jump ahead.
+    /// The resource versions of the server jump ahead.
     VersionJump,
     /// The server is restored to an earlier state, including its resource versions.
     Rewind,
     /// The server is restored to an earlier state, at a time when caches have not received the last writes of
     /// their programs.
     RestoreOfUnseenWrites,
-    /// A handler hangs for some time.
+    /// A handler of a program hangs for some time.
     HandlerHangs,
-    /// A handler panics.
+    /// A handler of a program panics.
     HandlerPanics,
-    /// A handler is removed.
+    /// A handler of a program is removed.
     HandlerRemoved,
     /// A handler is removed while one of its calls is running and others are waiting.
     HandlerRemovedInCall,
@@ -79,14 +79,14 @@ pub enum Fault {
     DecoderPanics,
     /// The webhooks fail, hang or respond late for some time.
     WebhooksFail,
-    /// A replica is killed and restarted.
+    /// A replica of the operator is killed and restarted.
     ReplicaKilled,
     /// An object that a controller owns is deleted.
     OwnedDeleted,
 }
 
 impl Fault {
-    /// All faults.
+    /// All faults, in the order of declaration.
     pub const ALL: [Self; 37] = [
         Self::WatchEnds,
         Self::WatchResets,

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// faults.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Number of schedules.
+    /// Number of schedules to run.
     #[arg(long)]
     schedules: Option<u64>,
     /// Seed of the first schedule. The next schedules use the following numbers.
@@ -27,7 +27,7 @@ struct Arguments {
     /// Continue after a failure, and list the failures by invariant.
     #[arg(long)]
     keep_going: bool,
-    /// Number of threads.
+    /// Number of threads that run schedules.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Write the figures as JSON to this file.

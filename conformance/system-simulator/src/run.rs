@@ -21,7 +21,7 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// The lines of the log of the run, with simulated times.
     pub trace: Vec<String>,
-    /// The simulated time.
+    /// The simulated time that the run took.
     pub simulated: Duration,
     /// Number of requests that the server received.
     pub requests: u64,
@@ -99,16 +99,16 @@ async fn play(scenario: &Scenario, trace: &Trace) -> (Vec<Violation>, u64) {
     (checks.found(), requests)
 }
 
-/// The scenarios to run.
+/// Which scenarios to run, and for how long.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The seed of the first scenario. The next scenarios use the following numbers.
     pub seed: u64,
-    /// The maximum number of schedules.
+    /// The maximum number of scenarios.
     pub schedules: u64,
-    /// The maximum time.
+    /// The maximum real time; `None` for no limit.
     pub time: Option<Duration>,
-    /// The number of threads.
+    /// The number of threads that run scenarios.
     pub threads: usize,
     /// True to continue after a failure, and to count the failures by invariant.
     pub keep_going: bool,
@@ -117,22 +117,22 @@ pub struct Plan {
 /// The summary of the outcomes of many scenarios.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Completed scenarios.
+    /// Number of scenarios that were completed.
     pub schedules: u64,
-    /// Number of their steps.
+    /// Number of steps in these scenarios.
     pub steps: u64,
-    /// Number of their faults.
+    /// Number of faults in these scenarios.
     pub faults: u64,
     /// Number of requests that the servers received.
     pub requests: u64,
-    /// The simulated time.
+    /// The sum of the simulated times of these scenarios.
     pub simulated: Duration,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
     /// For each violated invariant: the first seed that violated it, the number of scenarios that did, and
     /// the first message.
     pub failures: BTreeMap<&'static str, (u64, u64, String)>,
-    /// The elapsed time.
+    /// The real time that all scenarios took.
     pub elapsed: Duration,
 }
 

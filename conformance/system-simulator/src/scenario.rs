@@ -22,11 +22,11 @@ pub enum Representation {
     Lazy,
     /// The cache holds typed objects, which are decoded on arrival.
     Typed,
-    /// Compressed bytes.
+    /// The cache holds the compressed bytes of objects.
     Packed,
     /// The cache holds objects as trees of JSON values.
     Dynamic,
-    /// Only the metadata.
+    /// The cache holds only the metadata of objects.
     Metadata,
 }
 
@@ -42,9 +42,9 @@ pub enum Scope {
 /// The objects of a kind that a program caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selected {
-    /// All.
+    /// All objects of the kind.
     All,
-    /// Objects with a label.
+    /// Objects with a certain label.
     Labels,
     /// Objects with a certain field value, or all objects if the kind has no selectable fields.
     Fields,
@@ -55,20 +55,20 @@ pub enum Selected {
 pub struct KindSetup {
     /// The representation of its objects in the cache.
     pub representation: Representation,
-    /// The cached objects.
+    /// Which objects of the kind the program caches.
     pub selected: Selected,
 }
 
-/// One program under test.
+/// The setup of one program under test.
 #[derive(Debug, Clone)]
 pub struct ProgramSetup {
     /// Seed for the jitter of the program's waits.
     pub seed: u64,
-    /// The cached namespaces.
+    /// The namespaces that the program caches.
     pub scope: Scope,
-    /// Requests only JSON.
+    /// True if the program requests JSON only, instead of protobuf.
     pub json: bool,
-    /// Requests streaming lists.
+    /// True if the program requests streaming lists.
     pub streaming: bool,
     /// The number of objects per page of the program's lists.
     pub page_size: u32,
@@ -87,14 +87,14 @@ pub struct ProgramSetup {
 /// The object that a step concerns: the indexes of its kind, namespace and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// The index of the kind.
+    /// The index of the object's kind.
     pub kind: usize,
     namespace: usize,
     name: usize,
 }
 
 impl Target {
-    /// Returns namespace and name.
+    /// Returns the namespace and the name of the object.
     pub fn key(&self) -> (&'static str, String) {
         (NAMESPACES[self.namespace], format!("o{}", self.name))
     }
@@ -103,19 +103,19 @@ impl Target {
 /// The ways in which a program can write an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
-    /// Creates it.
+    /// Creates the object.
     Create,
     /// Reads the object from the cache, changes it and sends an update.
     Update,
-    /// Like `Update`, with `create_or_update`.
+    /// Changes the object like `Update`, but by a call of `create_or_update`.
     CreateOrUpdate,
-    /// Like `Update`, with `create_or_patch`.
+    /// Changes the object like `Update`, but by a call of `create_or_patch`.
     CreateOrPatch,
-    /// Applies some fields.
+    /// Applies some fields of the object (server-side apply).
     Apply,
-    /// Patches it.
+    /// Patches some fields of the object.
     Patch,
-    /// Deletes it.
+    /// Deletes the object.
     Delete,
 }
 
@@ -130,7 +130,7 @@ pub enum Action {
     RawDelete(Target),
     /// A program writes the object and reads it back.
     Write(usize, Write, Target),
-    /// Injects a fault.
+    /// Injects a fault into the server, a connection or a program.
     Fault(Fault),
 }
 
@@ -140,7 +140,7 @@ pub enum Action {
 pub struct Step {
     /// Simulated time before the action.
     pub pause: Duration,
-    /// The action.
+    /// The action of the step.
     pub action: Action,
     /// The random number that decides the details of the action.
     pub draw: u64,
@@ -158,7 +158,7 @@ pub enum FailurePolicy {
 /// A scenario: the setup and the steps that a seed determines.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// The seed.
+    /// The seed that determines the scenario.
     pub seed: u64,
     /// The part of the system that the steps exercise most.
     pub theme: Theme,
@@ -170,7 +170,7 @@ pub struct Scenario {
     /// scenario: renewals of leases would raise its resourceVersion to the old one before informers notice
     /// the restore.
     pub replicas: usize,
-    /// The steps, in order.
+    /// The steps of the scenario, in order.
     pub steps: Vec<Step>,
 }
 

@@ -13,7 +13,7 @@ use crate::scenario::{KINDS, ProgramSetup, Representation, Scope, Selected, Targ
 pub enum Theme {
     /// All parts with equal frequency, and any fault.
     Everything,
-    /// Long outages of the server.
+    /// Outages of the server that last for minutes.
     Outages,
     /// Restores of the server to an earlier state, with writes that informers have not seen.
     Restores,

@@ -77,10 +77,10 @@ impl Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Works,
-    /// Responds after this time.
+    /// The webhooks respond after this time.
     Slow(Duration),
     Refuses,
-    /// Responds with status 500.
+    /// The webhooks respond with status 500.
     Fails,
     Hangs,
 }

@@ -33,7 +33,7 @@ use faults::Remedy;
 /// The maximum duration of a program's write and the read after it. It detects waits that never end.
 const WRITE_MAX: Duration = Duration::from_secs(600);
 
-/// The number of steps between two backups.
+/// The number of steps of a scenario between two backups of the server.
 const BACKUP_EVERY: usize = 8;
 
 struct RawKind {
@@ -62,7 +62,7 @@ pub(crate) struct World {
     webhooks: Option<Webhooks>,
     /// The tasks of programs whose writes are not completed yet.
     writes: JoinSet<()>,
-    /// Pending ends of faults.
+    /// Tasks that wait and then end a fault.
     remedies: JoinSet<Remedy>,
     steps: usize,
     /// True if a fault was injected that may affect open watches until they end.

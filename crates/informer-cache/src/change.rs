@@ -26,7 +26,7 @@ pub enum Change<O> {
     Undecodable(Undecodable),
 }
 
-/// A complete list.
+/// The objects of a complete list, which replaces the content of the cache.
 pub struct Replacement<O> {
     /// The objects of the list, in the order of the source.
     pub items: Vec<Listed<O>>,
@@ -62,7 +62,7 @@ impl<O> Replacement<O> {
     }
 }
 
-/// Copies references, not objects.
+/// Clones references to the objects of the change, not the objects.
 impl<O> Clone for Change<O> {
     fn clone(&self) -> Self {
         match self {
@@ -77,7 +77,7 @@ impl<O> Clone for Change<O> {
     }
 }
 
-/// Copies references, not objects.
+/// Clones references to the objects of the list, not the objects.
 impl<O> Clone for Replacement<O> {
     fn clone(&self) -> Self {
         Self {

@@ -89,7 +89,7 @@ pub const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 /// fails.
 pub const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Configures an [`InformerController`].
+/// The configuration of an [`InformerController`].
 #[must_use = "a configuration does nothing by itself"]
 pub struct ControllerConfig<O: Object, Q> {
     source: DynListWatch<O>,
@@ -275,7 +275,7 @@ impl<O: Object, Q: Queue, P> InformerController<O, Q, P> {
         self.reflector.handle()
     }
 
-    /// Returns the queue.
+    /// Returns the queue of the controller.
     pub fn queue(&self) -> &Q {
         &self.queue
     }

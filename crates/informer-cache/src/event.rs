@@ -11,7 +11,7 @@ use informer_core::{Object, ObjectKey};
 pub enum Event<O> {
     /// The object was added to the cache.
     Added {
-        /// The object.
+        /// The state of the added object.
         object: Arc<O>,
         /// True if the object is in the informer's first list, or is replayed to a handler that was added
         /// later.
@@ -48,7 +48,7 @@ impl<O> Event<O> {
         }
     }
 
-    /// Returns true for deletions.
+    /// Returns true if the event is a deletion.
     pub fn is_deleted(&self) -> bool {
         matches!(self, Self::Deleted { .. })
     }

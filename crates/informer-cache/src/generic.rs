@@ -22,25 +22,25 @@ pub type AnyObject = Arc<dyn Object>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum GenericEvent {
-    /// Like [`Event::Added`].
+    /// An object was added to the cache, as in [`Event::Added`].
     Added {
-        /// The object.
+        /// The added object.
         object: AnyObject,
         /// True if the object is in the first list, or is replayed to a handler that was added later.
         initial: bool,
     },
-    /// Like [`Event::Updated`].
+    /// A cached object changed or is replayed, as in [`Event::Updated`].
     Updated {
         /// The state of the object that was cached before the update.
         old: AnyObject,
-        /// The current state.
+        /// The current state of the object.
         new: AnyObject,
         /// True if the event is a resync: the object did not change, but the resync period has elapsed.
         resync: bool,
     },
-    /// Like [`Event::Deleted`].
+    /// An object was removed from the cache, as in [`Event::Deleted`].
     Deleted {
-        /// The last known state.
+        /// The last known state of the object.
         last: AnyObject,
         /// True if the watch missed the deletion, so that the last state may be older than the final state of
         /// the object.
@@ -157,7 +157,7 @@ impl GenericInformer {
         self.0.start()
     }
 
-    /// Like [`SharedInformer::state`].
+    /// Returns the state of the informer, like [`SharedInformer::state`].
     pub fn state(&self) -> InformerState {
         self.0.state()
     }
@@ -174,7 +174,7 @@ impl<O: Object> From<SharedInformer<O>> for GenericInformer {
 pub struct GenericRegistration(Box<dyn ObjectRegistration>);
 
 impl GenericRegistration {
-    /// Like [`HandlerRegistration::has_synced`].
+    /// Returns true once the handler has synced, like [`HandlerRegistration::has_synced`].
     pub fn has_synced(&self) -> bool {
         *self.0.synced().borrow()
     }
@@ -188,7 +188,7 @@ impl GenericRegistration {
         crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
     }
 
-    /// Like [`HandlerRegistration::remove`].
+    /// Removes the handler, like [`HandlerRegistration::remove`].
     pub fn remove(&self) {
         self.0.remove();
     }
@@ -202,7 +202,7 @@ impl GenericRegistration {
         self.0.remove_and_wait().await;
     }
 
-    /// Like [`HandlerRegistration::state`].
+    /// Returns the counters of the handler, like [`HandlerRegistration::state`].
     pub fn state(&self) -> HandlerState {
         self.0.state()
     }
@@ -264,7 +264,7 @@ impl fmt::Debug for GenericLister {
     }
 }
 
-/// Type erasure of [`SharedInformer`].
+/// The methods of a [`SharedInformer`] without the type of its objects.
 pub(crate) trait ObjectInformer: Send + Sync {
     fn start(&self) -> InformerRun;
     fn as_cache(&self) -> &dyn CacheSynced;
@@ -314,7 +314,7 @@ impl<O: Object> ObjectInformer for SharedInformer<O> {
     }
 }
 
-/// Type erasure of [`HandlerRegistration`].
+/// The methods of a [`HandlerRegistration`] without the type of its objects.
 pub(crate) trait ObjectRegistration: CacheSynced {
     fn remove(&self);
     fn remove_and_wait(&self) -> BoxFuture<'_, ()>;

@@ -67,7 +67,7 @@ struct Entry {
 }
 
 impl InformerSet {
-    /// Returns an empty set.
+    /// Returns a set without informers.
     pub fn new() -> Self {
         Self::default()
     }

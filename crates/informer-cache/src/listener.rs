@@ -96,7 +96,7 @@ impl HandlerOptions {
         Self { buffer: BufferPolicy::Unbounded, ..Self::default() }
     }
 
-    /// Returns the default options.
+    /// Returns the default options of a handler.
     pub fn new() -> Self {
         Self::default()
     }
@@ -153,7 +153,7 @@ struct Held<O> {
 pub struct HandlerState {
     /// The name of the handler.
     pub name: String,
-    /// Number of pending events.
+    /// Number of pending events of the handler.
     pub depth: usize,
     /// The largest number of pending events of the handler so far.
     pub max_depth: usize,
@@ -253,7 +253,7 @@ impl<O> ProcessorListener<O> {
         drop(pending);
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the listener was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Metrics of informers.
+//! The interface through which informers report metrics.
 
 #[cfg(feature = "prometheus")]
 pub mod prometheus;

@@ -31,7 +31,7 @@ pub struct SharedProcessor<O> {
 
 struct Entry<O> {
     listener: Arc<ProcessorListener<O>>,
-    /// `None`: no resync.
+    /// The resync timer of the listener; `None` if it has no resync period.
     resync: Option<Resync>,
 }
 

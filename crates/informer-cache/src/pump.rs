@@ -153,7 +153,7 @@ impl<O: Object> Pump<O> {
         self.writer.indexer().clone()
     }
 
-    /// Returns the counters so far.
+    /// Returns the pump's counters so far.
     pub fn counters(&self) -> &PumpCounters {
         &self.counters
     }

@@ -98,7 +98,7 @@ pub trait Queue: Send + Sync + 'static {
     /// Closes the queue: writers are rejected from now on, and queued items can still be popped.
     fn close(&self);
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the queue was closed by [`close`](Self::close).
     fn is_closed(&self) -> bool;
 
     /// Returns true once the queue items of the first complete list are processed. In an [`InOrderQueue`], a

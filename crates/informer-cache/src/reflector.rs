@@ -188,7 +188,7 @@ impl<O: Object> Reflector<O> {
         self
     }
 
-    /// Returns a handle.
+    /// Returns a handle that observes and controls the reflector.
     pub fn handle(&self) -> ReflectorHandle {
         self.handle.clone()
     }

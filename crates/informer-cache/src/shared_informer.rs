@@ -220,7 +220,7 @@ impl<O: Object> SharedInformer<O> {
         self.shared.indexer.add_indexers(indexers)
     }
 
-    /// Returns the cache.
+    /// Returns a read handle of the informer's cache.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.shared.indexer
     }

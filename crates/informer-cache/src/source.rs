@@ -23,7 +23,7 @@ use informer_core::Object;
 pub use request::{KnownObjects, ListRequest, SourceContext, VersionMatch, WatchRequest};
 pub use response::{ListEnd, ListPart, ListStream, Listed, WatchEvent, WatchStream};
 
-/// Lists the current objects.
+/// A source that lists the current objects of a kind.
 pub trait ListSource<O: Object>: Send + Sync + 'static {
     /// Begins a list. The future resolves when the source has accepted the request (for an HTTP server: when
     /// the response headers have arrived). The objects follow in the stream.
@@ -42,7 +42,7 @@ pub trait ListSource<O: Object>: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ListStream<O>, SourceError>> + Send;
 }
 
-/// Watches for changes.
+/// A source that watches for changes of objects.
 pub trait WatchSource<O: Object>: Send + Sync + 'static {
     /// Begins a watch. The future resolves when the source has accepted the watch. The events follow in the
     /// stream, in the order of the source. The stream ends without an error when the source closes the watch.
@@ -102,7 +102,7 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
 pub struct DynListWatch<O: Object>(Arc<dyn ErasedListWatch<O>>);
 
 impl<O: Object> DynListWatch<O> {
-    /// Wraps a source.
+    /// Creates a type-erased handle of a source.
     pub fn new(source: impl ListWatch<O>) -> Self {
         Self(Arc::new(source))
     }
@@ -130,22 +130,22 @@ impl<O: Object> DynListWatch<O> {
         self.0.describe()
     }
 
-    /// Like [`ListWatch::supports_streaming_list`].
+    /// Returns whether the source supports streaming lists, like [`ListWatch::supports_streaming_list`].
     pub fn supports_streaming_list(&self) -> bool {
         self.0.supports_streaming_list()
     }
 
-    /// Like [`ListWatch::streaming_list_failed`].
+    /// Notifies the source of a failed streaming list, like [`ListWatch::streaming_list_failed`].
     pub fn streaming_list_failed(&self) {
         self.0.streaming_list_failed();
     }
 
-    /// Like [`ListWatch::prefers_complete_lists`].
+    /// Returns whether the source prefers lists without a limit, like [`ListWatch::prefers_complete_lists`].
     pub fn prefers_complete_lists(&self) -> bool {
         self.0.prefers_complete_lists()
     }
 
-    /// Like [`ListWatch::server_version`].
+    /// Identifies the server program, like [`ListWatch::server_version`].
     pub async fn server_version(&self) -> Option<Arc<str>> {
         self.0.server_version().await
     }

@@ -10,7 +10,7 @@ use crate::reflector::ReflectorStatus;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct InformerState {
-    /// The informer's name.
+    /// The name of the informer.
     pub name: String,
     /// A description of the listed and watched objects, for example `pods in namespace default`.
     pub what: String,
@@ -53,7 +53,7 @@ pub struct InformerState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InformerCrash {
-    /// The panic message.
+    /// The message of the panic.
     pub panic: String,
     /// The time of the panic, by the clock of the tokio runtime.
     pub at: Instant,

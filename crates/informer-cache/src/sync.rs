@@ -22,7 +22,7 @@ pub trait CacheSynced: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsynced {
-    /// The informer or handler.
+    /// The name of the informer or handler.
     pub name: String,
     /// The activity of the informer when the wait timed out.
     pub doing: String,

@@ -48,7 +48,7 @@ impl Undecodable {
         &self.version
     }
 
-    /// Returns the decode error.
+    /// Returns the error with which the object could not be decoded.
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error
     }

@@ -128,6 +128,6 @@ pub struct QueueDepth {
     pub priority: Option<i32>,
     /// The group of these keys; `None` in a queue without groups.
     pub group: Option<Arc<str>>,
-    /// Number of ready keys.
+    /// Number of ready keys with this priority and group.
     pub len: usize,
 }

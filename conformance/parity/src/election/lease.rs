@@ -26,7 +26,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// The clocks start now.
+    /// Creates a server without a Lease. The clocks of all candidates start now.
     pub(super) fn new() -> Self {
         let (faults, skews) = (HashMap::new(), HashMap::new());
         Self { lease: None, version: 0, faults, skews, begin: Instant::now() }

@@ -47,7 +47,7 @@ struct ListForm {
     items: Vec<String>,
     #[serde(rename = "continue")]
     continue_token: Option<String>,
-    /// Replaces the body.
+    /// A string that replaces the body of the response.
     raw: Option<String>,
     kind: Option<String>,
     content_type: Option<String>,

@@ -6,15 +6,15 @@ use super::parse::event_line;
 /// An API error, which is sent as a response status or in an `ERROR` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusResponse {
-    /// The code.
+    /// The status code of the error.
     pub code: u16,
     /// The code in the `Status` object, if it differs from the HTTP status.
     pub says: Option<u16>,
-    /// The reason.
+    /// The `reason` field of the `Status` object.
     pub reason: String,
     /// True if the error is that the requested version is newer than the server's.
     pub too_large: bool,
-    /// The value of `retryAfterSeconds`.
+    /// The value of `retryAfterSeconds` in the `Status` object.
     pub retry_after: Option<u64>,
     /// The body that is sent instead of a `Status` object.
     pub text: Option<String>,
@@ -82,7 +82,7 @@ fn usual_reason(code: u16) -> Option<String> {
 }
 
 impl StatusResponse {
-    /// Returns the `Status` object.
+    /// Returns the error as a `Status` object.
     pub fn json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -99,12 +99,12 @@ impl StatusResponse {
         status
     }
 
-    /// Returns the `ERROR` event.
+    /// Returns the error as an `ERROR` event.
     pub fn event(&self) -> String {
         event_line("ERROR", &self.json())
     }
 
-    /// Returns the response body.
+    /// Returns the body of the response with this error.
     pub fn body(&self) -> String {
         self.text.clone().unwrap_or_else(|| self.json().to_string())
     }

@@ -227,7 +227,7 @@ impl World {
         for (handler, before) in self.handlers.iter_mut().zip(depths) {
             let due = handler.resync_next.is_some_and(|next| next <= now) && !handler.leaving;
             if let (true, Some(period)) = (due, handler.resync) {
-                // Missed periods are skipped.
+                // If several resync periods have passed, only one resync follows.
                 let next = handler.resync_next.map_or(now, |next| next + period);
                 handler.resync_next = Some(if next > now { next } else { now + period });
             }

@@ -32,7 +32,7 @@ async fn drain(queue: &DeltaFifo<Header>, store: &Store<Header>) -> Result {
     Ok(())
 }
 
-/// Demonstrates the queue.
+/// Demonstrates the queue `DeltaFifo`.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let store: Store<Header> = StoreBuilder::new().build();

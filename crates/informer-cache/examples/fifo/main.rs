@@ -12,7 +12,7 @@ fn job(key: &str, version: &str) -> Result<Arc<Header>> {
     Ok(Arc::new(Header::new(key.parse()?).with_version(version)))
 }
 
-/// Demonstrates the queue.
+/// Demonstrates the queue `Fifo`.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let queue: Fifo<Header> = Fifo::new();

@@ -15,7 +15,7 @@ fn pod(name: &str, version: &str) -> Result<Arc<Header>> {
     Ok(Arc::new(Header::new(ObjectKey::new("default", name)?).with_version(version)))
 }
 
-/// Demonstrates the queue.
+/// Demonstrates the queue `InOrderQueue`.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let queue: InOrderQueue<Header> = InOrderQueue::new();

@@ -17,7 +17,7 @@ use crate::source::{KnownObjects, ListWatch, SourceContext};
 use crate::sync::{CacheSynced, SyncError, Unsynced};
 use crate::{Event, HandlerOptions, HandlerState, UndecodableLog};
 
-/// Options of [`new_informer_with`].
+/// The options of an informer that [`new_informer_with`] returns.
 #[must_use = "options do nothing by themselves"]
 pub struct SimpleInformerOptions<O: Object> {
     reflector: ReflectorConfig,
@@ -31,7 +31,7 @@ impl<O: Object> SimpleInformerOptions<O> {
         Self { reflector: ReflectorConfig::default(), indexers: Indexers::new(), transform: None }
     }
 
-    /// Configures lists and watches.
+    /// Sets the configuration of the reflector, which lists and watches.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = config;
         self
@@ -97,7 +97,7 @@ pub fn new_informer<O: Object, H: EventHandler<O>>(
     new_informer_with(source, SimpleInformerOptions::new(), handler)
 }
 
-/// Like [`new_informer`], with indexes.
+/// Returns an informer like [`new_informer`], whose store has these indexes.
 pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
     indexers: Indexers<O>,
@@ -106,7 +106,7 @@ pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
     new_informer_with(source, SimpleInformerOptions::new().indexers(indexers), handler)
 }
 
-/// Like [`new_informer`], with options.
+/// Returns an informer like [`new_informer`], with these options.
 pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
     options: SimpleInformerOptions<O>,
@@ -214,7 +214,7 @@ impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
         self.controller.last_sync_resource_version()
     }
 
-    /// Returns the counters of the handler.
+    /// Returns the counters of the informer's handler.
     pub fn handler(&self) -> HandlerState {
         self.listener.state()
     }

@@ -82,7 +82,7 @@ impl<O> Pending<O> {
 pub(super) struct Discarded<O>(#[expect(dead_code, reason = "held to be dropped")] Pending<O>);
 
 impl<O> ListenerBuffer<O> {
-    /// Creates an empty buffer.
+    /// Creates an empty buffer with a policy and a high-water mark.
     pub fn new(policy: BufferPolicy, high_water: usize) -> Self {
         Self {
             pending: Pending::new(policy),
@@ -159,7 +159,7 @@ impl<O> ListenerBuffer<O> {
         self.initial_complete && self.initial_left == 0
     }
 
-    /// Returns the number of pending events.
+    /// Returns the number of pending events of the handler.
     pub fn depth(&self) -> usize {
         self.pending.depth()
     }

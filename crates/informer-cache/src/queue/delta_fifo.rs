@@ -74,7 +74,7 @@ pub struct DeltaFifo<O> {
 }
 
 impl<O: Object> DeltaFifo<O> {
-    /// Creates an empty queue.
+    /// Creates an empty queue with this configuration.
     pub fn new(config: DeltaFifoConfig<O>) -> Self {
         let state =
             if config.sync_on_replace { DeltaState::with_sync_on_replace() } else { DeltaState::new() };
@@ -273,7 +273,7 @@ impl<O: Object> DeltaFifo<O> {
         self.shared.close();
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the queue was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }

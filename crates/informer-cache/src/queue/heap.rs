@@ -154,7 +154,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         self.shared.close();
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the heap was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }

@@ -145,7 +145,7 @@ impl<O: Object> InOrderQueue<O> {
         self.shared.close();
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the queue was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }

@@ -19,13 +19,13 @@ pub enum EnqueueError {
     /// The queue is closed.
     #[error("an object was not queued: the queue is closed; create a new queue")]
     Closed(#[from] QueueClosed),
-    /// The key function failed.
+    /// The key function of the queue failed for the object.
     #[error("an object was not queued: the key function failed")]
     Key(#[from] KeyError),
-    /// The transform failed.
+    /// The transform of the queue failed for the object.
     #[error("{key} was not queued: the transform failed; fix the transform or let it accept such objects")]
     Transform {
-        /// The object.
+        /// The key of the object that could not be transformed.
         key: ObjectKey,
         /// The error that the transform of the object returned.
         source: TransformError,
@@ -36,7 +36,7 @@ pub enum EnqueueError {
 /// the caller of `pop_with`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processed<R> {
-    /// The item was processed.
+    /// The item was processed and is done.
     Done(R),
     /// The item could not be processed and is queued again, behind the queued items. If a newer item was
     /// queued for the key in the meantime, the newer item stays and this one is dropped.

@@ -16,7 +16,7 @@ pub(super) trait Origin<T>: Send + Sync {
 /// An item returned by the pure state of a keyed queue.
 #[derive(Debug)]
 pub struct Taken<T> {
-    /// The key.
+    /// The key of the popped item.
     pub key: ObjectKey,
     /// The item that was queued for the key.
     pub item: T,
@@ -53,7 +53,7 @@ impl<T> Popped<T> {
         Self { item, receipt: Receipt { origin: Some(origin), key, is_initial, initial } }
     }
 
-    /// Returns the key.
+    /// Returns the key of the popped item.
     pub fn key(&self) -> &ObjectKey {
         &self.receipt.key
     }

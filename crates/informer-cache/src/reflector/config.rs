@@ -51,7 +51,7 @@ pub struct ReflectorConfig {
     /// accepted list. The default is 90 s, which is longer than the 60 s after which an API server times out
     /// a request.
     pub progress_timeout: Duration,
-    /// The waits between attempts.
+    /// The backoff between failed requests.
     pub backoff: BackoffConfig,
     /// Decides when a streaming list is requested.
     pub streaming_list: StreamingList,
@@ -115,7 +115,7 @@ pub enum StreamingList {
     /// Always requests a streaming list, even if the source does not report support. After a failure, an
     /// ordinary list follows.
     On,
-    /// Streaming lists are never requested.
+    /// No streaming list is ever requested.
     Off,
 }
 

@@ -346,7 +346,7 @@ impl<O: Object> ReflectorState<O> {
         self.phase.reads_truth()
     }
 
-    /// Returns the phase and the counters.
+    /// Returns the phase and the counters of the reflector.
     pub fn status(&self) -> &ReflectorStatus {
         &self.status
     }

@@ -13,7 +13,7 @@ use crate::source::{SourceError, SourceErrorKind};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
-    /// The current phase.
+    /// The current phase of the reflector.
     pub phase: ReflectorPhase,
     /// True once a complete list was written to the queue of the reflector.
     pub synced: bool,
@@ -85,7 +85,7 @@ pub enum ReflectorPhase {
     Watching,
     /// The reflector waits for the backoff before the next attempt.
     BackingOff,
-    /// The reflector has ended.
+    /// The run of the reflector has ended.
     Stopped,
 }
 
@@ -102,7 +102,7 @@ pub enum RelistReason {
     WatchFailed,
     /// Several consecutive watches were closed or failed shortly after they were opened.
     ShortWatches,
-    /// The previous list failed.
+    /// The previous list of the reflector failed.
     ListFailed,
     /// The resourceVersion of the previous list expired, was newer than the server's, or was rejected by the
     /// server. The new list is a consistent read.

@@ -20,7 +20,7 @@ use crate::queue::{InOrderQueue, Transform};
 use crate::reflector::{Reflector, ReflectorConfig};
 use crate::source::{DynListWatch, SourceContext, SourceError};
 
-/// Configures a [`SharedInformer`].
+/// Builds a [`SharedInformer`] with non-default options.
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct SharedInformerBuilder<O: Object> {
     source: DynListWatch<O>,
@@ -70,7 +70,7 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// Adds an index.
+    /// Adds an index to the cache of the informer.
     pub fn index(mut self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
         self.indexers = self.indexers.index(name, function);
         self

@@ -33,9 +33,9 @@ pub enum SourceErrorKind {
     Connection,
     /// The server sent nothing before the timeout of the request expired.
     Timeout,
-    /// The credentials are missing or invalid (401).
+    /// The credentials of the client are missing or invalid (401).
     Unauthorized,
-    /// Access is denied (403).
+    /// The server denies the client access (403).
     Forbidden,
     /// The server does not know the kind (404).
     NotFound,
@@ -44,7 +44,7 @@ pub enum SourceErrorKind {
     /// The response violates the protocol: it is not JSON, has another kind, or a part of it exceeds a size
     /// limit.
     Protocol,
-    /// Any other failure.
+    /// The request failed for any other reason.
     Other,
 }
 
@@ -81,7 +81,7 @@ impl SourceError {
         Self { kind, message: message.into(), retry_after: None, cause: None }
     }
 
-    /// Adds the cause.
+    /// Adds the error that caused this one.
     pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
@@ -123,7 +123,7 @@ pub struct ServerStatus {
     pub code: u16,
     /// The machine-readable reason in the `Status` object, for example `Expired`.
     pub reason: String,
-    /// The message.
+    /// The human-readable message of the server.
     pub message: String,
     /// True if a cause in the `Status` object reports that the requested resourceVersion is newer than the
     /// server's.

@@ -14,7 +14,7 @@ pub struct ListRequest<O: Object> {
     /// state. Otherwise it returns a state that is not older than this version, or the state at exactly this
     /// version, depending on `version_match`.
     pub version: ResourceVersion,
-    /// The interpretation of `version`.
+    /// The interpretation of the requested resourceVersion.
     pub version_match: VersionMatch,
     /// The maximum number of objects in one response; `None` for no limit.
     pub limit: Option<u32>,
@@ -24,12 +24,12 @@ pub struct ListRequest<O: Object> {
     pub context: SourceContext<O>,
 }
 
-/// A watch request.
+/// A request for a watch, or for a streaming list.
 pub struct WatchRequest<O: Object> {
     /// The resourceVersion after which the watch starts. With `send_initial_events`, the watch first sends a
     /// state that is not older than this version.
     pub version: ResourceVersion,
-    /// Requests [bookmarks](super::WatchEvent::Bookmark).
+    /// True if the watch should send [bookmarks](super::WatchEvent::Bookmark).
     pub bookmarks: bool,
     /// True to request a streaming list: the source sends the current objects as added, then a bookmark whose
     /// `initial_events_end` is true, then changes.
@@ -61,10 +61,10 @@ pub struct SourceContext<O: Object> {
 
 /// A read-only view of the objects in an informer's cache.
 pub trait KnownObjects<O>: Send + Sync + 'static {
-    /// Returns the object cached under a key.
+    /// Returns the object that is cached under a key.
     fn get(&self, key: &str) -> Option<Arc<O>>;
 
-    /// Returns all cached keys.
+    /// Returns the keys of all cached objects.
     fn keys(&self) -> Vec<ObjectKey>;
 }
 

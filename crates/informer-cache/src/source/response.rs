@@ -41,7 +41,7 @@ pub struct ListEnd {
     pub remaining: Option<u64>,
 }
 
-/// An event of a watch.
+/// An event that a watch sent.
 pub enum WatchEvent<O> {
     /// An object was created, or a change made it match the selector.
     Added(Arc<O>),
@@ -50,7 +50,7 @@ pub enum WatchEvent<O> {
     /// consists of these events. No transform runs on the object, since the cached one is already
     /// transformed.
     Known(Arc<O>),
-    /// An object changed.
+    /// An object that matches the selector was changed.
     Modified(Arc<O>),
     /// An object was deleted, or a change made it no longer match the selector. The event contains the last
     /// state, with the version of the deletion.
@@ -139,7 +139,7 @@ impl<O: Object> ListStream<O> {
         Self(Box::pin(parts))
     }
 
-    /// Creates a list that is already complete.
+    /// Creates a list from objects that are all available already.
     pub fn complete(objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) -> Self {
         let items = objects.into_iter().map(|object| Listed::Fresh(Arc::new(object))).collect();
         let end = ListEnd { version: version.into(), ..ListEnd::default() };

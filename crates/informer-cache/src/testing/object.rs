@@ -27,7 +27,7 @@ pub fn object(key: &str, version: impl Into<ResourceVersion>) -> TestObject {
 }
 
 impl TestObject {
-    /// Sets the body.
+    /// Sets the string that is the body of the object.
     pub fn with_text(mut self, text: impl Into<Box<str>>) -> Self {
         self.text = text.into();
         self
@@ -39,7 +39,7 @@ impl TestObject {
         self
     }
 
-    /// Sets the labels.
+    /// Sets the labels of the object.
     pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
         mut self,
         labels: impl IntoIterator<Item = (K, V)>,
@@ -48,7 +48,7 @@ impl TestObject {
         self
     }
 
-    /// Returns the body.
+    /// Returns the string that is the body of the object.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -13,7 +13,7 @@ use crate::source::{
 };
 
 type ResponseSender<T> = oneshot::Sender<Result<T, SourceError>>;
-/// `None` ends the stream.
+/// Sends the items of a stream to the client; `None` ends the stream.
 type Feed<T> = mpsc::UnboundedSender<Option<Result<T, SourceError>>>;
 
 /// A list request that has no response yet. Dropping it rejects the request.
@@ -51,7 +51,7 @@ impl<O: Object> ExpectedList<O> {
         Self { request, response }
     }
 
-    /// Returns the request.
+    /// Returns the list request.
     pub fn request(&self) -> &ListRequest<O> {
         &self.request
     }
@@ -63,7 +63,7 @@ impl<O: Object> ExpectedList<O> {
         self
     }
 
-    /// Asserts the requested limit.
+    /// Asserts the maximum page size in the request.
     #[track_caller]
     pub fn assert_limit(self, limit: Option<u32>) -> Self {
         assert_same("the limit of the list", &self.request.limit, &limit);
@@ -102,7 +102,7 @@ impl<O: Object> ExpectedList<O> {
         ListPeer { feed }
     }
 
-    /// Rejects the list.
+    /// Rejects the list request with this error.
     pub fn fail(self, error: SourceError) {
         let _ = self.response.send(Err(error));
     }
@@ -124,18 +124,18 @@ impl<O: Object> ExpectedList<O> {
 }
 
 impl<O: Object> ListPeer<O> {
-    /// Sends objects.
+    /// Sends objects as one part of the list.
     pub fn items(&self, objects: impl IntoIterator<Item = O>) -> &Self {
         let items = objects.into_iter().map(|object| Listed::Fresh(object.into())).collect();
         self.part(ListPart::Items(items))
     }
 
-    /// Sends an undecodable object.
+    /// Sends an undecodable object as a part of the list.
     pub fn undecodable(&self, undecodable: Undecodable) -> &Self {
         self.part(ListPart::Undecodable(undecodable))
     }
 
-    /// Sends any part.
+    /// Sends any part of a list.
     pub fn part(&self, part: ListPart<O>) -> &Self {
         let _ = self.feed.send(Some(Ok(part)));
         self
@@ -167,7 +167,7 @@ impl<O: Object> ExpectedWatch<O> {
         Self { request, response }
     }
 
-    /// Returns the request.
+    /// Returns the watch request.
     pub fn request(&self) -> &WatchRequest<O> {
         &self.request
     }
@@ -196,7 +196,7 @@ impl<O: Object> ExpectedWatch<O> {
         self
     }
 
-    /// Accepts the watch.
+    /// Accepts the watch request. The caller then sends events one by one.
     pub fn accept(self) -> WatchPeer<O> {
         let (feed, stream) = feed();
         // The client may have dropped the request meanwhile, so a failed send is ignored.
@@ -211,7 +211,7 @@ impl<O: Object> ExpectedWatch<O> {
         peer
     }
 
-    /// Rejects the watch.
+    /// Rejects the watch request with this error.
     pub fn fail(self, error: SourceError) {
         let _ = self.response.send(Err(error));
     }
@@ -238,7 +238,7 @@ impl<O: Object> ExpectedWatch<O> {
 }
 
 impl<O: Object> WatchPeer<O> {
-    /// Sends an event.
+    /// Sends an event on the open watch.
     pub fn send(&self, event: WatchEvent<O>) -> &Self {
         let _ = self.feed.send(Some(Ok(event)));
         self

@@ -37,17 +37,17 @@ pub struct ScriptedServer<O: Object> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordedRequest {
-    /// A list.
+    /// A request for a list or a page.
     #[non_exhaustive]
     List {
-        /// The requested version.
+        /// The requested resourceVersion.
         version: ResourceVersion,
         /// The maximum number of objects that the request allows in a page.
         limit: Option<u32>,
         /// The continue token in the request; `None` for a first page.
         continue_token: Option<String>,
     },
-    /// A watch.
+    /// A request for a watch or a streaming list.
     #[non_exhaustive]
     Watch {
         /// The resourceVersion from which the watch starts.
@@ -235,7 +235,7 @@ impl RecordedRequest {
         matches!(self, Self::List { .. })
     }
 
-    /// Returns the requested version.
+    /// Returns the resourceVersion in the request.
     pub fn version(&self) -> &ResourceVersion {
         match self {
             Self::List { version, .. } | Self::Watch { version, .. } => version,

@@ -68,7 +68,7 @@ pub(crate) struct Content {
 #[derive(Default)]
 pub(crate) struct Server {
     pub(crate) now: Content,
-    /// Recent contents, oldest first.
+    /// Some of the latest states of the server, oldest first. Lagging replicas return them.
     past: VecDeque<Content>,
     /// The changes after the version `compacted`, in order.
     pub(crate) history: VecDeque<Happened>,

@@ -1,4 +1,4 @@
-//! Adding keys.
+//! Adding keys to a queue.
 
 use std::hash::BuildHasher;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Configuration of a queue.
+//! The builder that configures a queue.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -135,7 +135,7 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
         self
     }
 
-    /// Creates the queue.
+    /// Creates the queue with the configured options.
     #[must_use]
     pub fn build(self) -> WorkQueue<K> {
         let Self { limiter, priorities, group_of, order, rank_of, max_keys, metrics, on_drop } = self;

@@ -1,4 +1,4 @@
-//! Getting keys.
+//! Getting ready keys from a queue, and finishing them.
 
 use super::driver::Found;
 use super::{Item, QueueKey, Shared, WorkQueue};

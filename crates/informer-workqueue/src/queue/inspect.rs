@@ -17,7 +17,7 @@ const MAX_DEPTHS: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting<K> {
-    /// The key.
+    /// The key that waits.
     pub key: K,
     /// The time at which the key becomes ready.
     pub due: Instant,

@@ -46,7 +46,7 @@ impl<K: QueueKey> Item<K> {
         Self { queue: queue.clone(), key, ticket, priority, waited, open: true }
     }
 
-    /// Returns the key.
+    /// Returns the key that is in process.
     #[must_use]
     pub fn key(&self) -> &K {
         &self.key
@@ -64,7 +64,7 @@ impl<K: QueueKey> Item<K> {
         self.queue.retries(&self.key)
     }
 
-    /// Forgets the failures of the key.
+    /// Forgets the failures of the key, so that its backoff starts over.
     pub fn forget(&self) {
         self.queue.forget(&self.key);
     }

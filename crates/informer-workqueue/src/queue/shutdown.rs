@@ -1,4 +1,4 @@
-//! Shutting down a queue.
+//! Shutting down a queue, with or without waiting until its keys are done.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl<K: QueueKey> WorkQueue<K> {
         }
     }
 
-    /// Returns true if the queue rejects adds.
+    /// Returns true if the queue is shut down and rejects adds.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.shared.driver.lock().state.phase != Phase::Open

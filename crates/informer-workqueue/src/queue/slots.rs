@@ -17,7 +17,7 @@ pub(super) type SlotId = u32;
 /// The slot number that marks the end of a list of slots. No slot has this number.
 pub(super) const NONE: SlotId = SlotId::MAX;
 
-/// The pending request for a key.
+/// Whether a key in the queue is requested again, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
     /// The key was not added again since it was handed out.

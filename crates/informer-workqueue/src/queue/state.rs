@@ -77,7 +77,7 @@ pub(super) struct Taken<K> {
     pub(super) waited: Duration,
 }
 
-/// Identifies a hand-out.
+/// Identifies one hand-out of a key, so that it can be finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     slot: SlotId,
@@ -87,7 +87,7 @@ pub(super) struct Ticket {
 /// A request to hand out a key, at a given time and with a given priority.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
-    /// `None` means immediately.
+    /// The time at which the key becomes ready; `None` means immediately.
     pub(super) due: Option<Nanos>,
     pub(super) priority: i32,
 }

@@ -66,7 +66,7 @@ pub struct Handout<K> {
 }
 
 impl<K> Handout<K> {
-    /// Returns the key.
+    /// Returns the key that was handed out.
     pub fn key(&self) -> &K {
         &self.key
     }

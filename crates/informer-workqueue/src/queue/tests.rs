@@ -65,7 +65,7 @@ struct Pair {
     ended: Vec<Ticket>,
 }
 
-/// Collides intentionally.
+/// Returns a hash that is the same for several keys, to test collisions.
 fn hash(key: u8) -> KeyHash {
     KeyHash::new(u64::from(key % 3))
 }

@@ -1,4 +1,4 @@
-//! Combinations of rate limiters.
+//! Rate limiters that combine or modify other rate limiters.
 
 use std::fmt;
 use std::hash::BuildHasher;

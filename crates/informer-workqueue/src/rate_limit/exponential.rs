@@ -1,4 +1,4 @@
-//! Exponential backoff per key.
+//! A rate limiter with exponential backoff per key.
 
 use std::fmt;
 use std::time::Duration;

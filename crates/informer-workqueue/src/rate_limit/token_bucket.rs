@@ -69,7 +69,7 @@ impl<K> RateLimiter<K> for TokenBucket {
     /// Does nothing: the bucket stores nothing per key.
     fn forget(&self, _key: &K) {}
 
-    /// Returns 0.
+    /// Returns 0, since the bucket counts no failures of keys.
     fn retries(&self, _key: &K) -> u32 {
         0
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Any error.
+/// Any error that the work can return.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The outcome of processing a key. `()` and `Result`s convert to it, so the work can use `?`.
@@ -45,7 +45,7 @@ impl<E: Into<BoxError>> From<Result<WorkOutcome, E>> for WorkOutcome {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Failure<'a> {
-    /// The cause.
+    /// The cause of the failure: an error or a panic.
     pub cause: Cause<'a>,
     /// Number of earlier failures of the key.
     pub retries: u32,
@@ -53,7 +53,7 @@ pub struct Failure<'a> {
     pub decision: RetryDecision,
 }
 
-/// The cause of a failure.
+/// The cause of a failure to process a key.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Cause<'a> {
@@ -63,7 +63,7 @@ pub enum Cause<'a> {
     Panic(&'a str),
 }
 
-/// The decision about retrying a failed key.
+/// Whether a failed key is retried, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryDecision {

@@ -5,7 +5,7 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Keys that succeeded.
+    /// Number of keys that were processed successfully.
     pub done: u64,
     /// Number of keys that were requeued without a failure.
     pub requeued: u64,

@@ -1,4 +1,4 @@
-//! Rate limiters.
+//! Tests of the rate limiters.
 
 use std::time::Duration;
 

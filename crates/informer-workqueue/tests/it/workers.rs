@@ -1,4 +1,4 @@
-//! Workers.
+//! Tests of the worker pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -29,7 +29,7 @@ impl<O> Delta<O> {
         }
     }
 
-    /// Returns true for deletions.
+    /// Returns true if the delta is a deletion.
     pub fn is_deleted(&self) -> bool {
         matches!(self, Self::Deleted(_))
     }
@@ -48,17 +48,17 @@ impl<O> Deltas<O> {
         Self { key, deltas: vec![first] }
     }
 
-    /// The key of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    /// Returns the oldest change.
+    /// Returns the oldest change of the object.
     pub fn oldest(&self) -> &Delta<O> {
         self.deltas.first().expect("deltas are never empty")
     }
 
-    /// Returns the newest change.
+    /// Returns the newest change of the object.
     pub fn newest(&self) -> &Delta<O> {
         self.deltas.last().expect("deltas are never empty")
     }

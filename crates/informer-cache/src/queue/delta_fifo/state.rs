@@ -198,7 +198,8 @@ impl<O> DeltaState<O> {
         self.holds += 1;
     }
 
-    /// Ends one [`hold`](Self::hold).
+    /// Ends one [`hold`](Self::hold), so that deltas can be popped again. Returns objects that the caller
+    /// drops outside of the lock.
     pub fn release(&mut self) -> Vec<Arc<O>> {
         self.holds -= 1;
         let mut through = Vec::new();
@@ -233,7 +234,7 @@ impl<O> DeltaState<O> {
         self.closed = true;
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the queue was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }

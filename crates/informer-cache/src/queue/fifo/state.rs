@@ -85,7 +85,7 @@ impl<O> FifoState<O> {
         discarded
     }
 
-    /// Takes the next object.
+    /// Removes the next object from the queue and returns it; `None` if no object is queued.
     pub fn pop(&mut self) -> Option<Taken<Arc<O>>> {
         if self.live == 0 {
             return None;
@@ -148,7 +148,7 @@ impl<O> FifoState<O> {
         self.closed = true;
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the queue was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }

@@ -58,7 +58,7 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         Some(entry.item)
     }
 
-    /// Takes the item with the lowest rank.
+    /// Removes the item with the lowest rank and returns it.
     pub fn pop(&mut self) -> Option<Arc<T>> {
         let (_, key) = self.order.pop_first()?;
         Some(self.items.remove(&key)?.item)
@@ -89,7 +89,7 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         self.closed = true;
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the heap was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }

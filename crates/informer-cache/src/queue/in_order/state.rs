@@ -133,7 +133,7 @@ impl<O> InOrderState<O> {
         self.closed = true;
     }
 
-    /// Returns true after [`close`](Self::close).
+    /// Returns true once the queue was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.closed
     }

@@ -36,7 +36,7 @@ pub enum ReflectorAction {
     Done,
 }
 
-/// A list request.
+/// A list request that the driver sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListPlan {
@@ -44,7 +44,7 @@ pub struct ListPlan {
     pub version: ResourceVersion,
     /// The interpretation of the requested resourceVersion.
     pub version_match: VersionMatch,
-    /// The page limit.
+    /// The maximum number of objects in a page; `None` for no limit.
     pub limit: Option<u32>,
     /// The continue token that the previous page returned; `None` for the first page.
     pub continue_token: Option<String>,
@@ -52,7 +52,7 @@ pub struct ListPlan {
     pub use_known: bool,
 }
 
-/// A watch request.
+/// A watch request that the driver sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchPlan {
@@ -102,12 +102,12 @@ pub struct Effects<O: Object> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ReflectorNotice {
-    /// A list begins.
+    /// The reflector begins a list for this reason.
     Relist(RelistReason),
     /// A request failed, and the next one follows after a wait.
     #[non_exhaustive]
     Failed {
-        /// The failure.
+        /// The failure of the request.
         error: Arc<SourceError>,
         /// The time to wait before the next attempt.
         retry_after: Duration,
@@ -124,7 +124,7 @@ pub enum ReflectorNotice {
     StaleList {
         /// The resourceVersion of the list.
         version: ResourceVersion,
-        /// The last version seen.
+        /// The last resourceVersion that the reflector has seen.
         seen: ResourceVersion,
     },
     /// A consistent list was older than the last version and was applied as authoritative.
@@ -132,7 +132,7 @@ pub enum ReflectorNotice {
     Rewound {
         /// The resourceVersion of the list.
         version: ResourceVersion,
-        /// The last version seen.
+        /// The last resourceVersion that the reflector had seen.
         seen: ResourceVersion,
     },
     /// A list had this number of duplicate keys; the last state of each key was used.

@@ -1,4 +1,4 @@
-//! Handlers of type-erased informers.
+//! Tests of handlers of informers without object types.
 
 use std::sync::Arc;
 

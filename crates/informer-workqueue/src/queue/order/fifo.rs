@@ -1,4 +1,4 @@
-//! First in, first out.
+//! The order of ready keys that is first in, first out.
 
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::List;

@@ -55,7 +55,7 @@ pub struct PriorityOrder<L> {
 }
 
 impl<L> PriorityOrder<L> {
-    /// Creates an empty order.
+    /// Creates an empty order with this policy against starvation.
     #[must_use]
     pub fn new(aging: Aging) -> Self {
         let ages = Ages { links: Vec::new(), oldest: NONE, newest: NONE };
