@@ -39,7 +39,8 @@ pub struct Reply {
     /// The `response` field of the review that the webhook returns. Its uid is filled in, and a patch given
     /// as a list is encoded.
     pub response: Option<Value>,
-    /// Top-level fields that replace those of the returned review.
+    /// Top-level fields of the webhook's response. They replace those of the review that is otherwise
+    /// returned.
     #[serde(default)]
     pub envelope: BTreeMap<String, Value>,
     /// The literal body of the webhook's response.

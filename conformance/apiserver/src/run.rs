@@ -33,7 +33,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// The responses of a server to the steps of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transcript {
-    /// The responses to those steps that are compared.
+    /// The responses to the steps of the scenario whose responses are compared.
     #[serde(rename = "answers")]
     pub responses: Vec<StepResponse>,
 }

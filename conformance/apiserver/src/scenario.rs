@@ -69,8 +69,8 @@ pub struct Step {
     /// The parts of the response that later steps can use: names for the values at JSON pointers.
     #[serde(default)]
     pub capture: BTreeMap<String, String>,
-    /// The step repeats the request until parts of the response have these values. A part is given by a JSON
-    /// pointer, or is `status`.
+    /// The step repeats the request until parts of the response have the values in this map. A key of the map
+    /// is a JSON pointer into the body, or `status`.
     #[serde(default)]
     pub until: BTreeMap<String, Value>,
     /// True if the response is part of the setup and is not compared.

@@ -101,7 +101,7 @@ pub struct ListResponse {
 /// One step of a stream of watch events.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// The server sends these bytes.
+    /// The server sends the bytes of this string.
     Send(String),
     /// The server sends an `ERROR` event.
     Error(StatusResponse),

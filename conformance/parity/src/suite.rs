@@ -98,7 +98,7 @@ pub struct Outcome {
     pub traces: Option<Traces>,
 }
 
-/// The traces of one script on both peers.
+/// The traces of one script, from client-go and from this library.
 #[derive(Debug, Serialize)]
 pub struct Traces {
     /// The traces of client-go, one for each of its runs.

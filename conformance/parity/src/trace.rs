@@ -25,7 +25,8 @@ pub struct Record {
     pub wait: Wait,
     /// The verb and the query of the request.
     pub text: String,
-    /// The attempts of the script that were skipped, because this request did not fit them.
+    /// The attempts of the script that the server skipped, because this request did not fit what they
+    /// expected.
     pub skipped: Vec<RequestKind>,
     /// True if the script has no response to the request.
     pub unscripted: bool,

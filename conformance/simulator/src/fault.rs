@@ -23,7 +23,7 @@ macro_rules! faults {
 }
 
 faults! {
-    // These faults change the response to the next request.
+    // The following faults change the response to the next request.
     /// The response is a 429, with `Retry-After` 0, 1 or 30, or without this header.
     TooMany "too-many",
     /// The response is a 503.
@@ -48,7 +48,7 @@ faults! {
     TooLarge "too-large",
     /// The request never gets a response.
     NoResponse "no-response",
-    // These faults change the response to a list.
+    // The following faults change the response to a list.
     /// A list ends in the middle.
     ListBreaks "list-breaks",
     /// A list stops in the middle, and its connection stays open.
@@ -69,7 +69,7 @@ faults! {
     StaleResponse "stale-response",
     /// The list source ignores which objects the client already has, and sends all of them.
     KnownIgnored "known-ignored",
-    // These faults change an open watch or the request for a watch.
+    // The following faults change an open watch or the request for a watch.
     /// A watch sends an error event with code 410.
     ExpiredEvent "expired-event",
     /// A watch sends an error event with code 500.
@@ -114,7 +114,7 @@ faults! {
     StreamingIgnored "streaming-ignored",
     /// The server stops or starts to support streaming lists.
     Streaming "streaming",
-    // These faults change the history and the state of the server.
+    // The following faults change the history and the state of the server.
     /// The history is compacted up to the present, or up to an earlier moment.
     Compaction "compaction",
     /// The resource versions of the server jump ahead, beyond 2^32 or 2^53.
@@ -133,7 +133,7 @@ faults! {
     ReplicaLags "replica-lags",
     /// The client cannot decode an object.
     Unreadable "unreadable",
-    // These faults concern the leader election.
+    // The following faults concern the leader election.
     /// A request for the Lease is processed, but its response is lost.
     LeaseResponseLost "lease-response-lost",
     /// A request for the Lease is processed long after its timeout.
@@ -154,7 +154,7 @@ faults! {
     CandidateStops "candidate-stops",
     /// The wall clock of a candidate jumps to another time.
     WallClockJumps "wall-clock-jumps",
-    // These faults concern the informer, its handlers and the controller.
+    // The following faults concern the informer, its handlers and the controller.
     /// A handler of the informer panics.
     HandlerPanics "handler-panics",
     /// A handler does not return for some time.

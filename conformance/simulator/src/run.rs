@@ -114,13 +114,13 @@ pub struct Plan {
 pub struct Tally {
     /// Number of schedules that were completed.
     pub schedules: u64,
-    /// The number of steps of all parts in these schedules.
+    /// The number of steps of all parts in the completed schedules.
     pub steps: u64,
-    /// The number of verbs in the scripts of these schedules.
+    /// The number of verbs in the scripts of the completed schedules.
     pub verbs: u64,
-    /// The number of faults in the scripts of these schedules.
+    /// The number of faults in the scripts of the completed schedules.
     pub faults: u64,
-    /// The number of object keys in the simulated worlds of these schedules.
+    /// The number of object keys in the simulated worlds of the completed schedules.
     pub keys: u64,
     /// The events that the schedules exercised.
     pub coverage: Coverage,

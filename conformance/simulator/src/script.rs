@@ -45,7 +45,7 @@ pub enum Verb {
     Reflect,
     /// The pump takes a batch of changes from the queue and applies it.
     Pump,
-    /// A handler runs until its calls have returned as far as they may.
+    /// A handler runs. Some of its calls return, and others stay blocked.
     Handle,
     /// A worker of the work queue runs its next step.
     Work,

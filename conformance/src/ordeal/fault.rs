@@ -19,7 +19,7 @@ pub enum Fault {
     /// Connections stay open and deliver nothing for some time. After that, all delayed bytes are delivered
     /// at once.
     Freeze,
-    /// Connections stay open, and the bytes sent on them in this time are lost.
+    /// Connections stay open for some time, but all bytes sent on them during that time are lost.
     Swallow,
     /// Every byte on connections is delayed.
     Delay,

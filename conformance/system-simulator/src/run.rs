@@ -119,13 +119,13 @@ pub struct Plan {
 pub struct Tally {
     /// Number of scenarios that were completed.
     pub schedules: u64,
-    /// Number of steps in these scenarios.
+    /// Number of steps in the completed scenarios.
     pub steps: u64,
-    /// Number of faults in these scenarios.
+    /// Number of faults in the completed scenarios.
     pub faults: u64,
     /// Number of requests that the servers received.
     pub requests: u64,
-    /// The sum of the simulated times of these scenarios.
+    /// The sum of the simulated times of the completed scenarios.
     pub simulated: Duration,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,

@@ -186,7 +186,7 @@ impl Scenario {
         let policy = random.pick(&[FailurePolicy::Fail, FailurePolicy::Ignore]);
         let webhooks = (theme == Theme::Webhooks).then_some(policy);
         let mut steps = Vec::new();
-        // These steps create objects before the programs start to act.
+        // The first steps create objects before the programs start to act.
         for _ in 0..random.between(5, 15) {
             let action = Action::RawCreate(theme.target(&mut random));
             steps.push(Step { pause: Duration::ZERO, action, draw: random.draw() });

@@ -67,7 +67,7 @@ impl InformerProbe {
         self.0.is_alive()
     }
 
-    /// Returns true if both probes read the same informer.
+    /// Returns true if this probe and `other` read the same informer.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -98,8 +98,8 @@ pub struct Applied<O> {
     /// versions went back; only a consistent read can decide which. The caller requests one from the
     /// reflector.
     pub suspect: bool,
-    /// True if these changes contain a list that contradicted the order of the source's versions once too
-    /// often. From now on versions are not compared, and the caller reports that to the reflector.
+    /// True if the applied changes contain a list that contradicted the order of the source's versions once
+    /// too often. From now on versions are not compared, and the caller reports that to the reflector.
     pub unordered: bool,
     /// True if the changes contain a resync: the caller replays the cached objects to the handlers.
     pub resync: bool,

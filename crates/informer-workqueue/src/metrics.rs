@@ -124,9 +124,9 @@ pub struct QueueStats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueDepth {
-    /// The priority of these keys; `None` in a queue without priorities.
+    /// The priority of the counted keys; `None` in a queue without priorities.
     pub priority: Option<i32>,
-    /// The group of these keys; `None` in a queue without groups.
+    /// The group of the counted keys; `None` in a queue without groups.
     pub group: Option<Arc<str>>,
     /// Number of ready keys with this priority and group.
     pub len: usize,

@@ -138,7 +138,7 @@ impl<K: QueueKey> Shared<K> {
         }
     }
 
-    /// Finishes the hand-out `ticket`; `again` requests another one with a delay and a priority. Returns
+    /// Finishes the hand-out of a key. `again` requests another hand-out with a delay and a priority. Returns
     /// whether the key will be handed out again; `None` if the hand-out was already finished.
     fn finish(&self, ticket: Ticket, again: Option<(Duration, i32)>) -> Option<bool> {
         let now = if again.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };

@@ -35,7 +35,7 @@ const HOT: usize = 1_000;
 const HOT_ROUNDS: usize = 100;
 const USAGE: &str = "usage: kube-rs-bench --server URL|--kubeconfig FILE --control ADDRESS --kind KIND --objects COUNT [--dynamic] [--streaming] [--only-sync]";
 
-/// The same memory allocator as in the other measured programs.
+/// The memory allocator, which is the same in all measured programs.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

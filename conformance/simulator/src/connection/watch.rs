@@ -235,7 +235,7 @@ impl WatchBody {
         (!events.is_empty()).then_some(Read::Events(events))
     }
 
-    /// Returns the events that the watch can send now, or only some of them.
+    /// Returns the events that the watch can send now, or, at random, only the first of them.
     fn events(&mut self, selector: bool, peer: &mut Peer<'_>) -> Vec<WatchEvent<SimObject>> {
         let room = 1 + peer.random.below(READ_MAX);
         if !self.initial.is_empty() {

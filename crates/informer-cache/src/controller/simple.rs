@@ -97,7 +97,7 @@ pub fn new_informer<O: Object, H: EventHandler<O>>(
     new_informer_with(source, SimpleInformerOptions::new(), handler)
 }
 
-/// Returns an informer like [`new_informer`], whose store has these indexes.
+/// Returns an informer like [`new_informer`], whose store has the given indexes.
 pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
     indexers: Indexers<O>,
@@ -106,7 +106,7 @@ pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
     new_informer_with(source, SimpleInformerOptions::new().indexers(indexers), handler)
 }
 
-/// Returns an informer like [`new_informer`], with these options.
+/// Returns an informer like [`new_informer`], with the given options.
 pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     source: impl ListWatch<O>,
     options: SimpleInformerOptions<O>,

@@ -112,7 +112,7 @@ impl<O: Object> Fifo<O> {
         Ok(self.shared.write(|state| state.delete(key))?)
     }
 
-    /// Replaces the content of the queue by these objects, in this order.
+    /// Replaces the content of the queue by the given objects, in the given order.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ pub struct StaticSource<O> {
 }
 
 impl<O: Object> StaticSource<O> {
-    /// Creates a source of these objects, whose lists have the given version.
+    /// Creates a source of the given objects, whose lists have the given resourceVersion.
     pub fn new(objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) -> Self {
         Self { objects: objects.into_iter().map(Arc::new).collect(), version: version.into() }
     }

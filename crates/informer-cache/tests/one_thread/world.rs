@@ -271,7 +271,7 @@ impl World {
         }
     }
 
-    /// Runs all parts without faults and writes until they have nothing to do.
+    /// Runs all parts of the simulation, without faults and writes, until no part has anything left to do.
     fn come_to_rest(&mut self) {
         self.faults = Faults { rate: 0.0, endless: false, unreadable: 0.0, ..self.faults };
         for _ in 0..MAX_STEPS {

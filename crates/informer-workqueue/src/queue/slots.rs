@@ -35,8 +35,8 @@ pub(super) struct Slot {
     prev: SlotId,
     next: SlotId,
     pub(super) priority: i32,
-    /// Number of times that a key of this slot was handed out. A second outcome of an earlier hand-out is
-    /// recognized by it and ignored.
+    /// Number of times that a key of this slot was handed out. If a hand-out is finished twice, the second
+    /// call is recognized by this number and ignored.
     pub(super) handout: u32,
     pub(super) pending: Pending,
     pub(super) processing: bool,

@@ -77,7 +77,8 @@ pub(super) struct Taken<K> {
     pub(super) waited: Duration,
 }
 
-/// Identifies one hand-out of a key, so that it can be finished.
+/// Identifies one hand-out of a key (from its pop until it is finished), so that the hand-out can be finished
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     slot: SlotId,

@@ -149,8 +149,8 @@ const EQ: u8 = 2;
 const CLONE: u8 = 4;
 const CLONE_ONCE: u8 = 8;
 
-/// A key that panics in those of its operations (such as Eq, Hash and Clone) that its switch `panics`
-/// selects.
+/// A key whose operations (such as Eq, Hash and Clone) can panic. The switch `panics` selects which
+/// operations panic.
 #[derive(Debug)]
 struct Spiteful {
     name: &'static str,

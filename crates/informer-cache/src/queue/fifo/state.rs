@@ -69,8 +69,8 @@ impl<O> FifoState<O> {
         Some(deleted)
     }
 
-    /// Replaces the content of the queue by these objects, in this order. If a key occurs several times, its
-    /// last object is used. The first call defines the initial list.
+    /// Replaces the content of the queue by the objects of `list`, in the order of the list. If a key occurs
+    /// several times, its last object is used. The first call defines the initial list.
     pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
         self.order.clear();
         let mut discarded: Vec<_> = self.items.drain().filter_map(|(_, object)| object).collect();
