@@ -14,7 +14,7 @@ const VERSION_DIGITS_MIN: usize = 3;
 const UUID_LENGTH: usize = 36;
 const TIME_LENGTH: usize = 20;
 const MANAGER: [&str; 4] = ["operation", "manager", "subresource", "apiVersion"];
-/// The number of characters of `2001-`, the shortest start of a time.
+/// The number of characters of a year with its hyphen, such as `2001-`.
 const OLD_YEAR_LENGTH: usize = 5;
 
 #[derive(Debug)]

@@ -106,7 +106,7 @@ setup! {
     bookmarks 0..4,
     /// Number of replicas of the API server.
     replicas 1..4,
-    /// Whether the informer has a selector, and which.
+    /// With 2, the informer has a label selector; with 0 and 1, it watches all objects.
     selector 0..3,
     /// The number of changes, in tens, after which the server forgets a change.
     window 1..8,

@@ -37,8 +37,8 @@ struct Key {
 }
 
 impl Key {
-    /// Returns the delay after which the key is due again, as the documentation of `ReconcileResult` states;
-    /// `None` if it is not requeued.
+    /// Returns the delay after which the key is due again according to the documentation of
+    /// `informer_control::controller::Outcome`; `None` if the key is not requeued.
     fn promise(&mut self, ending: Ending) -> Option<Duration> {
         match ending {
             Ending::FailsForGood => None,

@@ -103,7 +103,7 @@ async fn a_changed_token_file_is_read_again(bench: Bench) -> Result<(), Failure>
     // Writes the new token before the old one expires, as a kubelet does.
     std::fs::write(&path, account_token(&bench, "second").await?)?;
     bench.api.delete(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, "first").await?;
-    // The server rejects an invalid token only after some seconds, because it caches authentication.
+    // A real server continues to accept the invalid token for some seconds.
     while old.list(&maps(), &bench.namespace).await.is_ok() {
         poll::pause().await;
     }

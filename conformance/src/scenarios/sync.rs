@@ -194,8 +194,7 @@ async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure
     Ok(())
 }
 
-/// Returns an event without an involved object. A kube-apiserver limits the number of events per involved
-/// object, but not of these.
+/// Returns an event that concerns the namespace. A real server accepts any number of such events.
 pub(super) fn event(namespace: &str, name: &str) -> serde_json::Value {
     json!({
         "metadata": {"name": name}, "reason": "Testing", "message": "0", "type": "Normal",

@@ -196,8 +196,8 @@ impl State {
             return Wait::AtOnce;
         }
         if self.retry_after.is_some_and(|asked| fits(waited, asked, asked)) {
-            // The wait counts as that of `Retry-After` even if a backoff step would fit too, because this
-            // library waits for both.
+            // Such a wait is classified as `Retry-After` even if a backoff step would fit too: a backoff of
+            // this library may run at the same time and end earlier.
             return Wait::RetryAfter;
         }
         let expected = self.backoff;
