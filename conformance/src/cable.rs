@@ -2,15 +2,15 @@
 //!
 //! # Invariants
 //!
-//! 1. A cable (the proxy) that is unplugged closes its listener before it cuts connections, so a client that
-//!    reconnects immediately is refused.
-//! 2. Each connection is one task. It ends when either side closes, or when the cable is cut or dropped.
+//! 1. A proxy that is unplugged closes its listener before it cuts connections, so a client that reconnects
+//!    immediately is refused.
+//! 2. Each connection is one task. It ends when either side closes, or when the proxy is cut or dropped.
 //! 3. The mode is read before each piece of data is forwarded, so a new mode also applies to open
 //!    connections.
 //!
 //! # Shutdown
 //!
-//! Dropping the cable drops its sender. The listener and all connections notice that their receiver has no
+//! Dropping the proxy drops its sender. The listener and all connections notice that their receiver has no
 //! sender any more, and end.
 
 use std::io;
@@ -102,7 +102,7 @@ impl Cable {
         let cuts = setting.borrow().cuts;
         self.setting.send_modify(|setting| setting.mode = Mode::Unplugged);
         // The task that accepts connections increments `cuts` after it has closed its listener. It lives as
-        // long as the cable, so this wait ends.
+        // long as the proxy, so this wait ends.
         let _ = setting.wait_for(|setting| setting.cuts != cuts).await;
     }
 
@@ -125,7 +125,7 @@ impl Cable {
     }
 }
 
-/// The task that accepts connections until the cable is dropped.
+/// The task that accepts connections until the proxy is dropped.
 async fn accept(
     mut listener: TcpListener,
     target: SocketAddr,
@@ -141,7 +141,7 @@ async fn accept(
                 }
                 if setting.borrow_and_update().mode == Mode::Unplugged {
                     // Without a listening socket, the system refuses connections. The port stays reserved
-                    // until the cable is plugged in again.
+                    // until the proxy is plugged in again.
                     drop(listener);
                     if let Some(sender) = cable.upgrade() {
                         sender.send_modify(|setting| setting.cuts += 1);
@@ -178,7 +178,7 @@ async fn connection(
     tokio::select! {
         () = pass(near_read, far_write, modes.clone(), None) => {}
         () = pass(far_read, near_write, modes, Some(&meter.budget)) => {}
-        // This branch is also taken when the cable is dropped.
+        // This branch is also taken when the proxy is dropped.
         _ = setting.wait_for(|setting| setting.cuts != cuts) => {}
     }
 }

@@ -18,7 +18,7 @@ pub use peer::{Footprint, Peer, PeerError};
 use crate::bench::{Failure, maps};
 use crate::{Bench, Cable, Server};
 
-/// One object in the view of a peer, which is the content of the cache of its informer.
+/// One object in the view of a client program, which is the content of the cache of its informer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// The key of the object: namespace and name.
@@ -51,7 +51,7 @@ pub struct Plan {
     pub objects: usize,
     /// Minimum time during which objects are changed.
     pub time: Duration,
-    /// The programs of the client libraries (the peers), each with its name.
+    /// The programs of the client libraries, each with its name.
     pub peers: Vec<(String, PathBuf)>,
 }
 
@@ -64,36 +64,37 @@ pub struct Outcome {
     pub churned: Churned,
     /// Time to create the objects, in seconds.
     pub created_seconds: f64,
-    /// The results of all peers.
+    /// The results of all client programs.
     pub peers: Vec<PeerOutcome>,
 }
 
-/// The result of one peer: a program with an informer of one client library.
+/// The result of one client program, which runs an informer of one client library.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerOutcome {
-    /// The name of the peer, such as that of its client library.
+    /// The name of the client program, such as that of its client library.
     pub name: String,
-    /// Number of times that the connections of the peer were cut.
+    /// Number of times that the connections of the client program were cut.
     pub cuts: u64,
-    /// Number of connections that the peer opened.
+    /// Number of connections that the client program opened.
     pub connections: u64,
-    /// Time from the first request for the peer's view, after the last change, until that view equals the
-    /// server's state, in seconds. `None` if the view never became equal.
+    /// Time from the first request for the client program's view, after the last change, until that view
+    /// equals the server's state, in seconds. `None` if the view never became equal.
     pub equal_after_seconds: Option<f64>,
-    /// The first differences between the peer's view and the server's state, if the view never became equal.
+    /// The first differences between the client program's view and the server's state, if the view never
+    /// became equal.
     pub differences: Vec<String>,
 }
 
-/// Timeout for the view of a peer to become equal to the server's state. The backoffs of peers grow up to a
-/// minute while connections are cut.
+/// Timeout for the view of a client program to become equal to the server's state. The backoffs of client
+/// programs grow up to a minute while connections are cut.
 const SETTLE_WITHIN: Duration = Duration::from_secs(150);
 
-/// Runs mixed clients: creates objects, starts the peers, changes objects while connections are cut, and
-/// compares the views of the peers with the server's state.
+/// Runs mixed clients: creates objects, starts the client programs, changes objects while connections are
+/// cut, and compares the views of the client programs with the server's state.
 ///
 /// # Errors
 ///
-/// When the server or a peer cannot be used. A view that differs is a result, not an error.
+/// When the server or a client program cannot be used. A view that differs is a result, not an error.
 pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure> {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let bench = Bench::new(Arc::clone(&server), format!("fleet-{}", &id[..8])).await?;
@@ -110,8 +111,8 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
         let arguments = [kubeconfig.as_os_str(), bench.namespace.as_ref()];
         peers.push(Peer::start(name, program, &arguments, cable)?);
     }
-    // The view of each peer equals the initial state before the first change. The comparison at the end thus
-    // tests how the peer handles changes.
+    // The view of each client program equals the initial state before the first change. The comparison at the
+    // end thus tests how the client program handles changes.
     let first = truth(&bench).await?;
     for peer in &mut peers {
         let outcome = settle(peer, &first).await?;
@@ -150,7 +151,7 @@ pub(crate) async fn truth(bench: &Bench) -> Result<View, Failure> {
     Ok(objects.iter().map(entry).collect())
 }
 
-/// Requests the view of a peer until it equals the server's state or the timeout expires.
+/// Requests the view of a client program until it equals the server's state or the timeout expires.
 pub(crate) async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome, Failure> {
     let began = Instant::now();
     loop {
@@ -166,8 +167,8 @@ pub(crate) async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome,
                 differences,
             });
         }
-        // For each request, the peer walks over its whole view. Polling once a second therefore costs little,
-        // and one second is short compared with the backoffs.
+        // For each request, the client program walks over its whole view. Polling once a second therefore
+        // costs little, and one second is short compared with the backoffs.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -215,8 +216,8 @@ mod tests {
     fn the_hash_depends_only_on_the_content() {
         assert_eq!(hash([("a", "1"), ("b", "2")]), hash([("b", "2"), ("a", "1")]));
         assert_ne!(hash([("a", "1")]), hash([("a", "2")]));
-        // The expected hashes were computed by the Go peer, with the FNV-1a function of Go's standard
-        // library.
+        // The expected hashes were computed by the Go client program, with the FNV-1a function of Go's
+        // standard library.
         assert_eq!(hash([]), "cbf29ce484222325");
     }
 }

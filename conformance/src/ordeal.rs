@@ -1,10 +1,10 @@
-//! A chaos test of one program with informers (the peer), with real faults. Server processes are killed,
-//! paused, and restarted with an older state. Connections break, freeze, slow down and end in the middle of
-//! an object.
+//! A chaos test of one client program with informers, with real faults. Server processes are killed, paused,
+//! and restarted with an older state. Connections break, freeze, slow down and end in the middle of an
+//! object.
 //!
-//! After each fault, the peer's view (the content of its cache) must become equal to the server's state. Then
-//! the test breaks the peer's connections repeatedly while nothing changes, and the resources of its process
-//! must not grow.
+//! After each fault, the client program's view (the content of its cache) must become equal to the server's
+//! state. Then the test breaks the client program's connections repeatedly while nothing changes, and the
+//! resources of its process must not grow.
 
 mod fault;
 mod reconnect;
@@ -36,11 +36,11 @@ pub struct Plan {
     pub time: Duration,
     /// Seed for the order of the faults and for the changes of objects.
     pub seed: u64,
-    /// Number of connections of the peer to cut while no object changes.
+    /// Number of connections of the client program to cut while no object changes.
     pub reconnects: u64,
-    /// Number of informers of the peer whose connections are cut while no object changes.
+    /// Number of informers of the client program whose connections are cut while no object changes.
     pub informers: u64,
-    /// The program with the informers (the peer).
+    /// The client program with the informers to test.
     pub peer: PathBuf,
 }
 
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub faults: BTreeMap<&'static str, Suffered>,
     /// Number of changes that the server accepted during the test.
     pub changes: u64,
-    /// Total number of connections that the peer opened.
+    /// Total number of connections that the client program opened.
     pub connections: u64,
     /// The result of cutting connections while no object changes.
     pub reconnects: Reconnects,
@@ -59,13 +59,13 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-/// How one kind of fault affected the peer.
+/// How one kind of fault affected the client program.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Suffered {
     /// Number of times that the fault was injected.
     pub times: u64,
-    /// The longest time from the end of such a fault until the peer's view equals the server's state, in
-    /// seconds.
+    /// The longest time from the end of such a fault until the client program's view equals the server's
+    /// state, in seconds.
     pub recovered_after: f64,
 }
 
@@ -91,8 +91,8 @@ struct Ordeal {
 ///
 /// # Errors
 ///
-/// When the server or the peer cannot be used. A view of the peer that differs from the server's state is not
-/// an error; the result reports it.
+/// When the server or the client program cannot be used. A view of the client program that differs from the
+/// server's state is not an error; the result reports it.
 pub async fn ordeal(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure> {
     let folder = tempfile::tempdir()?;
     let mut ordeal = Ordeal::begin(Arc::clone(&server), plan, folder.path()).await?;
@@ -145,7 +145,8 @@ impl Ordeal {
         Ok(Self { bench, peer, rng: StdRng::seed_from_u64(plan.seed), objects: plan.objects, outcome })
     }
 
-    /// Injects one fault while objects change, then compares the peer's view with the server's state.
+    /// Injects one fault while objects change, then compares the client program's view with the server's
+    /// state.
     async fn suffer(&mut self, fault: Fault) -> Result<(), Failure> {
         let seed = self.rng.random();
         let (bench, cable) = (&self.bench, self.peer.cable());
@@ -187,8 +188,8 @@ impl Ordeal {
         Ok(())
     }
 
-    /// Waits until the peer has seen a resourceVersion newer than that of the state to be restored. Otherwise
-    /// the peer cannot distinguish the two states, whatever the uids of the objects are.
+    /// Waits until the client program has seen a resourceVersion newer than that of the state to be restored.
+    /// Otherwise the client program cannot distinguish the two states, whatever the uids of the objects are.
     async fn tell_apart(&mut self, seed: u64, changes: &mut u64) -> Result<(), Failure> {
         let before = *changes;
         let writes = fault::change_until(&self.bench, self.objects, seed, changes, before + CHANGES_MIN);

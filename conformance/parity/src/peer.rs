@@ -17,7 +17,7 @@ use crate::trace::Entry;
 /// The timeout of a command. If a peer hangs, the script fails and does not block other scripts.
 const COMMAND_MAX: Duration = Duration::from_secs(20);
 
-/// A peer: one of the two compared libraries.
+/// One of the two compared libraries.
 #[derive(Debug)]
 pub enum Peer {
     /// client-go, in a separate process.
@@ -56,13 +56,13 @@ pub enum Command {
     Stop,
 }
 
-/// The reply of a peer to a command.
+/// The reply of a peer (client-go or this library) to a command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reply {
     /// The name of the job (one run of one script) to which the reply belongs.
     pub job: String,
-    /// The trace that the peer has recorded since its last reply.
+    /// The trace that the library has recorded since its last reply.
     pub entries: Vec<Entry>,
     /// The results of operations on a queue or an election, one line for each.
     pub lines: Vec<String>,
@@ -70,10 +70,10 @@ pub struct Reply {
     pub error: String,
 }
 
-/// The error of a peer or of one of its commands.
+/// The error of a peer (client-go or this library) or of one of its commands.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// The program of the peer cannot be started.
+    /// The client-go program cannot be started.
     #[error("cannot start the program {program}")]
     Start {
         /// The path of the program.
@@ -81,10 +81,10 @@ pub enum PeerError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The program of the peer has ended.
+    /// The client-go program has ended.
     #[error("client-go's program has exited; its last output is above")]
     Ended,
-    /// The peer does not reply within the timeout of a command.
+    /// The library does not reply within the timeout of a command.
     #[error("{job}: {command}: no reply within {COMMAND_MAX:?}")]
     Silent {
         /// The name of the job: one run of one script.
@@ -92,14 +92,14 @@ pub enum PeerError {
         /// The command that got no reply.
         command: String,
     },
-    /// The peer reports that a command failed.
+    /// The library reports that a command failed.
     #[error("{job}: {command}: {problem}")]
     Refused {
         /// The name of the job: one run of one script.
         job: String,
         /// The command that failed.
         command: String,
-        /// The problem that the peer reported.
+        /// The problem that the library reported.
         problem: String,
     },
 }

@@ -22,7 +22,7 @@ pub enum QueueVerb {
     Forget,
     /// Reads how often a key was added through the rate limiter.
     Retries,
-    /// Starts a getter, which waits for a key.
+    /// Starts a getter: a task that waits for a key.
     Get,
     /// A key is marked as done.
     Done,

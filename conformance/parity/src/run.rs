@@ -19,7 +19,7 @@ pub enum RunError {
     /// No port is available for the server.
     #[error("cannot listen on the loopback device")]
     Listen(#[from] io::Error),
-    /// The peer failed, or one of its commands did.
+    /// The compared library failed, or one of its commands did.
     #[error(transparent)]
     Peer(#[from] PeerError),
 }

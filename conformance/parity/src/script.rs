@@ -107,7 +107,7 @@ pub enum Step {
     Error(StatusResponse),
     /// The server waits for this duration.
     Wait(Duration),
-    /// The peer runs a command, and the stream continues after the reply.
+    /// The client runs a command, and the stream continues after the reply.
     Do(Command),
 }
 
@@ -123,7 +123,7 @@ pub enum End {
     CutChunk,
     /// The server resets the connection.
     Reset,
-    /// The response stays open until the peer closes the connection.
+    /// The response stays open until the client closes the connection.
     Hold,
 }
 

@@ -110,7 +110,7 @@ async fn accept(
         let (stream, _) = listener.accept().await?;
         let session = Arc::clone(session);
         connections.spawn(async move {
-            // Errors are ignored: a peer that disconnects is no failure of the server.
+            // Errors are ignored: a client that disconnects is no failure of the server.
             let _ = connection::serve(stream, &session).await;
         });
         while connections.try_join_next().is_some() {}

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::script::RequestKind;
 
-/// The trace of one run of one script on one peer.
+/// The trace of one run of one script with one of the compared libraries.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// The requests that the server received, in order of arrival.
     pub requests: Vec<Record>,
-    /// The entries that the peer recorded, such as the calls of its handlers.
+    /// The entries that the library under test recorded, such as the calls of its handlers.
     pub entries: Vec<Entry>,
     /// True if the script did not end in time.
     pub unfinished: bool,
@@ -80,7 +80,7 @@ pub struct Entry {
     pub check: Option<Check>,
 }
 
-/// The result of reading the store and the sync state of a peer's informer.
+/// The result of reading the store and the sync state of an informer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Check {
     /// The keys and resource versions of the objects in the store.

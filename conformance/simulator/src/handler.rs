@@ -21,7 +21,7 @@ use crate::object::SimObject;
 
 #[derive(Default)]
 struct Tray {
-    /// The events of the calls that have begun. The world takes and checks them.
+    /// The events of the calls that have begun. The simulation takes and checks them.
     begun: VecDeque<Event<SimObject>>,
     /// Number of calls that are allowed to return.
     permits: u32,

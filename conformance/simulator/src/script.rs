@@ -37,7 +37,7 @@ pub enum Verb {
     Burst,
     /// An object is deleted and re-created with the same name.
     Recreate,
-    /// An object leaves or enters the selector's view.
+    /// A label of an object changes, so that the informer's selector matches it or no longer does.
     Relabel,
     /// A backup of the server's content is taken. A later fault may restore it.
     BackUp,

@@ -9,7 +9,7 @@ use crate::script::Verb;
 /// The themes of schedules, each with its own frequencies of steps and faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// All parts with equal frequency, and any fault.
+    /// All parts of the system with equal frequency, and any fault.
     Everything,
     /// Requests of the reflector, and the responses to them.
     Requests,

@@ -20,7 +20,7 @@ struct Arguments {
     /// The `xtask` program, which starts and stops the real server.
     #[arg(long, value_name = "PROGRAM")]
     xtask: Option<PathBuf>,
-    /// A client library's program (a peer), as `NAME=PROGRAM`.
+    /// A program with an informer of a client library, as `NAME=PROGRAM`.
     #[arg(long, value_name = "PEER", required = true)]
     peer: Vec<String>,
     /// Number of objects that exist before the changes start.

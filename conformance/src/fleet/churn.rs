@@ -12,8 +12,8 @@ use crate::bench::{Bench, Failure, maps};
 /// Number of concurrent writers. Each writer changes its own objects only.
 const WRITERS: usize = 24;
 
-/// The minimum time between two cuts of the connections of one peer. Every peer backs off after a watch that
-/// lasted less than a second.
+/// The minimum time between two cuts of the connections of one client program. Every client program backs off
+/// after a watch that lasted less than a second.
 const CUT_EVERY: Duration = Duration::from_millis(2500);
 
 /// The changes that were made to the objects.
@@ -37,7 +37,7 @@ struct Counts {
 }
 
 /// Changes each object at least once, and for at least the duration of the plan, while the connections of the
-/// peers are cut.
+/// client programs are cut.
 pub(super) async fn churn(bench: &Bench, peers: &[Peer], plan: &Plan) -> Result<Churned, Failure> {
     let (began, counts) = (Instant::now(), Counts::default());
     let until = began + plan.time;
@@ -117,7 +117,7 @@ fn there(outcome: Result<(), Failure>) -> Result<bool, Failure> {
 
 async fn cut(peer: &Peer, index: usize) {
     for round in index.. {
-        // The pauses of the peers differ, so that no two peers are cut at the same time.
+        // The pauses of the client programs differ, so that no two client programs are cut at the same time.
         tokio::time::sleep(CUT_EVERY + Duration::from_millis(311 * (round as u64 % 5))).await;
         match round % 4 {
             0 | 2 => peer.cable().cut(),

@@ -16,7 +16,7 @@ use crate::Cable;
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The resources that a peer's process uses, on systems that report them.
+/// The resources that a client program's process uses, on systems that report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Number of open file descriptors of the process.
@@ -27,8 +27,8 @@ pub struct Footprint {
     pub resident: u64,
 }
 
-/// A peer: a program with an informer, the proxy between that program and the server, and the pipe through
-/// which the test requests the content of its cache.
+/// A running client program with an informer, the proxy between that program and the server, and the pipe
+/// through which the test requests the content of the informer's cache.
 #[derive(Debug)]
 pub struct Peer {
     name: String,
@@ -40,7 +40,7 @@ pub struct Peer {
     footprint: Option<Footprint>,
 }
 
-/// The error of a peer that ended, did not respond, or responded with invalid data.
+/// The error of a client program that ended, did not respond, or responded with invalid data.
 #[derive(Debug, Error)]
 #[error("peer {name}: {what}")]
 pub struct PeerError {
@@ -60,7 +60,7 @@ impl Peer {
         let failed = |what: &str, cause| PeerError { name: name.to_owned(), what: what.to_owned(), cause };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // The peer logs each cut of a connection. Its log is discarded, since it is useful only for
+        // The client program logs each cut of a connection. Its log is discarded, since it is useful only for
         // debugging.
         command.stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command
@@ -74,22 +74,22 @@ impl Peer {
         Ok(Self { name, cable, cuts, child, requests, responses, footprint: None })
     }
 
-    /// Returns the name of the peer.
+    /// Returns the name of the client program.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the proxy between the peer and the server.
+    /// Returns the proxy between the client program and the server.
     pub fn cable(&self) -> &Cable {
         &self.cable
     }
 
-    /// Returns how often the connections of the peer were cut.
+    /// Returns how often the connections of the client program were cut.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::Relaxed)
     }
 
-    /// Returns the resources that the peer reported with its last view; `None` if it reports none.
+    /// Returns the resources that the client program reported with its last view; `None` if it reports none.
     pub fn footprint(&self) -> Option<Footprint> {
         self.footprint
     }
@@ -98,11 +98,11 @@ impl Peer {
         self.cuts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests the view of the peer: the objects in the cache of its informer.
+    /// Requests the view of the client program: the objects in the cache of its informer.
     ///
     /// # Errors
     ///
-    /// When the peer has ended, does not respond, or responds with invalid data.
+    /// When the client program has ended, does not respond, or responds with invalid data.
     pub async fn view(&mut self) -> Result<BTreeMap<String, Entry>, PeerError> {
         match tokio::time::timeout(RESPONSE_TIMEOUT, self.ask()).await {
             Ok(Ok(view)) => Ok(view),
@@ -141,10 +141,10 @@ impl Peer {
         }
     }
 
-    /// Ends the program of the peer.
+    /// Ends the client program.
     pub async fn stop(mut self) {
         drop(self.requests);
-        // The peer's program ends when its standard input is closed. If it does not end in time, it is killed
+        // The client program ends when its standard input is closed. If it does not end in time, it is killed
         // on drop.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await;
     }

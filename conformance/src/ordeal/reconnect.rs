@@ -32,14 +32,14 @@ const ALLOCATOR: u64 = 8 << 10;
 /// The result of the part of the chaos test that cuts connections while no object changes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Reconnects {
-    /// Number of connections that the peer opened again after cuts.
+    /// Number of connections that the client program opened again after cuts.
     pub connections: u64,
-    /// Number of informers of the peer, each with its own connections.
+    /// Number of informers of the client program, each with its own connections.
     pub informers: u64,
-    /// The resources of the peer's process before and after its connections were cut; `None` if the process
-    /// does not report them.
+    /// The resources of the client program's process before and after its connections were cut; `None` if the
+    /// process does not report them.
     pub footprint: Option<Flat>,
-    /// Number of objects that differed between the peer and the server at the end.
+    /// Number of objects that differed between the client program and the server at the end.
     pub differences: usize,
 }
 
@@ -73,7 +73,8 @@ impl Reconnects {
     }
 }
 
-/// Cuts all connections of the peer repeatedly, each time after they have lasted longer than a second.
+/// Cuts all connections of the client program repeatedly, each time after they have lasted longer than a
+/// second.
 pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Result<Reconnects, Failure> {
     let rounds = plan.reconnects.div_ceil(plan.informers.max(1));
     for _ in 0..WARM_UP {
@@ -91,8 +92,8 @@ pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Res
     Ok(Reconnects { connections, informers: plan.informers, footprint, differences })
 }
 
-/// Cuts all connections of the peer once. Returns after each informer has reconnected and its connection has
-/// lasted longer than a second.
+/// Cuts all connections of the client program once. Returns after each informer has reconnected and its
+/// connection has lasted longer than a second.
 async fn cut_once(peer: &Peer, informers: u64) -> Result<(), Failure> {
     let cable = peer.cable();
     let wanted = cable.connections() + informers;

@@ -16,7 +16,8 @@ use crate::cluster::Cluster;
 use crate::raw::RawClient;
 use crate::trace::Trace;
 
-/// How long the auditor waits after its watch has ended, before it lists again.
+/// How long the auditor (which records the history of a kind) waits after its watch has ended, before it
+/// lists again.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// One state of an object, as the server reported it in a list or a watch event.

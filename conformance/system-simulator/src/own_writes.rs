@@ -27,7 +27,7 @@ pub(crate) struct Observation {
     pub(crate) read: Result<Option<u64>, String>,
 }
 
-/// The recorded reads of one actor. A clone refers to the same list.
+/// The recorded reads of one program for one kind. A clone refers to the same list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnWrites(Arc<Mutex<Vec<Observation>>>);
 

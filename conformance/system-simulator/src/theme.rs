@@ -11,7 +11,7 @@ use crate::scenario::{KINDS, ProgramSetup, Representation, Scope, Selected, Targ
 /// The themes of scenarios, each with its own frequencies of faults and objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// All parts with equal frequency, and any fault.
+    /// All parts of the system with equal frequency, and any fault.
     Everything,
     /// Outages of the server that last for minutes.
     Outages,

@@ -9,7 +9,7 @@ use super::request;
 use super::session::Session;
 use crate::script::{Attempt, End, ListResponse, Response, StatusResponse, Step};
 
-/// The pause before a connection is reset. Without it, the reset could discard bytes that the peer has not
+/// The pause before a connection is reset. Without it, the reset could discard bytes that the client has not
 /// read yet.
 const BEFORE_RESET: Duration = Duration::from_millis(80);
 
@@ -100,7 +100,7 @@ async fn send_whole(stream: &mut TcpStream, text: String, session: &Session) -> 
 }
 
 async fn send(stream: &mut TcpStream, text: &str, session: &Session) -> io::Result<()> {
-    // The time is recorded before and after sending, because the peer may react before this task continues.
+    // The time is recorded before and after sending, because the client may react before this task continues.
     session.sent();
     stream.write_all(text.as_bytes()).await?;
     session.sent();

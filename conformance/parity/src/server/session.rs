@@ -62,7 +62,7 @@ impl Session {
         Self { port: Port::new(), script, peer, job, state }
     }
 
-    /// Runs a command on the peer and records the returned trace. The first command that fails ends the
+    /// Runs a command on the client and records the returned trace. The first command that fails ends the
     /// session.
     pub(crate) async fn command(&self, command: &Command) {
         let reply = self.peer.command(&self.job, command).await;
@@ -184,7 +184,7 @@ impl State {
     fn wait(&mut self, now: Instant) -> Wait {
         let waited = now.saturating_duration_since(self.sent_at);
         if self.refused {
-            // While the port was closed, the peer made an unknown number of attempts, so the next backoff
+            // While the port was closed, the client made an unknown number of attempts, so the next backoff
             // step is unknown.
             self.backoff = u32::MAX;
             return Wait::AfterRefusal;

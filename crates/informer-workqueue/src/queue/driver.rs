@@ -48,8 +48,8 @@ pub(super) struct Driver<K> {
     inner: QueueLock<Inner<K>>,
     clock: Clock,
     timed: bool,
-    /// Wakes waiting getters when a key is ready, when the queue is shut down, or when a getter has to take
-    /// over the timer.
+    /// Wakes getters (tasks that wait in `get`) when a key is ready, when the queue is shut down, or when a
+    /// getter has to take over the timer.
     wake: Notify,
     /// Wakes the keeper (the getter that owns the timer) when the next deadline has become earlier.
     rearm: Notify,
@@ -298,9 +298,10 @@ impl<K: Eq + Clone> Drop for WakeOnPanic<'_, K> {
 
 #[derive(Clone, Copy, Debug)]
 enum Sleep {
-    /// The getter sleeps without a timer, because another getter owns the timer or no key waits for a delay.
+    /// The getter (a task that waits in `get`) sleeps without a timer, because another getter owns the timer
+    /// or no key waits for a delay.
     Plain,
-    /// The getter owns the timer and sleeps until this deadline at the latest.
+    /// The getter (a task that waits in `get`) owns the timer and sleeps until this deadline at the latest.
     Keeper(Nanos),
 }
 

@@ -50,9 +50,9 @@ pub struct QueueState<K> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueEffect {
-    /// Number of keys that became ready. The driver wakes as many waiting workers.
+    /// Number of keys that became ready. The code that drives the queue wakes as many waiting workers.
     pub pushed: usize,
-    /// True if the next deadline has become earlier. The driver then resets its timer.
+    /// True if the next deadline has become earlier. The code that drives the queue then resets its timer.
     pub rearm: bool,
 }
 

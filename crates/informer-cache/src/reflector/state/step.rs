@@ -7,18 +7,18 @@ use super::super::RelistReason;
 use crate::Change;
 use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 
-/// The next step of a driver: an action and its time limit.
+/// The next step of a driver (the code that runs a `ReflectorState`): an action and its time limit.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Step {
-    /// The action that the driver must perform.
+    /// The action that the driver of the state machine must perform.
     pub action: ReflectorAction,
     /// The time limit of the step: the driver passes [`Input::Timer`] at this time, unless another input
     /// arrives earlier.
     pub until: Option<Instant>,
 }
 
-/// An action that a driver performs in a [`Step`].
+/// An action that the driver of a `ReflectorState` performs in a [`Step`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ReflectorAction {
@@ -36,7 +36,7 @@ pub enum ReflectorAction {
     Done,
 }
 
-/// A list request that the driver sends.
+/// A list request that the reflector sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListPlan {
@@ -52,7 +52,7 @@ pub struct ListPlan {
     pub use_known: bool,
 }
 
-/// A watch request that the driver sends.
+/// A watch request that the reflector sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchPlan {
@@ -87,7 +87,8 @@ pub enum Input<O: Object> {
     Stop,
 }
 
-/// The effects of an input of the state machine, which the driver applies.
+/// The effects of an input of the state machine, which its driver applies to the queue, the log and the
+/// hooks.
 #[derive(Debug)]
 pub struct Effects<O: Object> {
     /// Changes for the queue, in order.
