@@ -31,8 +31,8 @@ pub struct InformerState {
     pub counters: PumpCounters,
     /// Number of objects whose current state could not be decoded.
     pub undecodable: usize,
-    /// Number of object states that the informer has received and that could not be decoded, since it was
-    /// created.
+    /// Number of received object states that could not be decoded, since the informer was created. Unlike
+    /// [`undecodable`](Self::undecodable), it never decreases.
     pub undecodable_total: u64,
     /// Number of index functions that failed for some object.
     pub index_failures: usize,
@@ -57,7 +57,8 @@ pub struct InformerCrash {
     pub panic: String,
     /// The time of the panic, by the clock of the tokio runtime.
     pub at: Instant,
-    /// The time at which the informer's tasks are restarted.
+    /// The time at which the informer restarts its own tasks after this panic, by the clock of the tokio
+    /// runtime.
     pub restart_at: Instant,
 }
 

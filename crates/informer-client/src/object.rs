@@ -61,7 +61,8 @@ pub trait Representation: Object + Sized {
     /// Returns true if this representation can be built from protobuf. The client then requests protobuf for
     /// built-in kinds; an object can still arrive as JSON. The default is false, with which the
     /// representation receives only JSON. A representation that supports protobuf should implement
-    /// [`Object::is_partial`].
+    /// [`Object::is_partial`], because an object from a newer server may have protobuf fields that the
+    /// built-in schema does not contain, and the representation then lacks these fields.
     fn takes_protobuf() -> bool {
         false
     }

@@ -35,7 +35,8 @@ pub(crate) struct FaultyWatch {
 enum Output {
     /// One or more watch events, in the encoding of the watch.
     Event(Bytes),
-    /// A bookmark, an error or an injected line, which are always JSON at first.
+    /// A bookmark, an error, or a line that a fault adds to the watch. It is JSON, and is converted to the
+    /// encoding of the watch when it is sent.
     Line(Bytes),
 }
 
@@ -173,8 +174,8 @@ impl FaultyWatch {
         self.pending.push_back(Output::Event(event));
     }
 
-    /// Adds the faults that rules have injected since the watch was opened. The event counts of these faults
-    /// start now.
+    /// Adds the faults that rules have injected since the watch was opened. A fault that applies after a
+    /// number of events counts them from now on.
     fn apply_injected(&mut self) {
         let Some(open) = &self.plan.open else { return };
         let mut later = Plan::default();
@@ -195,7 +196,8 @@ impl FaultyWatch {
             Some((BodyPosition::Bytes(_), end)) => self.end = Some((events, end)),
             None => {}
         }
-        // Faults that count events require that each item is one event.
+        // The driver may combine several initial events into one item. Faults that apply after a number of
+        // events require that each item is one event.
         self.driver.coalesce &= self.plan.may_coalesce_events() && self.end.is_none();
     }
 

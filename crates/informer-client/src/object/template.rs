@@ -109,7 +109,7 @@ impl Part {
         Self::Protobuf { head: object.len() - fields.len(), object: object.into() }
     }
 
-    /// Returns true if this shared part was built from the bytes `run`.
+    /// Returns true if this shared part was built from `run`, the received bytes of a member of `metadata`.
     fn is(&self, run: &[u8]) -> bool {
         match self {
             Self::Json(_) => self.member().is_some_and(|member| member.as_bytes() == run),
@@ -135,12 +135,12 @@ impl Part {
 }
 
 impl Template {
-    /// Returns which of labels, annotations and owner references are shared, in this order.
+    /// Returns whether this template contains labels, annotations and owner references, in this order.
     pub(crate) fn chosen(&self) -> [bool; PARTS] {
         self.parts.each_ref().map(Option::is_some)
     }
 
-    /// Returns the total number of bytes of the shared parts.
+    /// Returns the total number of bytes of the labels, annotations and owner references in this template.
     pub(crate) fn len(&self) -> usize {
         self.encoded().map(|part| part.bytes().len()).sum()
     }
