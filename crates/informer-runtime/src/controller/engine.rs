@@ -268,7 +268,8 @@ impl<R: ReconcileRequest> Engine<R> {
             }
             let _ = result_sender.send(started);
         });
-        // If the channel was closed without a result, the controller has stopped.
+        // The task sends no result if the controller stops before the source has started. This is not an
+        // error.
         result.await.unwrap_or(Ok(()))
     }
 

@@ -12,7 +12,7 @@ pub enum BuildError {
     /// The name of the controller is not a valid field owner.
     #[error("controller {controller:?}: its name {problem}; use 1 to 128 bytes of printable characters")]
     InvalidName {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
         /// The problem.
         problem: &'static str,
@@ -22,25 +22,25 @@ pub enum BuildError {
         "controller {controller}: `for_` sets the one reconciled kind and was called twice; use `watches` for others"
     )]
     ForTwice {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
     },
     /// `owns` was called without `for_`.
     #[error("controller {controller}: `owns` requires the kind of the owner; call `for_`")]
     OwnsWithoutFor {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
     },
     /// A sharded controller is configured as leader-only.
     #[error("controller {controller}: a sharded controller runs in all replicas; remove `leader_only(true)`")]
     ShardedLeader {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
     },
     /// The shard group is invalid.
     #[error("controller {controller}: the shard group is invalid")]
     Sharding {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
         /// The cause.
         #[source]
@@ -49,7 +49,7 @@ pub enum BuildError {
     /// The controller has no sources.
     #[error("controller {controller}: it watches nothing; add `for_`, `watches` or `source`")]
     NothingWatched {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
     },
 }
@@ -61,15 +61,15 @@ pub enum ControllerError {
     /// The controller was started a second time.
     #[error("run controller {controller}: it was started before; create a new one to run it again")]
     StartedTwice {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
     },
     /// A source failed to start.
     #[error("controller {controller}: the source {name} failed to start")]
     Source {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// The source.
+        /// The name of the source.
         name: String,
         /// The cause.
         #[source]
@@ -80,25 +80,25 @@ pub enum ControllerError {
         "controller {controller}: the source {name} did not deliver its initial objects within {after:?} and returned no error"
     )]
     NotSynced {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// The source.
+        /// The name of the source.
         name: String,
-        /// The timeout.
+        /// The sync timeout.
         after: Duration,
     },
     /// The sources of the controller had already failed during the warm-up.
     #[error("controller {controller}: its sources failed before; see the first error")]
     SourcesFailed {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
     },
     /// A reconcile panicked, and the controller does not recover from panics.
     #[error("controller {controller}: the reconcile of {request} panicked: {message}")]
     Panicked {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// The request.
+        /// The request whose reconcile panicked.
         request: String,
         /// The panic message.
         message: String,
@@ -106,23 +106,24 @@ pub enum ControllerError {
     /// A worker panicked outside of the reconciler: in Clone or Display of a request, or in a rate limiter.
     #[error("controller {controller}: a worker panicked: {message}")]
     WorkerPanicked {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
         /// The panic message.
         message: String,
     },
-    /// Reconciles did not end within the time after the stop.
+    /// Reconciles did not end in time after the stop of the controller, not even after they were cancelled.
+    /// They were dropped.
     #[error(
         "controller {controller}: {count} reconciles did not end within {after:?} and were dropped, among them {request}"
     )]
     NotDrained {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// The number of reconciles that were still running.
+        /// The number of dropped reconciles.
         count: usize,
-        /// The timeout.
+        /// The time from the stop until they were dropped.
         after: Duration,
-        /// One of these requests.
+        /// The request of one of these reconciles.
         request: String,
     },
 }

@@ -46,7 +46,8 @@ async fn events(watch: &mut ResponseBody, count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     let server = ApiServer::builder().build();
-    // One list of these objects is larger than the flow-control window of a stream.
+    // A list of these three ConfigMaps (2.7 MB) is larger than the HTTP/2 flow-control window of a stream. A
+    // list that the test does not read to its end therefore stalls.
     for number in 0..3 {
         let map =
             json!({"metadata": {"name": format!("large-{number}")}, "data": {"text": "x".repeat(900 << 10)}});
@@ -70,7 +71,8 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     }
 
     let work = async {
-        // The election shares the client's connection in this test, in order to test that case.
+        // An election has its own connection by default. Here it shares the client's connection, so that
+        // stalled responses could delay its renewals.
         let election = LeaderElection::new("operator").identity("a").retry_period(Duration::from_millis(50));
         let elector = election.share_connections(true).elector(&client).expect("a valid election");
         let mut leadership = elector.leadership();
