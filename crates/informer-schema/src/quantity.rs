@@ -12,7 +12,8 @@ const INVALID: Problem = Problem::Value { expected: "a quantity such as 250Mi or
 /// The maximum number of digits after the decimal point; smaller fractions are rounded up.
 const NANO: i64 = 9;
 
-/// The number of digits that always fit into 64 bits. A longer string is always formatted again.
+/// The maximum number of digits of a quantity whose string apimachinery may keep unchanged; so many digits
+/// always fit into 64 bits. A quantity with more digits is always converted to the canonical form.
 const SAFE_DIGITS: usize = 18;
 
 /// The notation of a quantity, which determines its canonical form.

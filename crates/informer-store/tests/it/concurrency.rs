@@ -21,8 +21,11 @@ fn pod(number: usize, round: usize) -> Arc<Pod> {
     Header::new(key).with_version(round as u64).with_labels([("round", round.to_string())]).into()
 }
 
-/// Writes one transaction. Every second round consists of changes, the others of a replacement; odd rounds do
-/// not contain the first pod.
+/// Writes one transaction, after which all pods are of this round:
+///
+/// - Even rounds upsert all pods.
+/// - Odd multiples of three replace the content of the store with all pods except the first.
+/// - Other odd rounds delete the first pod and upsert the others.
 fn write(writer: &mut informer_store::StoreWriter<Pod>, round: usize) {
     if round.is_multiple_of(2) {
         writer.apply((0..PODS).map(|number| StoreChange::upsert(pod(number, round)))).unwrap();

@@ -201,8 +201,8 @@ impl<K: QueueKey> Drop for Item<K> {
             let limit = || self.queue.shared.limiter.when(&self.key, Instant::now());
             (catch_unwind(AssertUnwindSafe(limit)).unwrap_or(RETRY_WITHOUT_LIMITER), self.priority)
         });
-        // `end` first changes the state of the queue. Then it calls user-defined metrics and drops the key,
-        // which may panic.
+        // User-defined metrics and the drop of the key may panic. `end` runs them after it has changed the
+        // state of the queue, so the key is finished even then.
         let _ = catch_unwind(AssertUnwindSafe(|| self.end(again)));
     }
 }
