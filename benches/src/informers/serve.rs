@@ -40,7 +40,7 @@ pub(super) const STAMP: &str = "t0000000000000000000";
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
 /// A burst counts as completely encoded when no event was encoded for this time.
 const QUIET: Duration = Duration::from_millis(300);
-/// The timeout until a peer has relisted.
+/// The timeout for the measured program to open a new watch after all watches have expired.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -130,7 +130,7 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
         tokio::spawn(async move {
             let service = service_fn(move |request| Arc::clone(&server).respond(request));
             let connection = hyper::server::conn::http1::Builder::new();
-            // The error of a peer that disconnects is ignored.
+            // An error is ignored: it only means that the measured program has disconnected.
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -197,7 +197,8 @@ impl Server {
         Ok(Request::get(uri).header(header::ACCEPT, shape.accept()).body(Empty::new())?)
     }
 
-    /// The response is recorded again if an object changed since the last recording.
+    /// Returns the recorded response of a shape. It is recorded again if an object changed since the last
+    /// recording.
     async fn recorded(&self, shape: Shape) -> Result<Arc<Recording>, Failure> {
         let mut recordings = self.recordings.lock().await;
         let version = self.api.version();
@@ -238,8 +239,8 @@ impl Server {
             loop {
                 let frame = tokio::select! {
                     frame = body.frame() => frame,
-                    // The peer has disconnected. Its watch must not consume the expiry that is intended for
-                    // the next watch.
+                    // The measured program has disconnected. This watch must not consume the injected expiry
+                    // that is intended for the next watch.
                     () = sender.closed() => break,
                 };
                 let Some(Ok(frame)) = frame else { break };
@@ -293,8 +294,8 @@ impl Server {
         Ok("ok".to_owned())
     }
 
-    /// Ends all watches with a 410, waits until a new watch is live, and changes one object. A peer that
-    /// receives the change has relisted.
+    /// Ends all watches with a 410, waits until a new watch is live, and changes one object. If the measured
+    /// program receives the change, it has relisted.
     async fn expire(&self) -> Result<String, Failure> {
         let live = self.live.load(Ordering::Relaxed);
         let fault = self.api.faults().on(FaultMatch::watch(self.kinds[0].gvr().resource)).times(1).expire();

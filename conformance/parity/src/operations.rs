@@ -19,7 +19,7 @@ pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
     /// The name of the component in error messages and for the client-go program.
     const OF: &'static str;
 
-    /// The kind of name that an operation takes, such as a key or a candidate, for error messages.
+    /// The word for the name argument of an operation in error messages, such as `key`.
     const WHOM: &'static str;
 
     /// All verbs: each with its name in scripts, whether it takes a name, and whether it takes a duration.
@@ -43,7 +43,8 @@ pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
 pub struct Operation<V> {
     /// The verb of the operation.
     pub verb: V,
-    /// The key, the getter or the candidate that the operation takes; empty if the verb takes none.
+    /// The name that the operation takes: a key, a task that waits for a key (in `get one`), or a candidate
+    /// or holder of the Lease. Empty if the verb takes no name.
     pub whom: String,
     /// The duration that the operation takes; 0 if the verb takes none.
     pub milliseconds: u64,

@@ -14,14 +14,15 @@ const SECTION: &str = "## Public names";
 /// The public names of upstream, one per line: package and name.
 const UPSTREAM: &str = "conformance/parity/upstream-names.txt";
 
-/// Names of other crates that rows may mention.
+/// Names from other libraries that the rows of the table may mention.
 const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
 
 /// Members of types of kube-rs whose names are also those of types here.
 const FOREIGN_MEMBERS: [&str; 3] = ["Action::await_change", "Action::requeue", "Store::get"];
 
-/// Checks the table of public names: each upstream name has a row in the part of its package, and each of our
-/// names in a row exists. Checks names `Type::member` in all documents.
+/// Checks the table of public names in `docs/parity.md`: each upstream name must have a row in the part of
+/// its package, and each name of this library in a row must exist. Also checks names such as `Type::member`
+/// in all documents.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     let read = |path: &str| {
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))

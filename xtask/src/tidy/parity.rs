@@ -6,7 +6,8 @@ use crate::report::Report;
 
 const PAGES: [&str; 2] = ["parity.md", "known-issues.md"];
 
-/// Checks that each function that a row names in backticks exists.
+/// Checks the tables of `docs/parity.md` and `docs/known-issues.md`: each test function in backticks in the
+/// last column must exist.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     let functions: HashSet<&str> = sources.iter().flat_map(|source| functions(&source.text)).collect();
     for page in PAGES {
@@ -36,8 +37,8 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.split("fn ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
 }
 
-/// Returns the names in the last column that are in backticks and look like test functions: snake case of at
-/// least three words, with or without a module path.
+/// Returns the names in the row's last column that are in backticks and look like test functions: snake case
+/// of at least three words, with or without a module path.
 fn named(row: &str) -> impl Iterator<Item = &str> {
     let last = row.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
     let names = last.split('`').skip(1).step_by(2).filter_map(|name| name.rsplit("::").next());

@@ -17,7 +17,7 @@ pub(super) struct Kubectl {
 }
 
 impl Kubectl {
-    /// Builds kubectl, to run it with the kubeconfig of an administrator.
+    /// Compiles kubectl. The returned value runs it with `config`, the kubeconfig of an administrator.
     pub(super) fn new(root: &Path, config: &Path) -> Result<Self, String> {
         let go = Go::find(root).map_err(|error| error.to_string())?;
         let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
@@ -31,7 +31,7 @@ impl Kubectl {
         self.with_input(arguments, "")
     }
 
-    /// Like [`run`](Self::run), with this standard input.
+    /// Like [`run`](Self::run), with `input` as the standard input of kubectl.
     pub(super) fn with_input(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let shown = arguments.join(" ");
         let failed = |error: std::io::Error| format!("cannot run kubectl {shown}: {error}");
@@ -73,7 +73,8 @@ impl Kubectl {
     }
 }
 
-/// Returns the first string that does not occur after the previous one.
+/// Returns the first of `texts` that does not occur in `shown` after the previous one; `None` if all occur in
+/// this order.
 pub(super) fn missing<'a>(shown: &str, texts: &[&'a str]) -> Option<&'a str> {
     let mut rest = shown;
     for text in texts {

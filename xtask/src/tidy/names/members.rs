@@ -1,30 +1,32 @@
-//! The members of the types of the crates: what may follow `Type::` in a document.
+//! The members of the types of this workspace's crates: the names that may follow `Type::` in a document.
 
 use std::collections::{HashMap, HashSet};
 
 use quote::ToTokens;
 use syn::{Attribute, Fields, ImplItem, Item, TraitItem, Type};
 
-/// The types and traits of the crates. A name may be declared in several crates; they are kept apart, since
-/// the `impl` blocks of a type are in its crate.
+/// The types and traits of the crates. Types of one name in several crates have separate entries, since the
+/// `impl` blocks of a type are in its crate.
 #[derive(Default)]
 pub(super) struct Members {
-    /// By the name of the type, then by the name of the crate.
+    /// The members of each type, by the name of the type and then by the name of the crate.
     types: HashMap<String, HashMap<String, TypeMembers>>,
 }
 
 #[derive(Default)]
 struct TypeMembers {
-    /// False for a type of another crate that has an `impl` block here.
+    /// False if the crate contains only `impl` blocks of the type, which another crate declares.
     declared: bool,
-    /// Functions, constants and types of `impl` blocks or of the trait; variants; fields.
+    /// The names of the type's variants and fields, and of the functions, constants and types in its `impl`
+    /// blocks. For a trait, the names of its items.
     own: HashSet<String>,
-    /// The traits of its `impl` blocks, whose provided functions it also has, and the target of an alias.
+    /// The names of the types and traits whose members the type also has: the traits that it implements,
+    /// since their provided functions are not in its `impl` blocks, and for an alias the aliased type.
     inherits: HashSet<String>,
 }
 
 impl Members {
-    /// Adds the items of a file of a crate. Tests in it are ignored.
+    /// Adds the items of a file of a crate. Items in test modules are ignored.
     pub(super) fn add(&mut self, krate: &str, items: &[Item]) {
         for item in items {
             match item {
