@@ -40,7 +40,7 @@ pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
         report.problems.push(problem);
         return report;
     }
-    let (mut built, mut manifests) = (0, 0);
+    let (mut built, mut manifests, mut skipped) = (0, 0, 0);
     let wanted = |name: &&str| arguments.only.as_deref().is_none_or(|only| only == *name);
     for name in COMMITTED.into_iter().chain([EXTENDED]).filter(wanted) {
         let project = folder.join(name);
@@ -52,16 +52,17 @@ pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
             Ok(()) => built += 1,
             Err(problem) => report.problems.push(format!("{name}: {problem}")),
         }
-        for check in manifest_checks(&project, name) {
+        for check in manifest_checks(root, &project, name) {
             match run_tool(check) {
                 Ok(Some(())) => manifests += 1,
-                Ok(None) => {}
+                Ok(None) => skipped += 1,
                 Err(problem) => report.problems.push(format!("{name}: {problem}")),
             }
         }
     }
     report.figure("projects that build and pass their tests", f64::from(built));
     report.figure("checks of manifests by kubectl and helm", f64::from(manifests));
+    report.figure("checks that were skipped because kubectl or helm is missing", f64::from(skipped));
     report
 }
 
@@ -125,11 +126,13 @@ fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Returns the checks of the manifests by tools that may be missing.
-fn manifest_checks(project: &Path, name: &str) -> Vec<Command> {
+/// Returns the checks of the manifests by tools that may be missing. A tool in `target/go` is preferred to one
+/// in `PATH`.
+fn manifest_checks(root: &Path, project: &Path, name: &str) -> Vec<Command> {
     let chart = format!("charts/{name}");
     let tool = |program: &str, arguments: &[&str]| {
-        let mut tool = Command::new(program);
+        let built = target_folder(root).join("go").join(program);
+        let mut tool = Command::new(if built.is_file() { built } else { program.into() });
         tool.args(arguments).current_dir(project);
         tool
     };
