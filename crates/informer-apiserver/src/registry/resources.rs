@@ -93,7 +93,7 @@ pub(crate) struct Defined {
     pub(crate) spec: Value,
     pub(crate) table: usize,
     pub(crate) changed: tokio::sync::watch::Sender<()>,
-    /// All API versions of the CRD, including those that are not served.
+    /// All API versions of the CRD, served or not.
     pub(crate) versions: Vec<Arc<Resource>>,
 }
 

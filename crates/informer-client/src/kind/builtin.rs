@@ -1,4 +1,4 @@
-//! The scope of the built-in kinds: the table of those that are cluster-scoped.
+//! The scope of the built-in kinds: a table of all cluster-scoped kinds. Other built-in kinds are namespaced.
 
 /// Group and plural of each built-in cluster-scoped kind, sorted. The scope of a kind is the same in all of
 /// its versions.

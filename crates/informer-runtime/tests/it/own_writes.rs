@@ -239,7 +239,7 @@ async fn read_succeeds_after_a_restore_that_lost_a_write_which_the_informer_neve
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     let begin = tokio::time::Instant::now();
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
-    assert!(begin.elapsed() < BOUND, "the lost write is forgotten");
+    assert!(begin.elapsed() < BOUND, "the read no longer waits for the lost write");
 }
 
 #[tokio::test(start_paused = true)]

@@ -154,7 +154,7 @@ impl Pair {
         self.held.keys().into_iter().map(|key| (key.clone(), self.held.get(key.as_str()))).collect()
     }
 
-    /// Returns the keys that the consumer has stored, then those that are in process. A key that only the
+    /// Returns the keys that the consumer has stored, then the keys in process. A key that only the
     /// model has stored was requeued, so it is queued.
     fn view(&self) -> Vec<&'static str> {
         let in_process = |name: &&str| self.taken.iter().any(|taken| taken.key == **name);
