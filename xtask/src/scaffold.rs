@@ -126,8 +126,8 @@ fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Returns the checks of the manifests by tools that may be missing. A tool in `target/go` is preferred to one
-/// in `PATH`.
+/// Returns the checks of the manifests by tools that may be missing.
+/// A tool in `target/go` is preferred to one in `PATH`.
 fn manifest_checks(root: &Path, project: &Path, name: &str) -> Vec<Command> {
     let chart = format!("charts/{name}");
     let tool = |program: &str, arguments: &[&str]| {

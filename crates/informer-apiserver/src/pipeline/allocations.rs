@@ -66,7 +66,7 @@ impl Pipeline {
         Ok(Some(Allocation { allocations: &self.allocations, id }))
     }
 
-    /// Returns the cluster IPs and node ports of all stored Services and of Services whose write is in progress.
+    /// Returns the cluster IPs and node ports of all stored Services and of Services that are being written.
     pub(crate) fn taken(&self, in_flight: &InFlight) -> UsedAddresses {
         let mut taken = UsedAddresses::default();
         in_flight.services.values().for_each(|service| taken.note(service));
