@@ -62,7 +62,6 @@ impl Measurement for CpuTime {
     }
 }
 
-/// Returns a pod of typical size, with `metadata.managedFields`.
 fn pod(index: usize) -> Value {
     let hash = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let name = format!("web-{:08x}-{index:06}", hash as u32);

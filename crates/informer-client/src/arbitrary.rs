@@ -18,7 +18,6 @@ pub(crate) fn string() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
 }
 
-/// Generates a JSON value of limited nesting depth.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -101,8 +100,8 @@ fn write_value(value: &Value, choices: &mut impl Iterator<Item = u8>, text: &mut
             if choices.next() > Some(128) {
                 members.reverse();
             }
-            // Write this object member twice. JSON parsers use the last value; the first value has a type
-            // that is valid for the member.
+            // Write one member twice, first with an outdated value, because JSON parsers use the last value.
+            // The outdated value has a type that is valid for the member.
             if choices.next() > Some(230) && !members.is_empty() {
                 let stale = if members[0].1.is_string() { Value::from("stale") } else { Value::Null };
                 write_member(members[0].0, &stale, choices, text);

@@ -175,7 +175,6 @@ impl Call {
         self
     }
 
-    /// Describes the operation of this call for error messages.
     fn attempt(&self) -> String {
         let mut text = format!("{} {}", self.verb, self.kind.resource());
         if let Some(subresource) = &self.subresource {

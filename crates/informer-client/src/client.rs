@@ -1,4 +1,5 @@
-//! The HTTP client of this crate: connection pools and TLS from kube's configuration, without retries.
+//! The HTTP client of this crate: connection pools and TLS from kube's configuration. The client does not
+//! retry failed requests.
 
 mod authenticated;
 mod body;
@@ -39,14 +40,14 @@ pub use program::program_name;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxService = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, BoxError>;
-/// A function that builds an HTTP service with separate connections to the same server.
 type NewService = Arc<dyn Fn() -> BoxService + Send + Sync>;
 
 /// A client for one API server. Clones are cheap and share connections.
 ///
 /// The client takes authentication, TLS settings, proxy and headers from [`kube_client::Config`], but has its
-/// own HTTP stack. The client retries a request only if the credentials were outdated. It uses HTTP/2 if the
-/// server offers it, and detects an unresponsive server within 45 s.
+/// own HTTP stack. The client repeats a request only if the credentials were outdated, or if the server
+/// closed the connection without processing the request. It uses HTTP/2 if the server offers it, and detects
+/// an unresponsive server within 45 s.
 ///
 /// # Credentials
 ///
@@ -86,9 +87,7 @@ struct Inner {
     json_only: Mutex<HashSet<(Gvr, bool)>>,
     /// The kinds for which a split list failed. Lists of these kinds are no longer split by namespace.
     whole_lists: Mutex<HashSet<Gvr>>,
-    /// The schema of the built-in kinds, loaded when it is first used.
     schema: OnceLock<Arc<Schema>>,
-    /// The last response of the server to `/version`.
     server_version: server_version::Cached,
     /// The kinds for which the server sends fields that the built-in schema does not contain.
     unknown_fields: UnknownFieldsLog,
@@ -249,8 +248,8 @@ impl Client {
         let inner = &self.inner;
         let headers = request.headers_mut();
         headers.entry(USER_AGENT).or_insert_with(|| inner.user_agent.clone());
-        // The `Accept-Encoding` is set here because kube's decompression reads only one gzip member, and a
-        // watch response has one member for each event.
+        // The client requests and decompresses gzip itself, because kube's decompression reads only one gzip
+        // member, and a watch response has one member for each event.
         let encoding = if inner.gzip { "gzip" } else { "identity" };
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static(encoding));
         let result = match &*self.transport {
@@ -268,20 +267,16 @@ impl Client {
         self.inner.streaming_refusals.lock().contains(gvr)
     }
 
-    /// Returns true if a split list of the collection failed earlier, so that lists of this collection must
-    /// not be split again.
     pub(crate) fn wants_whole_lists(&self, gvr: &Gvr) -> bool {
         self.inner.whole_lists.lock().contains(gvr)
     }
 
-    /// Records that a split list of the collection failed. The set of recorded collections is bounded by the
-    /// number of watched kinds.
+    /// The set of remembered collections is bounded by the number of watched kinds.
     pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
-    /// Records that the server rejected a streaming list of the kind. The set of recorded kinds is bounded by
-    /// the number of watched kinds.
+    /// The set of remembered kinds is bounded by the number of watched kinds.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
@@ -300,9 +295,9 @@ impl Client {
 
     /// Registers an observer that is called once for each of the [kinds with unknown
     /// fields](Self::kinds_with_unknown_fields). The observer is called immediately for kinds that are
-    /// already known, and for each further kind when it is found. The client keeps an observer for its
-    /// lifetime, and at most 1,024 observers; any further one is called only for the kinds that are already
-    /// known. An observer must not block. Any task can call an observer.
+    /// already known, and for each further kind when it is found. The client keeps each observer until the
+    /// client is dropped, and at most 1,024 observers; any further observer is called only for the kinds that
+    /// are already known. An observer must not block. Any task can call an observer.
     pub fn observe_unknown_fields(&self, observer: impl Fn(&Gvk) + Send + Sync + 'static) {
         self.inner.unknown_fields.observe(Arc::new(observer));
     }
@@ -338,8 +333,7 @@ impl Client {
         is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
     }
 
-    /// Records that the server does not serve the kind as protobuf. The set of recorded kinds is bounded by
-    /// the number of watched kinds.
+    /// The set of remembered kinds is bounded by the number of watched kinds.
     pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
         self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }

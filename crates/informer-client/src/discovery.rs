@@ -43,7 +43,6 @@ pub struct DiscoveredKind {
 }
 
 impl From<DiscoveredKind> for ResourceKind {
-    /// Converts a discovered kind, including its scope.
     fn from(discovered: DiscoveredKind) -> Self {
         match discovered.namespaced {
             true => discovered.kind.namespaced(),
@@ -97,7 +96,7 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error of kind [`NotFound`](SourceErrorKind::NotFound) if the server has no such kind. Other
-    /// errors are those of a list request. Nothing is retried.
+    /// errors are those of a list request. Requests are not retried.
     pub async fn resolve(&self, name: &str) -> Result<DiscoveredKind, SourceError> {
         let query = match name.split_once('.') {
             Some((name, qualifier)) => NameQuery { name, qualifier: Some(qualifier) },

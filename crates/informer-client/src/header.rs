@@ -24,7 +24,6 @@ pub(crate) struct RawHeader<'a> {
     pub(crate) metadata: Metadata<'a>,
     /// True once the scan has found a `metadata` member whose value is an object.
     pub(crate) has_metadata: bool,
-    /// The byte offsets of the members of `metadata`.
     pub(crate) layout: Layout,
 }
 

@@ -28,8 +28,9 @@
 //! - An undecodable object is quarantined; it does not affect other objects.
 //! - An object that is already in the cache at the listed resource version is not decoded again.
 //! - No error, log message or `Debug` output contains a value of an object.
-//! - Failed requests are not retried, except once after their credentials were renewed. The caller receives
-//!   the status, `Retry-After` and the cause.
+//! - Failed requests are not retried, except once after their credentials were renewed, and up to three times
+//!   if the server closed the connection without processing the request. The caller receives the status,
+//!   `Retry-After` and the cause.
 
 #[cfg(test)]
 mod arbitrary;

@@ -69,13 +69,11 @@ pub struct KubeListWatch<O> {
     options: ReadOptions,
     streaming_lists: StreamingLists,
     split_lists: Option<SplitLists>,
-    /// The cache of decoded typed views of this source's objects; `None` if views are not cached.
     views: Option<Arc<Views>>,
     /// Shares equal labels, annotations and owner references between the objects of all responses to this
     /// source.
     interner: Arc<Interner>,
     unknown_fields: Arc<UnknownFields>,
-    /// Whether the last list of this source was received as protobuf.
     listed_protobuf: Arc<AtomicBool>,
     #[cfg(feature = "packed")]
     packing: Arc<crate::object::Packing>,
@@ -301,7 +299,6 @@ impl<O: Representation> KubeListWatch<O> {
         &self.kind
     }
 
-    /// Describes a request of this source with the given verb, for error messages.
     fn attempt(&self, verb: &str) -> String {
         format!("{verb} {}", self.describe())
     }

@@ -309,8 +309,8 @@ impl Origin {
     }
 
     /// Returns true if the objects are Secrets. Memory that is shared between objects must not contain data
-    /// of Secrets, because it can outlive them. Annotations contain such data, too: `kubectl apply` writes it
-    /// into `last-applied-configuration`.
+    /// of Secrets, because this memory can outlive the Secrets. Annotations contain such data, too: `kubectl
+    /// apply` writes the data into `last-applied-configuration`.
     pub(crate) fn is_of_secrets(&self) -> bool {
         is_secret(&self.kind)
     }
@@ -393,7 +393,6 @@ impl Origin {
         }
     }
 
-    /// Returns true if a transform built the objects of this origin from partial objects.
     pub(crate) fn is_of_partial(&self) -> bool {
         self.of_partial
     }

@@ -17,7 +17,6 @@ mod structure;
 pub(crate) use cursor::{Cursor, ScanError, Text};
 pub(crate) use structure::{Span, Structure, StructureError};
 
-/// Returns true for the four whitespace characters of JSON.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }

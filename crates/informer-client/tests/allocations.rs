@@ -52,7 +52,6 @@ fn written(content_type: &str, object: &Value) -> Vec<u8> {
     }
 }
 
-/// Returns a source that receives this response body for every request.
 fn source<O: Representation>(content_type: &'static str, body: &[u8]) -> KubeListWatch<O> {
     KubeListWatch::of(canned::client(content_type, body), ResourceKind::of::<Pod>())
 }

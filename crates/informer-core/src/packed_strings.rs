@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-/// An ordered list of strings. Two lists are equal if they have equal strings in the same order.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PackedStrings(Arc<str>);
 

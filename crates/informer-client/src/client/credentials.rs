@@ -66,11 +66,9 @@ enum Source {
     Exec(Box<ExecPlugin>),
 }
 
-/// Credentials of a client that can change while the client is in use.
 pub(super) struct Credentials {
     source: Source,
     state: RwLock<State>,
-    /// The number of refreshes of these credentials that have completed.
     completed: AtomicU64,
     last: Mutex<Last>,
 }
@@ -111,7 +109,6 @@ enum Cause {
 struct Loaded {
     authorization: Option<HeaderValue>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
-    /// False if the TLS identity is the same as after the previous load of the credentials.
     identity_changed: bool,
     expires: Option<Timestamp>,
 }
@@ -158,7 +155,6 @@ impl Credentials {
         Arc::new(Self { source, state: state.into(), completed: AtomicU64::new(0), last: Mutex::new(last) })
     }
 
-    /// Returns true if the credentials can contain a client certificate.
     pub(super) fn has_identity(&self) -> bool {
         match &self.source {
             Source::Files(files) => files.has_identity(),
@@ -280,7 +276,6 @@ impl Current {
 }
 
 impl State {
-    /// Returns the current credentials, or `None` if a refresh is due.
     fn fresh(&self, now: Instant, wall_clock: Timestamp) -> Option<Arc<Current>> {
         let due = self.check_at.is_some_and(|at| at <= now);
         self.current.clone().filter(|current| !due && !current.expires_by(wall_clock + EXPIRY_LEEWAY))

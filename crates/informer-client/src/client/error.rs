@@ -57,7 +57,6 @@ impl RequestError {
     }
 }
 
-/// The TLS alerts with which a server rejects a client certificate.
 const CERTIFICATE_ALERTS: [AlertDescription; 9] = [
     AlertDescription::BadCertificate,
     AlertDescription::UnsupportedCertificate,

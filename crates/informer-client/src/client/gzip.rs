@@ -30,7 +30,6 @@ impl GzipBody {
         Self { body, decoder, waiting: Bytes::new(), begun: false, ended: false }
     }
 
-    /// Inflates the next bytes of the received body, at most [`STEP_BYTES`].
     fn inflate(&mut self) -> io::Result<Bytes> {
         let step = self.waiting.len().min(STEP_BYTES);
         let used = self.decoder.write(&self.waiting[..step])?;

@@ -38,7 +38,6 @@ struct Version {
     _git_version: String,
 }
 
-/// The last response to `/version` and its time of arrival.
 #[derive(Default)]
 pub(super) struct Cached(Mutex<Option<CachedVersion>>);
 

@@ -45,10 +45,8 @@ const HTTP2_CONNECTION_WINDOW: u32 = HTTP2_STREAM_WINDOW * HTTP2_STREAM_WINDOWS;
 /// Idle time after which the client closes a connection. API servers close idle connections after 90 s.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(80);
 
-/// The default timeout of exec plugins, see [`ClientOptions::exec_timeout`].
 const EXEC_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The remedy in the error message for invalid TLS settings.
 const TLS_REMEDY: &str = "check certificates and keys in the kubeconfig";
 
 /// A kube configuration without its renewable credentials, and those credentials.

@@ -57,13 +57,11 @@ impl RawHeader<'_> {
 }
 
 impl Metadata<'_> {
-    /// Parses the annotations, for representations that store annotations.
     pub(crate) fn annotations(&self, text: &str) -> Result<Labels, HeaderError> {
         let Some(range) = &self.annotations else { return Ok(Labels::default()) };
         Ok(pairs(text, range, "metadata.annotations")?.into_iter().collect())
     }
 
-    /// Parses the finalizers, for representations that store finalizers.
     pub(crate) fn finalizers(&self, text: &str) -> Result<Box<[Box<str>]>, HeaderError> {
         const FIELD: &str = "metadata.finalizers";
         let Some(range) = &self.finalizers else { return Ok(Box::default()) };

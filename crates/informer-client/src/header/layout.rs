@@ -42,7 +42,6 @@ struct Member {
 }
 
 impl Layout {
-    /// Starts recording a `metadata` object whose members begin at the offset `begin`.
     pub(super) fn open(&mut self, begin: usize) {
         self.irregular |= self.begin.replace(begin).is_some();
         self.count = 0;

@@ -59,7 +59,6 @@ enum ListProblem {
     BrokeOff(u64),
 }
 
-/// Returns a stream of the objects of a list, decoded while the response body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
     response: EncodedBody,
@@ -162,8 +161,8 @@ impl<O: Representation> ListDecoder<O> {
         }
         let object = self.objects.read(item, true);
         if !object.has_kind {
-            // The flag is read at the end of the list, after all decoding tasks have finished, so relaxed
-            // ordering is sufficient.
+            // `untyped_items` is read at the end of the list, after all decoding tasks have finished, so
+            // relaxed ordering is sufficient.
             self.untyped_items.store(true, Ordering::Relaxed);
         }
         object.read

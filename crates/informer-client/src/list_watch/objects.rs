@@ -13,7 +13,6 @@ use crate::scan::Cursor;
 use crate::splitter::Slice;
 use crate::{Pruning, Representation, ResourceKind};
 
-/// The kind of the objects in the response to a metadata-only request.
 pub(super) const METADATA_KIND: &str = "PartialObjectMetadata";
 
 pub(super) struct ObjectReader<O: informer_core::Object> {
@@ -39,7 +38,6 @@ pub(super) enum Read<O> {
     OtherKind(String),
 }
 
-/// An object read from JSON, and whether the JSON contains its `kind`.
 pub(super) struct ReadObject<O> {
     pub(super) read: Read<O>,
     pub(super) has_kind: bool,
@@ -53,8 +51,8 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
             context: self.context.clone(),
             pruning: self.pruning.clone(),
             key: String::new(),
-            // A clone reads only a batch of a large response body. It therefore examines only the first
-            // object of the batch for unknown fields, and then one in [`EXAMINED_OF`].
+            // A clone of an `ObjectReader` reads only one batch of a large response body. It examines the
+            // first object of the batch for unknown fields, and then one in [`EXAMINED_OF`].
             messages: EXAMINED_OF,
         }
     }
@@ -75,7 +73,6 @@ impl<O: Representation> ObjectReader<O> {
         self.origin.wire()
     }
 
-    /// Returns the `apiVersion` of the kind, such as `apps/v1`.
     pub(super) fn api_version(&self) -> &str {
         &self.api_version
     }
@@ -186,8 +183,8 @@ impl<O: Representation> ObjectReader<O> {
             Ok(cuts) => cuts.apply(text),
             Err(error) => return undecodable(raw, HeaderError::from(error)),
         };
-        // The pruned JSON is scanned again for its offsets. Pruning may have removed the metadata, so the
-        // header is the one read above from the unpruned object.
+        // The pruned JSON is scanned again for its offsets. The header comes from the scan of the unpruned
+        // object, because pruning may have removed the metadata.
         let mut rest = RawHeader::default();
         let is_regular = rest.scan(Cursor::new(&pruned)).is_ok() && rest.layout.is_regular();
         self.make(header, &pruned, &rest, cut && is_regular)

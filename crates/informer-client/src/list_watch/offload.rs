@@ -52,8 +52,8 @@ impl<T: Send + 'static> Offload<T> {
     pub(super) fn here() -> Self {
         let place = Handle::try_current().ok().and_then(|handle| {
             let workers = handle.metrics().num_workers();
-            // The maximum is one task more than the runtime has workers. Otherwise a worker would be idle
-            // after its task has finished, until the stream is polled.
+            // The maximum number of tasks is one more than the runtime has workers. Otherwise a worker that
+            // has finished its task would be idle until the stream is polled.
             (workers > 1).then(|| (handle, (workers + 1).min(MAX_TASKS)))
         });
         Self { place, tasks: VecDeque::new() }

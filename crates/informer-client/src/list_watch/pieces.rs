@@ -61,12 +61,10 @@ impl Pieces {
         self.pieces.is_empty()
     }
 
-    /// Returns true if this batch must be decoded before more objects are added.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_OBJECTS
     }
 
-    /// Returns true if the batch is large enough to be decoded in a separate task.
     pub(super) fn are_worth_a_task(&self) -> bool {
         self.bytes >= MIN_TASK_BYTES && self.pieces.len() >= MIN_TASK_OBJECTS
     }

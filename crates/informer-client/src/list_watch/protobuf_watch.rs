@@ -12,7 +12,6 @@ use informer_core::Object;
 
 use crate::unknown_fields::UnknownFields;
 
-/// Returns an "expired" error, after which a reflector lists again.
 pub(super) fn expired(attempt: &str) -> SourceError {
     let text = format!(
         "{attempt}: the server sends fields that the protobuf table does not know; listing again as JSON"
@@ -28,7 +27,6 @@ struct ProtobufWatch<O> {
     is_over: bool,
 }
 
-/// Returns the events of a watch. The stream ends with an "expired" error once the kind must be read as JSON.
 pub(super) fn until_json_is_required<O: Object>(
     events: WatchStream<O>,
     unknown_fields: Arc<UnknownFields>,

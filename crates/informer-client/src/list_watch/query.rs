@@ -38,7 +38,6 @@ pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
     gvr.path(namespace.map(escaped).as_deref())
 }
 
-/// Escapes a string for use as one segment of a URL path.
 pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }

@@ -44,7 +44,6 @@ pub(super) trait Parts {
     /// of the stream.
     fn end(&mut self, parts: &mut VecDeque<Self::Part>) -> Result<(), SourceError>;
 
-    /// Describes the list or watch request, for error messages.
     fn attempt(&self) -> &str;
 
     /// Returns the message for a body that sent no data during the idle timeout.
@@ -71,7 +70,6 @@ impl<P> Decoded<P> {
     }
 }
 
-/// A stream of the decoded parts of one response body.
 pub(super) struct Reader<P: Parts> {
     body: ResponseBody,
     idle: IdleTimeout,
@@ -124,7 +122,7 @@ impl<P: Parts> Reader<P> {
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.frame.is_empty() {
             match self.poll_frame(context) {
-                // Before waiting for the next frame, decode the objects that were already received.
+                // Decode the objects that were already received before the task waits for the next frame.
                 Poll::Pending if self.pieces.is_empty() => return Poll::Pending,
                 Poll::Pending => {
                     self.decode();
@@ -133,8 +131,8 @@ impl<P: Parts> Reader<P> {
                 Poll::Ready(Ok(Some(frame))) => (self.frame, self.at) = (frame, 0),
                 Poll::Ready(Ok(None)) => {
                     self.decode();
-                    // Decoding these objects may have failed and ended the stream; otherwise wait for the
-                    // other tasks.
+                    // If the last batch was decoded in this task and failed, the stream has ended. Otherwise
+                    // wait for the batches that other tasks decode.
                     if self.stage == Stage::Reading {
                         self.stage = Stage::Draining;
                     }
@@ -188,7 +186,8 @@ impl<P: Parts> Reader<P> {
     fn take(&mut self, decoded: Decoded<P::Part>) {
         self.ready.extend(decoded.parts);
         let Some(failure) = decoded.failure else { return };
-        // The failed object precedes all objects that were split after it, so those are discarded.
+        // Results are taken in the order of the body. After a failed object, all later objects are therefore
+        // discarded.
         self.offload.abort();
         self.pieces.clear();
         self.frame = Bytes::new();
@@ -201,7 +200,6 @@ impl<P: Parts> Reader<P> {
         self.failure.get_or_insert(failure);
     }
 
-    /// Ends the stream after all objects of the body are decoded.
     fn end(&mut self) {
         self.stage = Stage::Over;
         if let Err(error) = self.parts.end(&mut self.ready) {
@@ -261,7 +259,6 @@ where
         }
     }
 
-    /// Returns the number of ready parts as the lower bound of the stream's length.
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.ready.len(), None)
     }

@@ -21,7 +21,6 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// HTML page of a proxy may be larger and is truncated.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
-/// The timeout for reading the body of an error response.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum number of characters of an error response in an error message, if the response is not a
@@ -35,7 +34,6 @@ pub(super) struct EncodedBody {
 
 pub(super) enum Opened {
     Body(EncodedBody),
-    /// The server supports none of the encodings that the request accepts (406).
     NotAcceptable(SourceError),
 }
 
@@ -89,7 +87,6 @@ pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceEr
     SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
 }
 
-/// Returns the `Status` of a rejected request.
 pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire>) -> ServerStatus {
     let (head, mut body) = response.into_parts();
     let code = head.status.as_u16();
@@ -115,7 +112,6 @@ fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
     ServerStatus { code: code.as_u16(), reason, message, ..ServerStatus::default() }
 }
 
-/// The fields of a Kubernetes `Status` that the client uses.
 #[derive(Deserialize)]
 struct StatusText {
     #[serde(default)]

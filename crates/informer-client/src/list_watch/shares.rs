@@ -19,8 +19,8 @@ const HASHES: u128 = 1 << 64;
 /// range to the selector of every request.
 const MAX_SHARES: u32 = 1024;
 
-/// A selection of the equal shares into which a hash divides the objects of a kind. With it, each replica of
-/// a program can cache a part of the objects.
+/// A selection of the equal shares into which a hash divides the objects of a kind. With such a selection,
+/// each replica of a program caches only a part of the objects.
 ///
 /// A server with the feature `ShardedListAndWatch` (Kubernetes 1.36, where it is alpha) sends only the
 /// objects of the selected shares. Every other server ignores the selector, and the client drops the
@@ -130,13 +130,11 @@ impl HashShares {
         self.ranges().any(|range| range.contains(&hash))
     }
 
-    /// Returns the range of hash values of each selected share.
     fn ranges(&self) -> impl Iterator<Item = Range<u128>> {
         let bound = |share: u32| u128::from(share) * HASHES / u128::from(self.of);
         self.taken.iter().map(move |share| bound(*share)..bound(share + 1))
     }
 
-    /// Removes the objects that are not in the selected shares from a list.
     pub(super) fn of_list<O: Object>(self, list: ListStream<O>) -> ListStream<O> {
         ListStream::new(list.map(move |part| {
             part.map(|part| match part {

@@ -6,9 +6,9 @@
 //!
 //! # Invariants
 //!
-//! 1. The returned list is the state at one version, or ends in an error: the number of objects in all
-//!    namespaces is the number that the server reported for that version.
-//! 2. After a split list has failed, the kind is remembered, and its lists are not split again.
+//! 1. The returned list is the state at one version. It ends in an error if the number of objects in all
+//!    namespaces differs from the number that the server reported for that version.
+//! 2. After a split list of a kind has failed, the client does not split lists of this kind again.
 //!
 //! # Shutdown
 //!
@@ -55,7 +55,6 @@ const MAX_PARTS: usize = 16;
 
 type Part<O> = Result<ListPart<O>, SourceError>;
 
-/// The plan for a split list: its exact version, its number of objects and its namespaces.
 struct Plan {
     version: ResourceVersion,
     objects: u64,
@@ -127,7 +126,6 @@ async fn read_one<O: Representation>(
     Err(failed(source, "the list of a namespace ended early"))
 }
 
-/// Plans how to split a list by namespace; returns `None` if the list should not be split.
 async fn plan<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
@@ -158,7 +156,6 @@ async fn plan<O: Representation>(
     Ok(few.then_some(Plan { version: end.version, objects, namespaces }))
 }
 
-/// Returns a list request for the state at an exact resourceVersion.
 fn exactly<O: Object>(version: &ResourceVersion, context: SourceContext<O>) -> ListRequest<O> {
     let (version, version_match) = (version.clone(), VersionMatch::Exact);
     ListRequest { version, version_match, limit: None, continue_token: None, context }

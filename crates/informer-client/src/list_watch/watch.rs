@@ -60,7 +60,6 @@ trait RawEvent {
     fn status<O: Representation>(&self, objects: &ObjectReader<O>) -> Option<ServerStatus>;
 }
 
-/// Returns a stream of the events of a watch, decoded while the response body arrives.
 pub(super) fn read<O: Representation>(
     attempt: String,
     response: EncodedBody,
@@ -144,7 +143,6 @@ impl<O: Representation> Decoder for WatchDecoder<O> {
 }
 
 impl<O: Representation> WatchDecoder<O> {
-    /// Decodes one watch event. An error ends the stream of events.
     fn event(&mut self, event: Slice<'_>) -> Result<WatchEvent<O>, String> {
         match self.encoding {
             Encoding::Json => {

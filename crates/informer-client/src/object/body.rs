@@ -116,7 +116,6 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Parses `metadata.annotations`; returns empty annotations if they are invalid.
     fn annotations(self) -> Labels {
         match self {
             Self::Json { text, .. } => {

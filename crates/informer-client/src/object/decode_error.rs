@@ -79,8 +79,8 @@ pub(super) fn decode<K: DeserializeOwned>(
     serde_json::from_str(text).map_err(|_| explain::<K>(text, kind, header))
 }
 
-/// Decodes an object that failed to decode a second time, to find the path of the invalid field. The first
-/// decode does not track the path, because that costs time.
+/// Decodes an undecodable object again to find the path of the invalid field. The first decode does not track
+/// the path, because that costs time.
 fn explain<K: DeserializeOwned>(text: &str, kind: &ResourceKind, header: &Header) -> DecodeError {
     let mut reader = serde_json::Deserializer::from_str(text);
     let read: Result<K, _> = serde_path_to_error::deserialize(&mut reader);

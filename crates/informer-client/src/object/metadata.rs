@@ -8,7 +8,7 @@ use kube_core::{DynamicObject, Resource};
 use super::{DecodeError, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
-/// The metadata of an object. The server sends no other fields of it.
+/// The metadata of an object. The server sends no other fields of the object.
 ///
 /// The smallest representation, for controllers that need only the existence of an object, its labels,
 /// annotations, owners and finalizers, and its deletion.
@@ -56,8 +56,8 @@ impl<K: 'static> Representation for Metadata<K> {
 }
 
 /// Returns equal annotations of another object, to save memory: the objects of a workload mostly have equal
-/// annotations. Annotations of Secrets are not shared, because the interner would keep their data
-/// (`last-applied-configuration`) in memory after their deletion.
+/// annotations. Annotations of Secrets are not shared, because `last-applied-configuration` contains the data
+/// of a Secret, and the interner would keep it in memory after the Secret is deleted.
 fn shared(annotations: Labels, origin: &Origin) -> Labels {
     match origin.interner() {
         Some(interner) if !origin.is_of_secrets() => interner.annotations(annotations),

@@ -29,8 +29,8 @@ const LEVEL: i32 = 3;
 /// % better.
 const SAMPLES: usize = 400;
 
-/// The maximum total size of the objects on which a dictionary is trained. Training time grows with it, and
-/// the best size of a dictionary is a hundredth of it.
+/// The maximum total size of the objects on which a dictionary is trained. Training time grows with this
+/// size, and the best size of a dictionary is a hundredth of this size.
 const MAX_SAMPLE_BYTES: usize = 4 << 20;
 
 /// The maximum size of a dictionary. Larger dictionaries save less memory than they take.
@@ -57,7 +57,6 @@ pub(crate) struct Packing {
     readers: Mutex<Vec<DCtx<'static>>>,
 }
 
-/// A compression dictionary, trained on objects of one source.
 pub(crate) struct Dictionary {
     writer: CDict<'static>,
     reader: DDict<'static>,
@@ -170,7 +169,7 @@ impl Training {
         let (samples, lengths) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.lengths));
         self.generations += 1;
         (self.reached, self.window) = (None, Window::default());
-        // Training fails for samples that have nothing in common; they are then compressed without a
+        // Training fails if the samples have nothing in common. Objects are then compressed without a
         // dictionary.
         if let Ok(trained) = zstd::dict::from_continuous(&samples, &lengths, DICTIONARY_BYTES) {
             let (writer, reader) = (CDict::create(&trained, LEVEL), DDict::create(&trained));

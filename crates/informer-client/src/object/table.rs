@@ -38,7 +38,6 @@ const CROWD: usize = WAYS - 1;
 /// half of its slots are in use.
 const CROWDED_PART: usize = 4;
 
-/// Weak references to values, found by the hash of the value.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     stripes: [Mutex<Stripe<T>>; STRIPES],
@@ -54,7 +53,6 @@ struct Stripe<T> {
     crowded: usize,
 }
 
-/// One slot of a set: a hash, and a weak reference to the value with this hash.
 #[derive(Debug)]
 struct Place<T> {
     hash: u64,

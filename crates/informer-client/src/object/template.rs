@@ -135,12 +135,10 @@ impl Part {
 }
 
 impl Template {
-    /// Returns whether this template contains labels, annotations and owner references, in this order.
     pub(crate) fn chosen(&self) -> [bool; PARTS] {
         self.parts.each_ref().map(Option::is_some)
     }
 
-    /// Returns the total number of bytes of the labels, annotations and owner references in this template.
     pub(crate) fn len(&self) -> usize {
         self.encoded().map(|part| part.bytes().len()).sum()
     }

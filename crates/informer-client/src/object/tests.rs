@@ -12,7 +12,6 @@ use crate::header::RawHeader;
 use crate::scan::Cursor;
 use crate::{ResourceKind, arbitrary};
 
-/// Decodes JSON text to a representation; returns `None` if the text is invalid.
 fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     let mut raw = RawHeader::default();
     raw.scan(Cursor::new(text)).ok()?;
@@ -70,7 +69,6 @@ fn same(one: Option<&str>, other: Option<&str>) -> bool {
     one == other || (number(one).is_some() && number(one) == number(other))
 }
 
-/// Decodes the JSON text to each representation and compares all of them with the `serde_json` tree.
 fn agree(text: &str, origin: &Arc<Origin>) -> Result<(), TestCaseError> {
     let lazy = read::<Lazy<Value>>(text, origin);
     let (packed, dynamic) = (read::<Packed<Value>>(text, origin), read::<Dynamic>(text, origin));

@@ -40,7 +40,6 @@ pub(crate) struct Views {
     kept: Mutex<Kept>,
 }
 
-/// The queue of cached views, the oldest first.
 #[derive(Default)]
 struct Kept {
     views: VecDeque<(View, usize)>,

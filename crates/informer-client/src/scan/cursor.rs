@@ -170,7 +170,6 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Consumes the opening brace of an object.
     pub(crate) fn object(&mut self) -> Result<(), ScanError> {
         self.expect(b'{', "an object")
     }
@@ -250,7 +249,6 @@ impl<'a> Text<'a> {
         serde_json::from_str(&quoted).map(Cow::Owned).map_err(|_| BadString)
     }
 
-    /// Returns the offset of the string's opening quote in the text of the cursor.
     pub(crate) fn start(self) -> usize {
         self.start
     }

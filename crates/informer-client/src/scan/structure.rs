@@ -18,7 +18,6 @@ pub(crate) struct Structure {
     escaped: bool,
     /// The number of bytes of the value in earlier slices.
     before: usize,
-    /// The recorded objects and arrays of the outer levels of the value.
     spans: Spans,
 }
 

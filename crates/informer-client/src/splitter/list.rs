@@ -35,7 +35,6 @@ pub(crate) enum Member {
 /// The state of the list parser: which syntax element is expected at the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The opening brace of the list is expected.
     Start,
     /// A key of the list is expected, after the opening brace or a comma. Only after the opening brace, the
     /// closing brace of an empty list is also valid.
@@ -50,7 +49,6 @@ enum State {
         may_close: bool,
     },
     AfterItem,
-    /// The closing brace of the list was read.
     End,
 }
 

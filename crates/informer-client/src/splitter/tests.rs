@@ -156,7 +156,7 @@ fn line_with_open_brackets_does_not_swallow_later_events() {
     let event = "{\"type\":\"ADDED\",\"object\":{}}\n";
     let error = error_of(&[event, "{\"type\":\"ADDED\",\"object\":{{{\n"]);
     assert_eq!(error.unwrap(), format!("not JSON: expected a value at byte {}", event.len()));
-    // An event that is written on several lines is valid, at whichever line it is divided into frames.
+    // An event that spans several lines is valid, even if a network frame ends after each of these lines.
     assert_eq!(error_of(&["{\n", "\"type\":\n", "\"ADDED\",\n", "\"object\":{\n", "}}\n", event]), None);
 }
 

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::script::{Reply, first_list, list, script};
 
-/// Returns a string that is longer than the maximum length of a URI.
 fn too_long() -> String {
     "x".repeat(1 << 16)
 }

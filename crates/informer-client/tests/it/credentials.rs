@@ -156,7 +156,6 @@ async fn request_rejected_with_401_runs_the_exec_plugin_again_and_is_sent_once_m
     assert_eq!(server.tokens()[2..], ["Bearer xx"], "clients share their credentials");
 }
 
-/// Returns a CA that issues client certificates.
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);

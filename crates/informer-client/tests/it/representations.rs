@@ -139,7 +139,8 @@ async fn failed_decode_names_the_field_hides_the_value_and_counts_once() {
     secret.get().unwrap_err();
     assert_eq!((log.len(), log.total()), (1, 1));
     assert_eq!(log.entries()[0].key().unwrap(), "a/s");
-    // With the `Typed` representation, the same object is already undecodable when it is listed.
+    // An object whose bytes do not fit its type is undecodable when it is listed in the `Typed`
+    // representation.
     let typed = KubeListWatch::<Typed<Secret>>::all(&client);
     let read = list(&typed, first_list()).await.unwrap();
     assert_eq!(read.undecodable[0].error().to_string(), error.to_string());

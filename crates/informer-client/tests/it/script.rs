@@ -68,7 +68,6 @@ impl Reply {
 pub(crate) struct Requests(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
 impl Requests {
-    /// Returns the paths and queries of the recorded requests, in order.
     pub(crate) fn uris(&self) -> Vec<String> {
         self.0.lock().iter().map(|(uri, _)| uri.clone()).collect()
     }

@@ -12,8 +12,8 @@
 //!    record come from other clocks and are never read.
 //! 2. At most one request is in flight.
 //! 3. A leader counts its lease from before it sent the renewal, since other candidates see the renewal
-//!    later. It stops before nine tenths of the lease have passed by its own clock, so clock rates may differ
-//!    by a tenth.
+//!    later. It gives up leadership before nine tenths of the lease have passed by its own clock, so clock
+//!    rates may differ by a tenth.
 //! 4. A term begins with a write that the server accepted for the version that was read, never with a read.
 //!    It does not begin if the response arrives after the lease has expired, for example in a process that
 //!    was suspended.
@@ -403,10 +403,10 @@ impl ElectorState {
         LeaseWrite { holder: self.identity.clone(), duration: self.times.lease, transitions, acquired }
     }
 
-    /// Returns the values with which this candidate acquires or renews the Lease. They count a transition if
-    /// the observed holder is another candidate, or if the Lease has no holder. A leader that observes no
-    /// holder, because an administrator or another leader removed the holder, stays the leader, as in
-    /// client-go.
+    /// Returns the values with which this candidate acquires or renews the Lease. The number of transitions
+    /// grows by one if the observed holder is another candidate, or if the Lease has no holder. A leader that
+    /// observes no holder, because an administrator or another leader removed the holder, stays the leader,
+    /// as in client-go.
     fn next_lease_write(&self, record: &LeaseRecord) -> LeaseWrite {
         let ours = record.holder == self.identity;
         let transitions = record.transitions.saturating_add(i32::from(!ours));

@@ -68,7 +68,7 @@ impl FieldSelector {
     }
 
     /// Returns the value in the requirement `field=value` for this field, if there is one. Servers and
-    /// indexes use it to narrow a scan.
+    /// indexes use this value to narrow a scan.
     pub fn required(&self, field: &str) -> Option<&str> {
         let named = |r: &&FieldRequirement| r.field == field && r.operator == FieldOperator::Equals;
         self.requirements.iter().find(named).map(|requirement| requirement.value.as_str())
@@ -81,7 +81,7 @@ impl FieldRequirement {
         Self { field: field.into(), operator, value: value.into() }
     }
 
-    /// The requirement `field=value`.
+    /// Returns the requirement `field=value`.
     pub fn equals(field: impl Into<String>, value: impl Into<String>) -> Self {
         Self::new(field, FieldOperator::Equals, value)
     }

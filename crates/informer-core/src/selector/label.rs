@@ -102,7 +102,7 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// `key=value`.
+    /// Returns the requirement `key=value`.
     pub fn equals(key: impl Into<String>, value: impl Into<String>) -> Self {
         Self { key: key.into(), operator: LabelOperator::Equals, values: vec![value.into()] }
     }

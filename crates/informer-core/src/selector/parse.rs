@@ -73,7 +73,6 @@ struct Lexer<'a> {
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
 
 impl<'a> Lexer<'a> {
-    /// Returns the next token and its offset, without consuming it.
     fn peek(&self) -> (Token<'a>, usize) {
         let rest = self.text[self.at..].trim_start_matches(is_space);
         let at = self.text.len() - rest.len();
@@ -221,7 +220,6 @@ fn value_list(lexer: &mut Lexer<'_>) -> Result<Vec<String>, ParseLabelSelectorEr
     }
 }
 
-/// Validates label keys and values, and the number of values of an operator.
 pub(super) fn validate(requirement: &LabelRequirement) -> Result<(), ParseLabelSelectorError> {
     let key = &requirement.key;
     if let Some(problem) = key_problem(key) {

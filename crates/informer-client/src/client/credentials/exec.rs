@@ -35,7 +35,6 @@ pub(super) struct ExecPlugin {
     last: parking_lot::Mutex<Option<(String, String)>>,
 }
 
-/// The status of an `ExecCredential`: the credentials that the plugin issued.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Issued {
     token: Option<String>,

@@ -18,7 +18,6 @@ pub(super) struct Files {
     identities: Option<Identities>,
 }
 
-/// The contents of the credential files at the last read.
 pub(super) struct Contents {
     token: Option<Result<Vec<u8>, CredentialsError>>,
     pair: Result<Pair, CredentialsError>,

@@ -24,7 +24,6 @@ use super::super::connector::boxed;
 use super::super::{BoxError, ClientOptions, RequestError};
 use super::{builder, is_loopback};
 
-/// One end of an in-memory pipe, used instead of a socket.
 struct Pipe(TokioIo<DuplexStream>);
 
 impl Connection for Pipe {
@@ -126,8 +125,8 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
     for _ in 0..20 {
         unread.push(get("/endless").await.unwrap());
     }
-    // The paused clock advances only when no task can run. When this sleep ends, the receive windows of all
-    // these streams are therefore used up.
+    // tokio's paused clock advances only when no task can run. At the end of this sleep the receive windows
+    // of all unread responses are therefore used up.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let body = get("/short").await.unwrap().into_body();
     let body =
@@ -140,7 +139,6 @@ async fn unread_responses_do_not_stall_other_requests_of_their_connection() {
 /// A frame with which [`serve_frames`] replies to a request.
 #[derive(Clone, Copy)]
 enum Reply {
-    /// A response with status 200 and no body.
     Ok,
     /// The server resets the HTTP/2 stream before it processes the request.
     RefusedStream,

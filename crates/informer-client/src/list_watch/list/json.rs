@@ -92,7 +92,6 @@ impl JsonList {
     }
 }
 
-/// The error for a member of a list, other than `items`, that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("the list's {member} is invalid: {problem}")]
 struct EnvelopeError {

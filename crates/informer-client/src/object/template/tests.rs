@@ -64,7 +64,6 @@ fn from_protobuf(pod: &Value, origin: &Arc<Origin>) -> Lazy<Pod> {
     Lazy::decode(RawObject { header: scan.header().unwrap(), bytes, origin }).unwrap()
 }
 
-/// Returns the number of stored bytes of a pod that are not shared with other pods.
 fn own(pod: &Lazy<Pod>) -> usize {
     pod.body.borrow().own().bytes().len()
 }
