@@ -45,9 +45,9 @@ type NewService = Arc<dyn Fn() -> BoxService + Send + Sync>;
 /// A client for one API server. Clones are cheap and share connections.
 ///
 /// The client takes authentication, TLS settings, proxy and headers from [`kube_client::Config`], but has its
-/// own HTTP stack. The client repeats a request only if the credentials were outdated, or if the server
-/// closed the connection without processing the request. It uses HTTP/2 if the server offers it, and detects
-/// an unresponsive server within 45 s.
+/// own HTTP stack. The client repeats a request only if the credentials were outdated, or if an HTTP/2 server
+/// closed the connection or the stream without processing the request. It uses HTTP/2 if the server offers
+/// it, and detects an unresponsive server within 45 s.
 ///
 /// # Credentials
 ///

@@ -27,8 +27,7 @@ pub(crate) struct RawHeader<'a> {
     pub(crate) layout: Layout,
 }
 
-/// The scanned `metadata` of an object. Values that are arrays or objects are recorded as byte ranges and
-/// parsed only when needed.
+/// Arrays and objects in `metadata` are recorded as byte ranges and parsed only when needed.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata<'a> {
     pub(crate) name: Option<Cow<'a, str>>,

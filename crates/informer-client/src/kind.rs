@@ -75,8 +75,7 @@ impl ResourceKind {
         self.scope == Some(ResourceScope::Cluster)
     }
 
-    /// Returns the namespace to use in a URL of this kind: `namespace`, or `None` if the kind is
-    /// cluster-scoped.
+    /// Returns `namespace`, or `None` if the kind is cluster-scoped.
     pub(crate) fn namespace_in_url<'a>(&self, namespace: Option<&'a str>) -> Option<&'a str> {
         namespace.filter(|_| !self.is_cluster_scoped())
     }

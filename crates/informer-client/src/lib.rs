@@ -29,8 +29,8 @@
 //! - An object that is already in the cache at the listed resource version is not decoded again.
 //! - No error, log message or `Debug` output contains a value of an object.
 //! - Failed requests are not retried, except once after their credentials were renewed, and up to three times
-//!   if the server closed the connection without processing the request. The caller receives the status,
-//!   `Retry-After` and the cause.
+//!   if an HTTP/2 server closed the connection or the stream without processing the request. The caller
+//!   receives the status, `Retry-After` and the cause.
 
 #[cfg(test)]
 mod arbitrary;

@@ -80,13 +80,10 @@ pub struct KubeListWatch<O> {
     form: PhantomData<fn() -> O>,
 }
 
-/// The objects that a source lists and watches: the objects of a namespace that match its selectors and
-/// shares.
 #[derive(Debug, Clone, Default)]
 struct Selection {
     namespace: Option<String>,
-    /// True once discovery has reported the kind as cluster-scoped. The namespace of the selection is then
-    /// ignored.
+    /// True once discovery has reported the kind as cluster-scoped. The namespace is then ignored.
     cluster_scoped: Arc<AtomicBool>,
     labels: Option<String>,
     fields: Option<String>,

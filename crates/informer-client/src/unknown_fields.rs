@@ -28,7 +28,7 @@ const MAX_OBSERVERS: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct UnknownFieldsLog {
-    /// One entry for each kind that the client has read. Entries are never removed.
+    /// The kinds that the client has read. Entries are never removed.
     kinds: Mutex<HashMap<Gvr, Arc<UnknownFields>>>,
     shared: Arc<Mutex<Observed>>,
 }

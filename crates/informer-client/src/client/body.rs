@@ -54,8 +54,7 @@ impl ResponseBody {
         }
     }
 
-    /// Returns at most the first `bytes_max` bytes of the response body. If reading fails, the bytes received
-    /// before the error are returned.
+    /// If reading fails, returns the bytes received before the error.
     pub(crate) async fn read_up_to(&mut self, bytes_max: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while read.len() < bytes_max

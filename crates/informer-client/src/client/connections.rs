@@ -15,8 +15,7 @@ use super::{BoxError, ResponseBody};
 /// stream ends. Watches are long-lived, so a list in that queue could wait forever.
 pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
 
-/// Maximum number of times that the client sends one request if the server closes the connection without
-/// processing the request.
+/// How often one request is sent at most, if the server closes the connection without processing it.
 const MAX_ATTEMPTS: u32 = 4;
 
 /// Connection pools for one server. Another pool is opened before the HTTP/2 streams of the existing pools

@@ -328,8 +328,7 @@ impl ResolvesClientCert for CurrentIdentity {
 
 /// Creates TLS identities (a client certificate and its key) from PEM with kube's parser.
 struct Identities {
-    /// The configuration from which identities are created. It contains at most an inline certificate or an
-    /// inline key.
+    /// A kube configuration with at most an inline certificate or an inline key.
     template: Config,
 }
 
@@ -344,8 +343,7 @@ impl Identities {
         Self { template }
     }
 
-    /// Creates an identity from a certificate and a key. `None` selects the inline certificate or the inline
-    /// key of the configuration.
+    /// `None` selects the inline certificate or the inline key of the configuration.
     fn identity(
         &self,
         certificate: Option<&[u8]>,

@@ -60,8 +60,7 @@ pub(super) fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Returns a function that builds the HTTP stack for a configuration. Each service that the function builds
-/// has separate connections.
+/// Each service that the returned function builds has separate connections.
 pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewService, ClientError> {
     if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
         require_provider()?;

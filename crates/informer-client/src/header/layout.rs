@@ -29,8 +29,7 @@ pub(crate) struct Layout {
     begin: Option<usize>,
     members: [Member; MAX_MEMBERS],
     count: usize,
-    /// True if the object contains several `metadata` members, or `metadata` has more members than can be
-    /// recorded.
+    /// True if there are several `metadata` members, or more members in `metadata` than can be recorded.
     irregular: bool,
 }
 
@@ -62,8 +61,7 @@ impl Layout {
         &self.members[..self.count]
     }
 
-    /// Returns true if the offsets of all members of `metadata` are recorded, so that members can be cut out
-    /// by offset.
+    /// Returns true if all member offsets are recorded, so that members can be cut out by offset.
     pub(crate) fn is_regular(&self) -> bool {
         self.begin.is_some() && !self.irregular
     }

@@ -1,7 +1,6 @@
 //! The scope of the built-in kinds: a table of all cluster-scoped kinds. Other built-in kinds are namespaced.
 
-/// Group and plural of each built-in cluster-scoped kind, sorted. The scope of a kind is the same in all of
-/// its versions.
+/// Group and plural, sorted. The scope of a kind is the same in all of its versions.
 const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("", "componentstatuses"),
     ("", "namespaces"),
@@ -42,8 +41,7 @@ const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
-/// Returns true if the kind is built in and cluster-scoped, and false for namespaced kinds and custom
-/// resources.
+/// Returns false for namespaced kinds and for custom resources.
 pub(super) fn is_cluster_scoped(group: &str, plural: &str) -> bool {
     CLUSTER_SCOPED.binary_search(&(group, plural)).is_ok()
 }

@@ -183,8 +183,7 @@ fn failed(attempt: &str, problem: ListProblem) -> SourceError {
     }
 }
 
-/// The result of reading a list to its end: the list's metadata, the number of its objects, and the maximum
-/// number of bytes that were buffered at once.
+/// The list's metadata, its number of objects, and the maximum number of bytes buffered at once.
 type Ended = (ListEnd, u64, usize);
 
 /// Collects decoded objects of a list, to return many of them as one part of the list stream.
@@ -198,8 +197,7 @@ impl<'p, O> Batch<'p, O> {
         Self { items: Vec::new(), parts }
     }
 
-    /// Adds a decoded object. If the object has another kind than the list, returns an error that names this
-    /// kind.
+    /// Returns an error that names the object's kind if it differs from the kind of the list.
     fn take(&mut self, read: Read<O>) -> Result<(), String> {
         match read {
             Read::Fresh(object) => self.items.push(Listed::Fresh(object)),

@@ -129,8 +129,6 @@ impl<O: Representation> ObjectReader<O> {
         self.context.unchanged(&self.key, scan.uid(), &version)
     }
 
-    /// Reads one object from JSON. If `may_be_known` is true, an object that is cached with the same uid and
-    /// resourceVersion is not decoded again.
     pub(super) fn read(&mut self, item: Slice<'_>, may_be_known: bool) -> ReadObject<O> {
         match std::str::from_utf8(item.bytes) {
             Ok(text) => self.read_text(text, Cursor::with_spans(text, item.spans, 0), may_be_known),

@@ -31,8 +31,7 @@ pub(super) const METADATA_LIST: Accept = Accept {
 /// The characters that are escaped in a path segment of a URL.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns the URL path of a collection. Names are escaped, so that a name with `/` or `?` cannot address
-/// another resource.
+/// Names are escaped, so that a name with `/` or `?` cannot address another resource.
 pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
     let gvr = Gvr::new(escaped(&gvr.group), escaped(&gvr.version), escaped(&gvr.resource));
     gvr.path(namespace.map(escaped).as_deref())

@@ -37,8 +37,7 @@ pub(super) enum Opened {
     NotAcceptable(SourceError),
 }
 
-/// Sends a list or watch request and returns the body of a successful response. The body is JSON, or protobuf
-/// if protobuf was requested and `wire` can decode it.
+/// The body of a successful response is JSON, or protobuf if it was requested and `wire` can decode it.
 pub(super) async fn open(
     client: &Client,
     request: Request<Bytes>,

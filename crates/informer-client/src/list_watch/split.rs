@@ -185,8 +185,7 @@ struct Reading<O: Representation> {
     /// The tasks that read the lists of the namespaces. Dropping the set aborts them.
     _tasks: JoinSet<()>,
     version: ResourceVersion,
-    /// The number of objects of the complete list, as reported by the server, minus the number of objects
-    /// received so far.
+    /// The number of objects that the server reported, minus the number of objects received so far.
     missing: u64,
 }
 

@@ -219,7 +219,6 @@ fn convert<O: Representation>(
     }
 }
 
-/// Returns the event for an object that was added, modified or deleted. An error ends the stream of events.
 fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String> {
     Ok(match (event_type, read) {
         ("ADDED", Read::Known(object)) => WatchEvent::Known(object),

@@ -191,8 +191,7 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Decodes the object to its Rust type. A panic of the type's `Deserialize` implementation becomes a
-    /// decode error of this object.
+    /// A panic of the type's `Deserialize` implementation becomes a decode error of this object.
     pub(crate) fn decode<K: DeserializeOwned>(
         self,
         origin: &Origin,
@@ -315,8 +314,7 @@ impl<'a> BodyRef<'a> {
         common.unwrap_or(self.own).annotations()
     }
 
-    /// Returns the scalar at a path. A member of `metadata` is read from the object's own bytes or from its
-    /// shared parts, whichever contains it.
+    /// Reads a member of `metadata` from the object's own bytes or from the shared parts.
     fn scalar<'p, P: Iterator<Item = &'p str>>(
         self,
         path: impl Fn() -> P,

@@ -97,8 +97,7 @@ pub(crate) struct Packed {
 pub(crate) struct PackError(&'static str);
 
 impl Packing {
-    /// Compresses the bytes of an object. Objects that are compressed before the dictionary is trained are
-    /// larger.
+    /// Objects that are compressed before the dictionary is trained are larger.
     pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
         let (bytes, format) = (own.bytes(), own.format());
         let length =

@@ -58,8 +58,7 @@ const JSON_HEAD: &str = r#"{"metadata":{"#;
 const JSON_TAIL: &str = "}}";
 
 impl Templates {
-    /// Creates an empty set of shared parts whose hashes depend only on `seed`, so that a test finds the same
-    /// hash collisions in each run.
+    /// The hashes depend only on `seed`, so that a test finds the same hash collisions in each run.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         let hasher = SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed());
@@ -117,8 +116,7 @@ impl Part {
         }
     }
 
-    /// Returns the JSON member of this shared part without the object around it, such as `"labels":{...}`;
-    /// `None` for protobuf.
+    /// Returns the JSON member, such as `"labels":{...}`, without the object around it; `None` for protobuf.
     fn member(&self) -> Option<&str> {
         match self {
             Self::Json(text) => text.strip_prefix(JSON_HEAD)?.strip_suffix(JSON_TAIL),
@@ -150,8 +148,7 @@ impl Template {
         self.parts[place].as_deref().map(Part::borrow)
     }
 
-    /// Returns the shared members of `metadata` as JSON, such as `"labels":{...}`. Parts in protobuf are
-    /// skipped.
+    /// Returns the shared members as JSON, such as `"labels":{...}`. Parts in protobuf are skipped.
     pub(super) fn members(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flatten().filter_map(|part| part.member())
     }

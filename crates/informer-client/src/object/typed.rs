@@ -22,8 +22,8 @@ pub struct Typed<K> {
 }
 
 impl<K> Typed<K> {
-    /// Returns the typed object. This method never fails. It has the return type of
-    /// [`Lazy::get`](crate::Lazy::get), so that generic code can use both representations.
+    /// Returns the typed object. The return type is that of [`Lazy::get`](crate::Lazy::get), so that generic
+    /// code can use both representations.
     ///
     /// # Errors
     ///

@@ -52,8 +52,7 @@ impl Views {
         (budget > 0).then(|| Arc::new(Self { budget, kept: Mutex::default() }))
     }
 
-    /// Caches the view of an object and evicts the oldest views. A view that is larger than the budget is not
-    /// cached.
+    /// Caches a view and evicts the oldest views. A view that is larger than the budget is not cached.
     pub(crate) fn keep(&self, view: View, body: BodyRef<'_>) {
         let bytes = typed_bytes(&view, body);
         if bytes <= self.budget {

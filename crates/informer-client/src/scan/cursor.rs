@@ -138,8 +138,7 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    /// Moves the cursor to the end of the object or array that begins at the cursor. Returns false if the end
-    /// of this object or array is not recorded.
+    /// Skips the object or array at the cursor. Returns false if its end is not recorded.
     fn jump(&mut self) -> bool {
         let here = self.spans_from + self.at;
         let behind = self.spans.iter().position(|span| span.start >= here).unwrap_or(self.spans.len());

@@ -162,8 +162,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Issues a client certificate, and writes the certificate and its key to files in the folder. Returns the
-/// certificate.
+/// Writes the certificate and its key to files in the folder, and returns the certificate.
 fn issue(authority: &CertifiedIssuer<'static, KeyPair>, folder: &Path) -> CertificateDer<'static> {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::default().signed_by(&key, authority).unwrap();

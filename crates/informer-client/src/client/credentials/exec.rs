@@ -183,8 +183,7 @@ fn read_all(stdout: ChildStdout) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Parses the output of an exec plugin as an `ExecCredential`. The error contains no part of the output,
-/// because the output contains secrets.
+/// The error contains no part of the plugin's output, because the output contains secrets.
 fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -9,8 +9,7 @@ use rustls::client::ResolvesClientCert;
 
 use super::{CredentialsError, Current, Identities, Loaded, bearer};
 
-/// The credential files of a kubeconfig user. The path of a credential that is inline in the configuration is
-/// `None`.
+/// The credential files of a kubeconfig user; `None` for a credential that is inline in the configuration.
 pub(super) struct Files {
     token: Option<PathBuf>,
     certificate: Option<PathBuf>,
@@ -23,8 +22,7 @@ pub(super) struct Contents {
     pair: Result<Pair, CredentialsError>,
 }
 
-/// The contents of the certificate file and of the key file. The content is `None` if the certificate or the
-/// key is inline in the configuration.
+/// The client certificate and its key; `None` for the part that is inline in the configuration.
 #[derive(Default, PartialEq, Eq)]
 pub(super) struct Pair {
     certificate: Option<Vec<u8>>,

@@ -66,8 +66,7 @@ impl JsonList {
         Ok(())
     }
 
-    /// Returns the metadata of the list after its body has been read. `untyped_items` is true if any item
-    /// lacked its `kind`.
+    /// `untyped_items` is true if any item lacked its `kind`.
     pub(super) fn end(&mut self, untyped_items: bool) -> Result<Ended, ListProblem> {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.envelope.items));

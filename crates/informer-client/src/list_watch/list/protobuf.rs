@@ -18,8 +18,7 @@ pub(super) struct ProtobufList {
     items: u64,
     /// The number of bytes of the response body received so far.
     bytes: u64,
-    /// Whether the TypeMeta of the list has been received. Every API server sends the TypeMeta before the
-    /// items.
+    /// Whether the list's TypeMeta was received. Every API server sends the TypeMeta before the items.
     named: bool,
 }
 
