@@ -19,7 +19,6 @@ use crate::{Client, ResourceKind};
 /// Timeout for the response headers of a call. An API server itself ends a request after 60 s.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Timeout between two network frames of the response body of a call.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum size of the response body of a call. An object has a few MB at most. Large collections should be

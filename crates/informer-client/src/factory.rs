@@ -46,7 +46,6 @@ pub struct SharedInformerFactory {
     options: Arc<Options>,
 }
 
-/// Options that all informers created by one handle of a factory share.
 #[derive(Clone, Default)]
 struct Options {
     namespace: Option<String>,

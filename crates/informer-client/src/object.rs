@@ -100,7 +100,6 @@ pub struct RawObject<'a> {
     pub(crate) origin: &'a Arc<Origin>,
 }
 
-/// The received bytes of an object, with the offsets found by the header scan.
 #[derive(Clone, Copy)]
 pub(crate) enum RawBytes<'a> {
     Json { raw: &'a RawHeader<'a>, text: &'a str, cut_managed_fields: bool },

@@ -18,7 +18,6 @@ pub struct ResponseBody {
     _stream: Option<Arc<()>>,
 }
 
-/// The error of a response body that ended before its end was received.
 #[derive(Debug, thiserror::Error)]
 #[error("the response was cut off")]
 pub(crate) struct BodyError(#[source] BoxError);

@@ -15,7 +15,7 @@ use super::{BoxError, ResponseBody};
 /// stream ends. Watches are long-lived, so a list in that queue could wait forever.
 pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
 
-/// How often one request is sent at most, if the server closes the connection without processing it.
+/// Maximum number of attempts for a request that the server does not process before closing the connection.
 const MAX_ATTEMPTS: u32 = 4;
 
 /// Connection pools for one server. Another pool is opened before the HTTP/2 streams of the existing pools

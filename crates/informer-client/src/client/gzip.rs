@@ -17,7 +17,6 @@ const STEP_BYTES: usize = 4 << 10;
 pub(super) struct GzipBody {
     body: ResponseBody,
     decoder: MultiGzDecoder<Vec<u8>>,
-    /// Received bytes of the body that have not been inflated yet.
     waiting: Bytes,
     /// True once a byte of the body has arrived. A body without any byte is valid.
     begun: bool,

@@ -118,7 +118,6 @@ impl<P: Parts> Reader<P> {
         }
     }
 
-    /// Splits the current network frame, or receives the next frame.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.frame.is_empty() {
             match self.poll_frame(context) {

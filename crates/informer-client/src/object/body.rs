@@ -23,7 +23,6 @@ pub(crate) struct Body {
     common: Option<Arc<Template>>,
 }
 
-/// The stored bytes of an object that are not shared with other objects.
 #[derive(Debug, Clone)]
 pub(crate) enum OwnBytes {
     /// JSON of an object without `apiVersion` and `kind`. Items of lists of built-in kinds lack these

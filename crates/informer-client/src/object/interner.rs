@@ -27,7 +27,6 @@ const STRIPES: usize = 8;
 /// after their objects are deleted.
 const PLACES: usize = 64;
 
-/// Recently seen labels, annotations and owner references of the objects of one source.
 #[derive(Default)]
 pub(crate) struct Interner {
     labels: Table<Labels>,

@@ -82,7 +82,6 @@ struct Window {
     packed: u64,
 }
 
-/// The compressed bytes of an object, and the dictionary with which they were compressed.
 pub(crate) struct Packed {
     bytes: Box<[u8]>,
     length: u32,

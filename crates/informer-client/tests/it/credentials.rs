@@ -34,7 +34,6 @@ type Seen = (Method, String, Bytes);
 struct Server {
     token: Arc<Mutex<String>>,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// The client certificate of each accepted connection.
     peers: Arc<Mutex<Vec<CertificateDer<'static>>>>,
 }
 

@@ -354,7 +354,6 @@ impl ElectorState {
         self.observed.as_ref().is_some_and(|observed| observed.record.holder == self.identity)
     }
 
-    /// Returns true if another candidate was observed as the holder and its lease has not expired.
     fn held_by_another(&self, now: Instant) -> bool {
         let holder = self.observed.as_ref().map_or("", |observed| &observed.record.holder);
         !holder.is_empty() && holder != self.identity && self.expiry().is_none_or(|expiry| expiry > now)
