@@ -285,10 +285,12 @@ impl Client {
 impl Client {
     /// Returns the kinds for which the server has sent fields that the built-in schema does not contain, in
     /// the order of their discovery. Such a server is newer than this library. Updates of these objects
-    /// remain correct, but can need an additional request. A newer version of the library avoids it.
+    /// remain correct, but can need an additional request. A newer version of the library avoids this
+    /// request.
     ///
-    /// Objects that arrived as protobuf are checked when a read or an update depends on it. Objects that
-    /// arrived as JSON are sampled: the first objects of each list and watch, and every 128th after them.
+    /// Objects that arrived as protobuf are checked when a read or an update depends on unknown fields. In
+    /// addition, samples are checked on arrival: the first objects of each list and watch, and every 128th
+    /// after them. Objects that arrived as JSON are not checked, because they contain all fields.
     pub fn kinds_with_unknown_fields(&self) -> Vec<Gvk> {
         self.inner.unknown_fields.found()
     }

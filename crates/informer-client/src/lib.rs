@@ -2,8 +2,8 @@
 //! responses.
 //!
 //! This is the crate of `informer` that sends requests to an API server. [`Client`] is an HTTP client that is
-//! built from kube's configuration. [`KubeListWatch`] implements the source traits of `informer-cache` with
-//! it.
+//! built from kube's configuration. [`KubeListWatch`] uses this client to implement the source traits of
+//! `informer-cache`.
 //!
 //! Built-in kinds are requested as protobuf. Custom resources, and kinds that the server does not serve as
 //! protobuf, are requested as JSON. The response is split into objects while it arrives. A single pass

@@ -224,9 +224,9 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Converts an object that failed to decode from protobuf to JSON and decodes it again. Errors then name
-    /// the same fields in both encodings, and types whose `Deserialize` implementation supports only JSON can
-    /// be decoded.
+    /// Converts a protobuf object to JSON and decodes the JSON, after decoding the protobuf has failed.
+    /// Errors then name the same fields in both encodings, and types whose `Deserialize` implementation
+    /// supports only JSON can be decoded.
     #[cold]
     fn decode_by_json<K: DeserializeOwned>(self, origin: &Origin, header: &Header) -> Result<K, DecodeError> {
         decode_error::decode(&self.typed_json(origin, header)?, origin.kind(), header)

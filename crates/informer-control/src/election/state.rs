@@ -9,7 +9,7 @@
 //! # Invariants
 //!
 //! 1. Only observed time counts: how long this process has seen a record unchanged. The timestamps in the
-//!    record come from other clocks and are never read.
+//!    record come from other clocks and are only compared for equality.
 //! 2. At most one request is in flight.
 //! 3. A leader counts its lease from before it sent the renewal, since other candidates see the renewal
 //!    later. It gives up leadership before nine tenths of the lease have passed by its own clock, so clock

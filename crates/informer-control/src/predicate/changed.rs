@@ -38,8 +38,7 @@ changed! {
 
 changed! {
     /// Returns a predicate that passes updates whose `metadata.generation` differs, which are changes of the
-    /// spec. Kinds without a generation, such as ConfigMap, never change it, so all updates of their objects
-    /// are rejected.
+    /// spec. All updates of kinds without a generation, such as ConfigMap, are rejected.
     generation_changed, GenerationChanged, |old, new| old.generation() != new.generation()
 }
 
