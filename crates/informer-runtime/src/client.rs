@@ -103,11 +103,8 @@ struct ClientInner {
     cache: Cache,
     uncached: HashSet<Gvk>,
     cache_dynamic: bool,
-    /// The longest time for which a read waits for own writes; `None` if reads do not wait.
     read_your_writes: Option<Duration>,
     metrics: Arc<Observers<dyn ClientMetrics>>,
-    /// The list map keys of custom resources, from the CRDs passed to [`ClientBuilder::crd`]. Updates match
-    /// list elements by these keys.
     list_keys: HashMap<Gvk, ListKeys>,
 }
 

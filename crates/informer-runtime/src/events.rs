@@ -43,7 +43,6 @@ const BUFFER: usize = 1000;
 /// program's other requests.
 const MAX_REQUESTS: usize = 8;
 
-/// The timeout for sending the remaining events when the program stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The API server's limits in bytes for a note, and for a reason or an action.

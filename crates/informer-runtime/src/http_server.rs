@@ -61,7 +61,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout for a peer to read a response; controller-runtime has the same timeout for a whole request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The timeout for running requests when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The default limit of request bodies. Requests for pages have no body.

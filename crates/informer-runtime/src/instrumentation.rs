@@ -80,7 +80,6 @@ impl Default for Prometheus {
     }
 }
 
-/// The error that names informers that restart after a panic of their own tasks, with the panic messages.
 #[derive(Debug, thiserror::Error)]
 #[error("informers restart after a panic of their own tasks: {0}")]
 pub(crate) struct CrashedInformers(String);

@@ -45,10 +45,8 @@ use crate::{
 };
 use handle::DriverEnd;
 
-/// The default timeout for stopping all runnables.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The default timeout for a runnable to be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The status of a manager.

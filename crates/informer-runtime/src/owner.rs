@@ -1,5 +1,3 @@
-//! Owner references.
-
 #[cfg(test)]
 mod tests;
 

@@ -80,8 +80,6 @@ const ADDRESS: &str = "0.0.0.0:9443";
 #[must_use = "add it to a manager"]
 pub struct WebhookServer {
     server: HttpServer,
-    /// The list map keys of custom resources, from their CRDs. The patches of defaulters match list elements
-    /// by these keys.
     list_keys: HashMap<Gvk, ListKeys>,
     /// The metrics of the server; set when the server is added to a manager.
     #[cfg(feature = "prometheus")]

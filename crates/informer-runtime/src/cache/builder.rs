@@ -18,7 +18,6 @@ use super::{Cache, CacheInner};
 use crate::instrumentation::Observers;
 use crate::{KubeObject, ResourceKind};
 
-/// The default time for which the first read of a kind waits for its informer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The behavior of a read of a kind that has no informer.

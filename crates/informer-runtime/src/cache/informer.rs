@@ -50,7 +50,6 @@ pub struct ScopedInformer<O: Object> {
     /// The informer.
     pub informer: SharedInformer<O>,
     pub(crate) selectors: InformerSelectors,
-    /// The own writes that the store does not contain yet.
     pub(super) pending: Arc<Mutex<PendingWrites>>,
 }
 

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use super::Cache;
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// The error for a second manager that should run the cache, and for a cache that was stopped before.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "run the cache: a manager runs it already, or it was stopped before; create a cache for each manager"

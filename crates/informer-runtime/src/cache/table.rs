@@ -96,7 +96,6 @@ impl Table {
         of_kind.map(|(_, entry)| Arc::clone(&entry.informer)).collect()
     }
 
-    /// Returns the own writes that new informers of a kind must contain before they are read.
     pub(super) fn recent_writes(&mut self, gvk: &Gvk) -> &mut RecentWrites {
         self.recent_writes.entry((gvk.group.clone(), gvk.kind.clone())).or_default()
     }

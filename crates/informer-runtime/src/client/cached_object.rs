@@ -94,7 +94,6 @@ impl<K: KubeObject> Fetched<K> {
         Ok(Self { view, base: ViewSource::Whole(Arc::new(whole)) })
     }
 
-    /// Creates a fetched object from JSON that may not contain all fields.
     pub(super) fn of_partial(part: Value) -> Result<Self, serde_json::Error> {
         Ok(Self { view: Arc::new(decode(|| serde_json::from_value(part))?), base: ViewSource::Partial })
     }

@@ -80,7 +80,6 @@ impl DynamicClient {
         self.client.intercepted(operation, last).await
     }
 
-    /// Lists the selected objects of the cache. Interceptors receive them as JSON.
     async fn intercepted_list(
         &self,
         operation: Operation,

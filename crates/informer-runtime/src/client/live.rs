@@ -1,5 +1,3 @@
-//! Reads from the API server.
-
 use std::fmt;
 
 use serde_json::Value;

@@ -1,5 +1,3 @@
-//! The operations of a client.
-
 use std::fmt;
 
 use bytes::Bytes;
@@ -155,7 +153,6 @@ impl Operation {
     }
 }
 
-/// Describes the operation, for errors.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb.as_str(), self.kind.resource())?;

@@ -21,7 +21,6 @@ pub(super) struct ClientSettings {
     /// The interceptors, in the order in which they were added. The interceptor that was added last is called
     /// first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
-    /// The functions that are called before each write. If one of them fails, the write is not sent.
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
 }
 

@@ -14,7 +14,6 @@ use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ResourceKin
 pub struct Context {
     pub(super) shared: Arc<ControllerContext>,
     pub(super) id: ReconcileId,
-    /// The owned key of the request; set if the controller is sharded.
     pub(super) owned: Option<Arc<OwnedKey>>,
 }
 
@@ -22,7 +21,6 @@ pub struct Context {
 pub(super) struct ControllerContext {
     pub(super) controller: Arc<str>,
     pub(super) services: Services,
-    /// Cancelled when the drain time of a stopped controller has elapsed.
     pub(super) cancel: CancellationToken,
 }
 

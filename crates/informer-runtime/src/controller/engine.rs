@@ -110,7 +110,6 @@ impl<R: ReconcileRequest> Engine<R> {
         self.name().to_owned()
     }
 
-    /// Runs the controller until `stop` is cancelled and all reconciles have ended.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
         if !self.lifecycle.lock().run() {
             return Err(ControllerError::StartedTwice { controller: self.controller() });
@@ -248,7 +247,6 @@ impl<R: ReconcileRequest> Engine<R> {
         Err(ControllerError::Source { controller, name, cause })
     }
 
-    /// Adds a source. It starts with the other sources, or immediately if they were started.
     pub(super) async fn watch(self: Arc<Self>, source: Arc<dyn Source<R>>) -> Result<(), ControllerError> {
         {
             let mut sources = self.sources.lock();

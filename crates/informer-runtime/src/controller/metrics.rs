@@ -1,5 +1,3 @@
-//! Metrics of controllers.
-
 #[cfg(feature = "prometheus")]
 mod prometheus;
 

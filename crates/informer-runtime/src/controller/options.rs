@@ -16,7 +16,6 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// other components can stop in the remaining time.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 
-/// The delay before the first retry of a failed request.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
@@ -206,7 +205,6 @@ pub(super) struct ControllerSettings {
     pub(super) skip_name_validation: bool,
 }
 
-/// Resolves each option: first from the controller, then from the manager, then from the defaults.
 pub(super) fn resolve(
     own: &ControllerDefaults,
     manager: &ControllerDefaults,

@@ -28,7 +28,6 @@ fn updated(old: Header, new: Header) -> Trigger<Header> {
     Event::Updated { old: Arc::new(old), new: Arc::new(new), resync: false }.into()
 }
 
-/// Returns the requests that a handler enqueues, in order, with their priorities.
 fn enqueued(handler: &impl Handler<Header>, trigger: &Trigger<Header>) -> Vec<(String, i32)> {
     let queue = WorkQueue::builder().priorities(Aging::Off).build();
     handler.handle(trigger, &mut Enqueue::new(&queue, trigger.priority()));

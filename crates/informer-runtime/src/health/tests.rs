@@ -17,7 +17,6 @@ fn body(response: &Response<bytes::Bytes>) -> String {
     String::from_utf8_lossy(response.body()).into_owned()
 }
 
-/// Returns two readiness checks: one that succeeds and one that fails.
 fn checks() -> HealthChecks {
     let checks = HealthChecks::default();
     checks.add(Probe::Ready, "well", || async { Ok(()) });

@@ -80,7 +80,6 @@ type TokenHash = [u64; 2];
 
 pub(super) struct Access {
     client: Client,
-    /// The random keys of [`TokenHash`].
     keys: [RandomState; 2],
     /// The users by the hash of their token; `None` for an invalid token.
     users: Mutex<ReviewCache<TokenHash, Option<Value>>>,

@@ -125,7 +125,6 @@ impl Drop for Slot {
     }
 }
 
-/// A guard that exists while the handler of a connection runs.
 pub(super) struct Serving<'a>(&'a Slot);
 
 impl Drop for Serving<'_> {

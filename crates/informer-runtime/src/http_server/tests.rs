@@ -127,7 +127,6 @@ pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     (Tls::files(folder.join("tls.crt"), folder.join("tls.key"), default_provider()), roots)
 }
 
-/// Returns true if a client that trusts `roots` can complete a TLS handshake.
 async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) -> bool {
     shake_hands(acceptor, roots, None).await.0
 }

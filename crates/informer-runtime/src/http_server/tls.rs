@@ -182,7 +182,6 @@ impl Tls {
     }
 }
 
-/// Reads a file. The error has its path.
 fn read_file(path: PathBuf) -> Result<Vec<u8>, (PathBuf, std::io::Error)> {
     std::fs::read(&path).map_err(|error| (path, error))
 }

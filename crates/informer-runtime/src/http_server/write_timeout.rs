@@ -1,5 +1,3 @@
-//! A connection on which the peer must read the written data within a timeout.
-
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

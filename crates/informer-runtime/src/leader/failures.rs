@@ -13,10 +13,8 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
-/// The shortest interval between two logs of one kind of failure in a streak.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The longest interval between two logs of one streak.
 const MAX_LOG_INTERVAL: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +104,6 @@ pub(crate) struct LeaseFailures {
     streak: Option<Streak>,
 }
 
-/// Consecutive failures, without a success in between.
 #[derive(Debug)]
 struct Streak {
     since: Instant,

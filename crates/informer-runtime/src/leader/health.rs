@@ -101,7 +101,6 @@ impl LeaseHealth {
         }
     }
 
-    /// Records a successful round of requests, which ends a streak of failures.
     pub(crate) fn succeeded(&self) {
         let recovery = self.state.lock().failures.succeeded(now());
         if let Some(recovery) = recovery {

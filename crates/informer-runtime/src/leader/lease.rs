@@ -17,7 +17,6 @@ use informer_control::election::{ElectionAction, ElectionResponse, LeaseRecord, 
 /// annotations of other programs.
 const MAX_LEASE_BYTES: usize = 1 << 20;
 
-/// The timeout of a watch of the Lease, in seconds.
 const WATCH_SECONDS: u32 = 300;
 
 pub(super) struct LeaseReply {

@@ -163,7 +163,6 @@ impl ManagerState {
         self.tick(now);
     }
 
-    /// Handles deadlines that have passed at the given time.
     pub(crate) fn tick(&mut self, now: Instant) {
         if let ManagerPhase::Stopping { group, deadline: Some(deadline), last_call: Some(call) } = self.phase
             && call <= now
@@ -204,7 +203,6 @@ impl ManagerState {
         self.runnables.get(&id).map(|runnable| runnable.name.as_str())
     }
 
-    /// Returns the group of a runnable that has not ended.
     pub(crate) fn group(&self, id: RunnableId) -> Option<RunnableGroup> {
         self.runnables.get(&id).map(|runnable| runnable.group)
     }

@@ -1,5 +1,3 @@
-//! Metrics of shards.
-
 #[cfg(feature = "prometheus")]
 mod prometheus;
 

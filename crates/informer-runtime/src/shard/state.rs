@@ -180,7 +180,6 @@ impl MemberState {
         self.action.take()
     }
 
-    /// Checks whether this member may act on the key now.
     pub(crate) fn check(&mut self, key: &str, now: Instant) -> Result<ShardFence, NotOwned> {
         self.expire_lease(now);
         self.view.check(key)?;

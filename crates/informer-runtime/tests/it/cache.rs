@@ -1,5 +1,3 @@
-//! Tests of the public API of the cache.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,5 +1,3 @@
-//! Tests of the public API of the client.
-
 use std::sync::Arc;
 
 use informer_apiserver::Verb;

@@ -1,5 +1,3 @@
-//! Tests of controllers in a manager, on the embedded server.
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -61,7 +61,6 @@ impl Cluster {
         old.cut_connections();
     }
 
-    /// A configuration without credentials.
     async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::from_yaml(&self.listening.kubeconfig()).expect("it is YAML");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;

@@ -1,5 +1,3 @@
-//! Tests of the interceptors of a client.
-
 use std::sync::Arc;
 
 use informer_apiserver::Verb;

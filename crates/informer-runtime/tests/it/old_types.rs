@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use kube_core::{NamespaceResourceScope, ObjectMeta, Resource};
 use serde::{Deserialize, Serialize};
 
-/// A Deployment type that has only a few fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OldDeployment {

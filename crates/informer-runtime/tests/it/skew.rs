@@ -86,7 +86,6 @@ fn service(extras: &mut Extras<'_>) -> Value {
     json!({"spec": {"clusterIP": "None", "ports": ports, "selector": {"app": "w"}}, "status": status})
 }
 
-/// The lists that edits of a Deployment change.
 const LISTS: [&str; 4] = ["", "env", "volumeMounts", "ports"];
 
 /// Edits a Deployment as JSON. The Deployment may have fields of a newer server.

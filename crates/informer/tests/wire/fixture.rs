@@ -69,7 +69,6 @@ impl Beside {
     }
 }
 
-/// Waits, in paused time, until a condition holds.
 pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     for _ in 0..100_000 {
         if condition() {
@@ -85,12 +84,10 @@ pub(crate) fn text(body: impl Into<String>) -> FaultAction {
     respond_with(200, body)
 }
 
-/// Returns a fault that responds with this status code and body.
 pub(crate) fn respond_with(code: u16, body: impl Into<String>) -> FaultAction {
     FaultAction::Status { code, reason: None, message: None, retry_after: None, body: Some(body.into()) }
 }
 
-/// Returns a fault that responds with a PodList of these items.
 pub(crate) fn pod_list(version: impl ToString, token: &str, items: &[Value]) -> FaultAction {
     let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
     text(json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}).to_string())

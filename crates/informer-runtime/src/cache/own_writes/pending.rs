@@ -27,7 +27,6 @@ use informer_core::{ObjectKey, ResourceVersion};
 /// The maximum number of keys, and of deleted uids, that are tracked individually per informer.
 pub(super) const MAX_PENDING: usize = 4096;
 
-/// The maximum number of namespaces with their own floor.
 pub(super) const MAX_FLOORS: usize = 1024;
 
 /// The smallest size at which [`PendingWrites::is_check_due`] asks for a check of the store.
@@ -89,7 +88,6 @@ pub(crate) struct Expectation {
     held_from: ResourceVersion,
     /// The uids that must be deleted, and the tickets at which their deletions completed.
     deleted: Vec<(String, Ticket)>,
-    /// Changes with each change of the expectation.
     revision: u64,
 }
 
@@ -234,7 +232,6 @@ impl PendingWrites {
         }
     }
 
-    /// Records a completed write of an informer that was rewound `rewinds` times.
     pub(super) fn record(&mut self, completed: &CompletedWrite, rewinds: u64) {
         self.follow(rewinds);
         self.revision += 1;
@@ -337,7 +334,6 @@ impl PendingWrites {
         self.check_at = (2 * self.size).clamp(FIRST_CHECK.min(self.max_size), self.max_size);
     }
 
-    /// Forgets everything after a restore of the server.
     pub(super) fn clear(&mut self) {
         self.namespaces.clear();
         (self.floor, self.size) = (None, 0);

@@ -23,7 +23,6 @@ fn pods(
     HashMap::from([(ResourceKind::of::<Pod>().gvk().clone(), KindOptions { options, namespaces })])
 }
 
-/// Formats the planned informers of a kind as `scope: labels; fields`.
 #[track_caller]
 fn check(levels: OptionLevels, kind: &ResourceKind, expected: &[&str]) {
     let plan = levels.plan(kind);

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Calls `carried` without list map keys from a schema.
 fn carried(whole: &Value, old: &Value, new: &Value) -> Value {
     super::carried(whole, old, new, ListKeys::default().root())
 }

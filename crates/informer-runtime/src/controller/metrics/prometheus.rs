@@ -128,7 +128,6 @@ impl PrometheusControllers {
 }
 
 struct ControllerSeries {
-    /// The counters of reconciles, indexed by result.
     results: [Counter; 4],
     errors: Counter,
     terminal_errors: Counter,

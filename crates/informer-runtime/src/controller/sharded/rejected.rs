@@ -30,7 +30,6 @@ pub(super) struct RejectedRequests<R> {
 }
 
 impl<R> RejectedRequests<R> {
-    /// Creates a store that drops each request after the duration `keep`.
     pub(super) fn new(keep: Duration) -> Self {
         Self { keep, requests: HashMap::new(), order: VecDeque::new() }
     }

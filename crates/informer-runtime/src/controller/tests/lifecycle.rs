@@ -6,7 +6,6 @@ fn done() -> impl super::super::Reconciler {
     |_: Request, _: Context| async { Ok(Outcome::Done) }
 }
 
-/// Returns a source whose start takes the time `takes` and is counted in `starts`.
 fn slow(starts: &Arc<Mutex<u32>>, takes: Duration) -> impl source::Source<Request> {
     let starts = Arc::clone(starts);
     source::function("slow", move |enqueuer| {

@@ -63,8 +63,6 @@ impl ControllerMetricsProvider for MetricsProvider {
     }
 }
 
-/// Returns the calls of the metrics during a reconcile that takes `takes` with the timeout `timeout`, and the
-/// counters afterwards.
 async fn record_metrics(timeout: Duration, takes: Duration) -> (Vec<String>, ReconcileCounts) {
     let record_metrics = Arc::new(RecordedMetrics::default());
     let environment =

@@ -97,7 +97,6 @@ async fn panic_in_source_task_is_counted_and_ends_only_that_task() {
     running.stop().await.unwrap();
 }
 
-/// A source whose methods `name` and `stop` call the given functions.
 struct Scripted<N, S> {
     name: N,
     stop: S,

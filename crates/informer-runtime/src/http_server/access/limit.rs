@@ -27,7 +27,6 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Takes a permit. Returns false if all permits are taken.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let taken = self.taken_at(now);
         let free = taken + 1.0 <= f64::from(UNKNOWN_BURST);

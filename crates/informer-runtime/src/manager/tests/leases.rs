@@ -21,7 +21,6 @@ fn start(manager: Manager) -> ManagerHandle {
     handle
 }
 
-/// Returns the status and the body of the given check in `/readyz`.
 async fn ready(handle: &ManagerHandle, check: &str) -> (u16, String) {
     let uri = format!("/readyz/{check}").parse().expect("a path");
     let response = handle.health().respond(Probe::Ready, &uri).await;

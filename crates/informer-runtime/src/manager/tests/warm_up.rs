@@ -19,7 +19,6 @@ use crate::{
     ManagerError, ManagerHandle, Outcome, Probe, Request, Trigger,
 };
 
-/// A running manager with one controller.
 struct Replica {
     handle: ManagerHandle,
     controller: ControllerHandle,
@@ -56,7 +55,6 @@ impl Replica {
         self.controller.state().expect("it was added").phase
     }
 
-    /// The number of queued requests.
     fn queued(&self) -> usize {
         self.controller.state().expect("it was added").queue.ready
     }
@@ -71,7 +69,6 @@ fn warm() -> ControllerOptions {
     ControllerOptions::new().warm_up(true)
 }
 
-/// A source that enqueues one request after a delay.
 fn slow(takes: Duration) -> impl Source<Request> {
     function("slow", move |enqueuer| async move {
         sleep(takes).await;

@@ -1,5 +1,3 @@
-//! Metrics of sharded controllers.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 

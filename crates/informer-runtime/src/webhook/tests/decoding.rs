@@ -23,7 +23,6 @@ fn exec_into_a_pod() -> Value {
     review
 }
 
-/// Returns a webhook that adds the label `seen` to ConfigMaps.
 fn marking() -> WebhookServer {
     server().default(|_, mut map: ConfigMap| async move {
         map.metadata.labels.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
