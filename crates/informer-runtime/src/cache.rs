@@ -2,15 +2,16 @@
 //!
 //! # Invariants
 //!
-//! 1. There is at most one entry per kind and representation, and its informers are created once.
+//! 1. The table has at most one entry per kind and representation, and the informers of an entry are created
+//!    once.
 //! 2. While the cache runs, it keeps every informer in the table running.
 //! 3. The lifecycle of a cache is `Created → Running → Stopped`; it never goes back.
 //!
 //! # Lock order
 //!
 //! Locks are taken in the order `table`, then the pending own writes of an informer. Informers are created,
-//! registered with metrics and awaited without the lock of `table`. They are started while it is held, which
-//! runs no user code.
+//! registered with metrics and awaited without the lock of `table`. They are started under this lock, because
+//! starting them runs no user code.
 //!
 //! # Shutdown
 //!
@@ -155,8 +156,8 @@ impl Cache {
     }
 
     /// Returns the informer of a kind in the representation `O`. If the informer does not exist, it is
-    /// created, and started if the cache runs. The call does not wait. [`MissingInformer`] has no effect on
-    /// it, only on reads.
+    /// created, and started if the cache runs. The call does not wait. [`MissingInformer`] affects only
+    /// reads, not this method.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> CacheInformer<O> {
         let kind = kind.into();
         if let Some(held) = self.existing_informer::<O>(kind.gvk()) {
@@ -242,8 +243,8 @@ impl Cache {
     }
 
     /// Removes the informer of a kind and representation from the cache. The informer stops unless the
-    /// program keeps another run of it. Its handlers get no more events, pending reads fail, and the next use
-    /// creates a new informer. Returns whether the informer existed.
+    /// program holds another `InformerRun` of it. Its handlers get no more events, pending reads fail, and
+    /// the next use creates a new informer. Returns whether the informer existed.
     pub fn remove<O: Representation>(&self, gvk: &Gvk) -> bool {
         let removed = self.shared.table.lock().remove(gvk, TypeId::of::<O>());
         removed.is_some_and(|entry| {

@@ -186,9 +186,9 @@ pub(crate) struct EventKey {
 ///
 /// Recording never waits and never fails. Events with the same type, reason, action and object form a series,
 /// whatever their notes. The first event is created with its note; the second turns it into a series, whose
-/// count is updated every 30 min and when the series ends, 6 min after its last event. An object gets 25
-/// different events, and one more every 5 min. Events beyond that rate, or while the server rejects events,
-/// are dropped and counted.
+/// count is updated every 30 min and when the series ends, 6 min after its last event. An object gets at most
+/// 25 different events at once, and one more every 5 min. Events beyond that rate, or while the server
+/// rejects events, are dropped and counted.
 ///
 /// This type corresponds to
 /// [`events.EventRecorder`](https://pkg.go.dev/k8s.io/client-go/tools/events#EventRecorder), plus the rate

@@ -20,7 +20,8 @@ use tokio::time::Instant;
 
 use crate::{BoxError, HttpServer};
 
-/// With the kubelet's default timeout of one second, checks that need a round trip would fail.
+/// The timeout is longer than the kubelet's default of one second, with which checks that need a round trip
+/// would fail.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
@@ -28,11 +29,11 @@ type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + S
 /// The endpoint to which a check belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
-    /// `/healthz`: is the process healthy?
+    /// `/healthz`: the process is healthy.
     Health,
-    /// `/readyz`: can it serve requests?
+    /// `/readyz`: the process can serve requests.
     Ready,
-    /// `/livez`: whether the program makes progress, or should be restarted.
+    /// `/livez`: the program makes progress; otherwise it should be restarted.
     Live,
 }
 

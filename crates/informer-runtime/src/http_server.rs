@@ -48,7 +48,7 @@ pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// Probes need two, an API server some dozens; more connections would only need memory.
+/// Probes need two connections and an API server some dozens. A higher limit would only cost memory.
 const MAX_CONNECTIONS: usize = 512;
 
 /// The timeout of the TLS handshake, of a request head, and of the next request on a connection.
@@ -63,7 +63,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The default limit of request bodies. Requests for pages have no body.
+/// The default limit of request bodies. Requests for probes, metrics and debug pages have no body.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 pub(crate) type RouteHandler =

@@ -52,9 +52,9 @@ pub enum OwnerError {
     },
 }
 
-/// Makes `owner` the controller of `object`, which is its one managing owner. When the owner is deleted, the
-/// object is deleted too; a foreground deletion of the owner waits for it. If the reference exists, it is
-/// updated.
+/// Makes `owner` the controller of `object`. An object has at most one controller, the owner that manages it.
+/// When the owner is deleted, the object is deleted too; a foreground deletion of the owner waits for it. If
+/// the reference exists, it is updated.
 ///
 /// ```
 /// use informer_runtime::set_controller_reference;

@@ -19,8 +19,8 @@
 //! - A process that is suspended between a check and a write (stopped, swapped out, starved) sends that write
 //!   when it resumes, even if another replica owns the key by then. Check before each write
 //!   ([`OwnedKey::check`]), set request timeouts, and send the uid and the resourceVersion as preconditions,
-//!   so that the API server rejects outdated writes. For writes to other stores, use [`ShardFence`] as an
-//!   order.
+//!   so that the API server rejects outdated writes. For other stores, reject a write whose [`ShardFence`] is
+//!   older than that of an earlier write.
 //! - A replica relies on eight tenths of its lease; one tenth allows for clock rates, one for writes in
 //!   flight. A write that takes longer than that can arrive too late.
 //! - If a member has not renewed its Lease for eight tenths of the lease, it has lost its keys, and does not
@@ -81,14 +81,14 @@ pub use view::ShardView;
 /// keys from moving.
 const MAX_LEASE: Duration = Duration::from_secs(3600);
 
-/// Proves that a key was owned by this replica at a time.
+/// Proves that this replica owned a key at a certain time.
 ///
 /// A fence is a fencing token for stores that reject writes with an older one. It is a hint, not a lock: the
 /// API server does not check it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardFence {
-    /// A version that grows over all owners of a key and all times that they owned it: a write with a lower
-    /// version is older.
+    /// A version that is higher for each later owner of a key, and each time a replica owns the key again. A
+    /// write with a lower version is older.
     pub version: ResourceVersion,
     /// The time until which the replica may rely on its lease. Requests should time out before it.
     pub until: Instant,

@@ -116,9 +116,9 @@ impl CacheBuilder {
         kind.namespaces.get_or_insert_default()
     }
 
-    /// Pins a kind to the representation `O`. Reads of the kind in another representation fail, and so do
-    /// controllers that watch it in one: it would be a second watch and a second store, which may contain
-    /// different states.
+    /// Pins a kind to the representation `O`. Reads and controllers that use the kind in another
+    /// representation fail, because that needs a second watch and a second store, which may contain different
+    /// states.
     pub fn pin_representation<O: Representation>(mut self, kind: &ResourceKind) -> Self {
         self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::representation_name::<O>()));
         self
@@ -136,7 +136,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Sets the receiver of the informers' metrics. A manager that uses the cache adds a receiver.
+    /// Sets the receiver of the informers' metrics. A manager that uses the cache also receives them.
     pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.metrics = Some(metrics);
         self

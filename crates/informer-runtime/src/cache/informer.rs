@@ -29,8 +29,8 @@ use crate::kind::scoped_key;
 /// namespaces.
 ///
 /// This type has the interface of a `SharedInformer`: a handler is added to all informers of the kind and
-/// called for one event at a time, lists are merged, and it has synced when all of them have. The order of
-/// events of different namespaces is unspecified. A cheap handle.
+/// called for one event at a time, lists are merged, and the kind has synced when all of its informers have.
+/// The order of events of different namespaces is unspecified. This type is a cheap handle.
 pub struct CacheInformer<O: Object> {
     inner: Arc<Inner<O>>,
 }

@@ -7,9 +7,9 @@ use informer_cache::metrics::{InformerMetrics, InformerProbe};
 use crate::instrumentation::Observers;
 
 impl InformerMetrics for Observers<dyn InformerMetrics> {
-    /// The manager is not notified here, but once the informer is in the table. A manager that is added
-    /// concurrently then gets each informer once, and no informer that another task replaced before it was in
-    /// the table.
+    /// Notifies only the receiver of the program. The manager is notified after the informer was added to the
+    /// table of the cache. A manager that is added concurrently therefore receives each informer once, and no
+    /// informer that was discarded because another task had added one first.
     fn observe(&self, probe: InformerProbe) {
         if let Some(own) = self.own() {
             own.observe(probe);

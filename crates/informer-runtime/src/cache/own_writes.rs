@@ -32,7 +32,7 @@ use crate::ResourceKind;
 use pending::{CompletedWrite, MAX_PENDING, Subject};
 pub(crate) use pending::{Expectation, PendingWrites, Scope, Ticket};
 
-/// The number of writes of a kind that are kept key by key for informers that are created later.
+/// The maximum number of writes of a kind that are tracked individually for informers that are created later.
 const MAX_RECENT: usize = 256;
 
 /// A write for which the server has responded.
@@ -66,7 +66,7 @@ impl OwnWrite<'_> {
 #[derive(Debug)]
 pub(super) struct RecentWrites {
     pending: PendingWrites,
-    /// The rewinds of all informers of the cache when the last write was recorded.
+    /// The number of rewinds, summed over all informers of the cache, when the last write was recorded.
     rewinds: u64,
 }
 
@@ -99,7 +99,8 @@ impl RecentWrites {
     }
 }
 
-/// Returns true for two API versions of one kind: a write through one changes the other.
+/// Returns true if two kinds differ at most in their API version. A write through one version also changes
+/// the objects of the other.
 pub(super) fn is_same_kind(one: &Gvk, other: &Gvk) -> bool {
     one.group == other.group && one.kind == other.kind
 }
@@ -277,7 +278,8 @@ impl<O: Object> ScopedInformer<O> {
 
     fn shows(&self, expected: &Expectation) -> bool {
         let indexer = self.informer.indexer();
-        // Read before the object: every later read of the store shows all states up to this version.
+        // The version is read before the object: every later read of the store shows all states up to this
+        // version.
         let store = indexer.resource_version();
         let held = expected.key().and_then(|key| indexer.get(key));
         expected.is_shown(held.as_deref().map(|held| (held.uid(), held.resource_version())), &store)

@@ -27,8 +27,7 @@ pub(super) struct Table {
 enum Lifecycle {
     #[default]
     Created,
-    /// The cache runs. The handle is the runtime on which later informers are started, whatever the runtime
-    /// of the caller.
+    /// Contains the runtime on which later informers are started, whatever the runtime of the caller.
     Running(Handle),
     Stopped,
 }

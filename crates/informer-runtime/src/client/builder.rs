@@ -11,8 +11,7 @@ use informer_client::ListKeys;
 use informer_core::Gvk;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// The default time for which reads wait for own writes. A working watch delivers these writes within
-/// milliseconds.
+/// The default bound. A working watch delivers own writes within milliseconds.
 const READ_YOUR_WRITES: Duration = Duration::from_secs(5);
 
 /// Configures a [`CachedClient`].
@@ -73,7 +72,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the receiver of the client's metrics. A manager that serves metrics adds a receiver.
+    /// Sets the receiver of the client's metrics. A manager that serves metrics also receives them.
     pub fn metrics(mut self, metrics: Arc<dyn ClientMetrics>) -> Self {
         self.metrics = Some(metrics);
         self

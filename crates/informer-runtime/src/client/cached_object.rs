@@ -34,7 +34,7 @@ enum ViewSource<K> {
     Typed(Arc<Typed<K>>),
     /// The object as the server sent it, with all fields.
     Whole(Arc<Value>),
-    /// A changed view of an object, which may have more fields than the view.
+    /// The view was changed by an interceptor. The object on the server may have more fields than the view.
     Partial,
 }
 

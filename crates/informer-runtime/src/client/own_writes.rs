@@ -22,7 +22,7 @@ impl Operation {
         self.verb.is_write() && self.verb != OperationVerb::DeleteCollection && !below && !dry_run
     }
 
-    /// Returns the write according to the response. `None` if the response names no object.
+    /// Returns the own write that a response confirms. `None` if the response names no object.
     pub(super) fn own_write<'a>(&'a self, response: &'a Value, began: Ticket) -> Option<OwnWrite<'a>> {
         let metadata = &response["metadata"];
         let name = metadata["name"].as_str().or(self.name.as_deref())?;
@@ -69,7 +69,7 @@ impl CachedClient {
     }
 
     /// Waits until an informer shows the own writes of a scope, for at most `timeout`. Returns whether it had
-    /// to wait. After half of that time it looks for writes that the server has lost.
+    /// to wait. After half of that time, this method checks whether the server has lost some of the writes.
     async fn wait_for_own_writes<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -85,7 +85,7 @@ impl CachedClient {
         tokio::select! {
             biased;
             waited = informer.wait_for_own_writes(scope, timeout) => return waited,
-            // That wait does not notice that less is expected.
+            // The wait above does not notice that fewer writes are expected now, so a second wait follows.
             true = check => {}
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -102,7 +102,7 @@ impl CachedClient {
     ) -> bool {
         let missing = informer.missing_writes(scope);
         let mut options = ListOptions::default().limit(1);
-        // The program may be allowed to list these namespaces only.
+        // The program may lack the permission to list other namespaces than those of the cache.
         if let Some(namespace) = informer.namespace_of(scope) {
             options = options.namespace(namespace);
         }

@@ -204,7 +204,7 @@ fn lazy<K: KubeObject>(kind: &ResourceKind, value: &Value) -> Result<Arc<Lazy<K>
     })
 }
 
-/// Reads of a client with interceptors, which receive the objects as JSON.
+/// Reads of a client that has interceptors. The interceptors receive the objects as JSON.
 impl CachedClient {
     /// Reads one object from the cache. If the interceptors do not change it, the cached object is returned.
     async fn intercepted_get<K: KubeObject>(
@@ -290,7 +290,8 @@ impl CachedClient {
         get: Operation,
         object: &Lazy<K>,
     ) -> Result<Value, WriteError> {
-        // `json` is called first, because it makes the cache read a partial object again.
+        // `json` is called for partial objects, too, because the call makes the cache read the kind as JSON
+        // from then on.
         let json = object.json().map_err(<serde_json::Error as serde::de::Error>::custom);
         if object.is_partial() {
             return self.send(get).await;

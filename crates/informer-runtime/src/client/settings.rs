@@ -122,7 +122,7 @@ impl CachedClient {
         self.with(|settings| settings.force = Some(false))
     }
 
-    /// Explicit settings of this client stay in effect.
+    /// Returns a client for a controller. Explicit settings of this client stay in effect.
     pub(crate) fn of_controller(&self, name: &str) -> Self {
         self.with(|settings| settings.default_owner = DefaultOwner::Controller(name.into()))
     }
@@ -133,8 +133,8 @@ impl CachedClient {
         self.with(|settings| settings.field_validation = Some(validation))
     }
 
-    /// Returns a client of one namespace. It is added to objects and keys without a namespace; those with
-    /// another namespace are rejected. Cluster-scoped kinds are not affected.
+    /// Returns a client of one namespace. The namespace is added to objects and keys without a namespace;
+    /// those with another namespace are rejected. Cluster-scoped kinds are not affected.
     pub fn in_namespace(&self, namespace: impl Into<Arc<str>>) -> Self {
         self.with(|settings| settings.namespace = Some(namespace.into()))
     }

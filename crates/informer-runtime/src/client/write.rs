@@ -260,7 +260,7 @@ pub(super) fn on_object<K: KubeObject>(verb: OperationVerb, object: &K) -> Resul
     }
 }
 
-/// Compares name, namespace and uid.
+/// Returns an error if the edited copy differs from the original in its name, namespace or uid.
 fn same_object<K: KubeObject>(operation: &Operation, edited: &Edited<K>) -> Result<(), WriteError> {
     let (read, now) = (edited.original().meta(), edited.meta());
     let fields = [

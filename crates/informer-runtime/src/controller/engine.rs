@@ -300,8 +300,8 @@ impl<R: ReconcileRequest> Engine<R> {
     }
 
     pub(super) fn state(&self) -> ControllerState {
-        // The sources are called under no lock, not even a temporary one of the expression below: a source
-        // may read this state, which would deadlock.
+        // Sources are called under no lock, not even one that a temporary value holds, because a source may
+        // read this state, which would deadlock.
         let sources = self.sources().iter().map(|source| source.name()).collect();
         let phase = self.lifecycle.lock().phase();
         ControllerState {

@@ -52,12 +52,12 @@ impl ReconcileError {
         self.priority
     }
 
-    /// Returns the error.
+    /// Returns the wrapped error.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.cause
     }
 
-    /// Converts it into the error.
+    /// Converts this error into the wrapped error.
     pub fn into_cause(self) -> BoxError {
         self.cause
     }

@@ -221,7 +221,7 @@ fn finish<R: ReconcileRequest>(
     Ok(done)
 }
 
-/// If the item only needs to be marked as done, it is returned.
+/// Requeues an item as decided. An item that only needs to be marked as done is returned instead.
 fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecision) -> Option<Item<R>> {
     item.set_priority(decision.priority.unwrap_or(item.priority()));
     if decision.forget {

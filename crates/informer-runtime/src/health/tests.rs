@@ -177,7 +177,7 @@ async fn stalled_manager_loop_fails_all_endpoints() {
     let pages = [(Probe::Health, "/healthz"), (Probe::Ready, "/readyz"), (Probe::Live, "/livez")];
     let manager = manager();
     let checks = manager.handle().health().clone();
-    // The manager's loop runs only while it is polled here.
+    // The loop of the manager runs only while this test polls it.
     let mut running = std::pin::pin!(manager.run_until(std::future::pending::<()>()));
     let started = async {
         sleep(Duration::from_secs(5)).await;

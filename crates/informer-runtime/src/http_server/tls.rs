@@ -78,8 +78,8 @@ impl Tls {
         }
     }
 
-    /// Creates it from the files, with the process-wide provider of TLS primitives if one is installed, else
-    /// with that of the feature `ring` or `aws-lc-rs`.
+    /// Creates a configuration from the files, with the process-wide provider of TLS primitives if one is
+    /// installed, else with that of the feature `ring` or `aws-lc-rs`.
     #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
     pub fn pem_files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]

@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-/// The two receivers of observations: that of the component and that of its manager. The manager may be set
-/// later, and only once.
+/// The manager may be set later, and only once.
 pub(crate) struct Observers<M: ?Sized> {
     own: Option<Arc<M>>,
     manager: OnceLock<Arc<M>>,

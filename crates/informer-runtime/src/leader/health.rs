@@ -26,8 +26,8 @@ pub(crate) enum LeaseUse {
 }
 
 impl LeaseUse {
-    /// Returns the name of the lease's purpose, which is its check, its label in metrics, and its kind on
-    /// debug pages.
+    /// Returns the name of the Lease's purpose. Its health check has this name, metrics have it as a label,
+    /// and debug pages show it as the kind.
     fn as_str(self) -> &'static str {
         match self {
             Self::LeaderElection => "leader-election",

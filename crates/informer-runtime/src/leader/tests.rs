@@ -168,7 +168,7 @@ async fn stalled_leader_fails_health_check_after_lease_expires() {
     let elector = LeaderElection::new("operator").elector(client(&server)).expect("a valid election");
     let (check, mut leadership) = (elector.check(), elector.leadership());
     check().await.expect("a standby is healthy");
-    // The elector's loop runs only while it is polled here.
+    // The loop of the elector runs only while this test polls it.
     let mut running = std::pin::pin!(elector.run(CancellationToken::new()));
     tokio::select! {
         _ = &mut running => panic!("the election ended"),

@@ -71,10 +71,12 @@ pub(super) struct ManagerShared {
     pub(super) ready: Arc<AtomicBool>,
 }
 
-/// The channel on which the driver responds to a check whether it is responsive.
+/// The channel on which the driver answers a health check that tests whether the loop of the driver is
+/// blocked.
 pub(super) type Ping = oneshot::Sender<()>;
 
-/// The capacity of the channel for such checks, which is more than probes send within the timeout of a check.
+/// The capacity of the channel of [`Ping`]s. It is larger than the number of probes within the timeout of a
+/// check.
 const MAX_PINGS: usize = 16;
 
 pub(super) struct DriverEnd {

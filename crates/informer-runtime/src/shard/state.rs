@@ -473,7 +473,8 @@ impl MemberState {
         memberships.push(self.target.clone());
         memberships.dedup();
         let others = self.peers.iter().filter_map(|(name, peer)| match peer.claims()? {
-            // A published membership that assigns a key to that member does not assign it to another member.
+            // Another member whose published membership equals one of these does not act on keys that the
+            // membership assigns to this member.
             Claims::Members(membership) if memberships.contains(membership) => None,
             claims => Some((Arc::clone(name), claims.clone())),
         });

@@ -43,7 +43,8 @@ enum InformerSourceState<O: Object> {
 }
 
 impl<O: Object> InformerSourceState<O> {
-    /// If the source was stopped meanwhile, returns the run to the caller.
+    /// Stores the registration and the run of the informer. If the source was stopped meanwhile, returns the
+    /// run to the caller, so that the caller can end it.
     fn run(
         &mut self,
         registration: &Arc<HandlerRegistration<O>>,

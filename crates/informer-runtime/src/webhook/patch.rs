@@ -1,8 +1,8 @@
 //! Computes the patch of an object from the change of its typed view, which may lack fields.
 //!
 //! The patch is computed from three states: the object as received (`raw`), its typed view (`before`), and
-//! that view after the function (`after`). Fields that the view lacks are in neither `before` nor `after`, so
-//! they do not change. List elements are matched as in updates by the client.
+//! that view after the defaulter has changed it (`after`). Fields that the view lacks are in neither `before`
+//! nor `after`, so they do not change. List elements are matched as in updates by the client.
 
 use informer_client::ListKeys;
 use serde_json::{Value, json};

@@ -39,7 +39,7 @@ where
     }
 }
 
-/// Returns the review in a request, and the beginning of its response.
+/// Returns the review in a request, and a review of the same version and kind to which the response is added.
 fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)> {
     if request.method() != Method::POST {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "send reviews by POST\n".to_owned()));
@@ -57,7 +57,8 @@ fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)
     Ok((body, head))
 }
 
-/// Returns the review without its `request`, as the beginning of the response.
+/// Returns a review without `request`, to which the response is added. `None` if the review lacks its
+/// version, kind or uid.
 fn head(review: &Value) -> Option<Value> {
     let (version, kind) = (review["apiVersion"].as_str()?, review["kind"].as_str()?);
     review["request"]["uid"].as_str()?;

@@ -46,7 +46,7 @@ async fn events(watch: &mut ResponseBody, count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     let server = ApiServer::builder().build();
-    // A list of these three ConfigMaps (2.7 MB) is larger than the HTTP/2 flow-control window of a stream. A
+    // The list of the three ConfigMaps (2.7 MB) is larger than the HTTP/2 flow-control window of a stream. A
     // list that the test does not read to its end therefore stalls.
     for number in 0..3 {
         let map =

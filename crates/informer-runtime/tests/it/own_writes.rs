@@ -254,7 +254,8 @@ async fn read_waits_for_a_write_that_a_restore_has_kept_after_one_that_it_has_lo
         let client = client.clone();
         async move { client.get::<ConfigMap>("default/m").await }
     });
-    // A list is possible before the informer shows the kept write.
+    // Lists succeed again before watches do. A read can therefore request the version of the server before
+    // the informer shows the kept write.
     refused[1].remove();
     tokio::time::sleep(BOUND * 3 / 4).await;
     refused[0].remove();

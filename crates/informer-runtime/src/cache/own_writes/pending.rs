@@ -70,9 +70,10 @@ pub(super) struct CompletedWrite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     Key(ObjectKey),
-    /// The objects of a namespace, as a floor. The name is empty for cluster-scoped objects.
+    /// All objects of a namespace, whose writes are covered by a floor. The name is empty for cluster-scoped
+    /// objects.
     Namespace(String),
-    /// The objects of all namespaces, as a floor.
+    /// The objects of all namespaces, whose writes are covered by a floor.
     Everywhere,
 }
 
@@ -159,7 +160,7 @@ impl Expectation {
         }
     }
 
-    /// Returns its weight in the size limit.
+    /// Returns how much this expectation counts towards `max_size`.
     fn size(&self) -> usize {
         1 + self.deleted.len()
     }
@@ -184,7 +185,7 @@ impl Expectation {
     }
 }
 
-/// Raises a version to a newer one. No effect if it is not a number.
+/// Sets `version` to `to` if that is a newer version. No effect if `to` is not a number.
 fn raise(version: &mut ResourceVersion, to: &ResourceVersion) {
     if to.as_u64().is_some() && (version.as_u64().is_none() || version.is_older_than(to)) {
         *version = to.clone();
@@ -211,7 +212,7 @@ pub(crate) struct PendingWrites {
     /// removed.
     namespaces: HashMap<String, Backlog>,
     floor: Option<Expectation>,
-    /// The keys in all namespaces, and the uids that must be deleted.
+    /// The number of keys in all namespaces, plus the number of uids that must be deleted.
     size: usize,
     check_at: usize,
     /// The number of rewinds of the informer at the last call.
@@ -323,7 +324,8 @@ impl PendingWrites {
         }
     }
 
-    /// Returns true if so many writes are pending that the store has to be checked without a read.
+    /// Returns true if so many writes are pending that the store must be checked even if the program reads
+    /// nothing.
     pub(super) fn is_check_due(&self) -> bool {
         self.size >= self.check_at
     }

@@ -98,7 +98,8 @@ mod tests {
             ("spec.nodeName!=n1", Selection::Unselected),
             ("spec.unschedulable=true", Selection::Selected),
             ("spec.tolerations=x", Selection::Unknown),
-            // Absent: empty, false or 0, depending on the type.
+            // A server may select an absent field by an empty value, `false` or `0`, depending on the type of
+            // the field.
             ("status.phase=Running", Selection::Unselected),
             ("status.phase!=Running", Selection::Selected),
             ("status.phase=", Selection::Unknown),

@@ -134,7 +134,7 @@ fn object(member: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value
     prop::collection::btree_map("[a-c]", member, 0..3).prop_map(|members| members.into_iter().collect())
 }
 
-/// Returns the object as a type decodes it that does not know the members named `unknown`.
+/// Returns the object as decoded by a type that does not know the members named `unknown`.
 fn view(whole: &Value, unknown: &str) -> Value {
     match whole {
         Value::Object(members) => {

@@ -34,7 +34,8 @@ impl<R> RejectedRequests<R> {
         Self { keep, requests: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// Returns requests that were dropped, so that the caller drops them outside of its lock.
+    /// Stores a request. Returns the requests that the store removed, so that the caller drops them outside
+    /// of its lock.
     pub(super) fn insert(&mut self, text: Arc<str>, request: R, key: Arc<str>, now: Instant) -> Vec<R> {
         self.order.push_back((Arc::clone(&text), now));
         let before = self.requests.insert(text, RejectedRequest { request, key, since: now });

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-/// Few clients read metrics, and results for invalid tokens must not fill the memory.
+/// Few clients read metrics, so a low limit is enough. It keeps the results for invalid tokens from filling
+/// the memory.
 pub(super) const MAX_CACHED_REVIEWS: usize = 1_000;
 
 #[derive(Debug)]
@@ -35,7 +36,8 @@ impl<K: Hash + Eq + Clone, T: Clone> ReviewCache<K, T> {
         }
     }
 
-    /// If the cache is full, expired results are evicted; if there are none, the result that expires first.
+    /// Adds a result. If the cache is full, expired results are evicted; if there are none, the result that
+    /// expires first.
     pub(super) fn insert(&mut self, key: K, result: T, until: Instant, now: Instant) {
         if self.results.len() >= MAX_CACHED_REVIEWS && !self.results.contains_key(&key) {
             self.results.retain(|_, (_, until)| *until > now);

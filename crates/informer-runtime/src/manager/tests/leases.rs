@@ -46,7 +46,7 @@ async fn rejected_lease_requests_are_counted_and_shown_and_make_the_manager_unre
     let create = FaultMatch::verb(Verb::Create);
     for (on, status, reason) in [
         (FaultMatch::path("/leases"), 403, "forbidden"),
-        // In this case reads succeed, and only the write is rejected.
+        // Only creating the Lease fails; reads of the Lease succeed.
         (create.clone(), 403, "forbidden"),
         (create, 404, "not_found"),
     ] {

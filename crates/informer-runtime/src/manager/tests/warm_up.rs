@@ -165,7 +165,7 @@ fn create(server: &ApiServer, name: &str) {
     server.create(&Gvr::new("", "v1", "configmaps"), "default", map).expect("a valid object");
 }
 
-/// Starts a candidate whose controller watches config maps. Counts its requests for them: lists and watches.
+/// Starts a candidate whose controller watches ConfigMaps, and counts its lists and watches of ConfigMaps.
 fn candidate(server: &ApiServer, identity: &str, options: ControllerOptions) -> (Replica, Arc<AtomicUsize>) {
     let (service, requests) = (server.service(), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&requests);

@@ -18,7 +18,7 @@ fn keys() -> Vec<Arc<str>> {
     (0..KEYS).map(|number| format!("default/web-{number}").into()).collect()
 }
 
-/// Microseconds.
+/// One second in microseconds, the unit of simulated time.
 const SECOND: u64 = 1_000_000;
 
 #[derive(Default)]

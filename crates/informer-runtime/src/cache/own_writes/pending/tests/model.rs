@@ -151,13 +151,13 @@ impl Informer {
         missing
     }
 
-    /// A read requests the version of the server.
+    /// Models a read that requests the version of the server.
     fn lower(&mut self, scope: &Scope, server: u64) {
         let missing = self.missing(scope);
         self.is_lowered |= self.pending.lower(&missing, &server.into());
     }
 
-    /// Whether a read of a key may complete, according to all covered writes since the last rewind.
+    /// Returns true if a read of a key may complete, according to all covered writes since the last rewind.
     fn may_complete(&self, key: &ObjectKey, with_deletions: bool) -> bool {
         let writes = || self.writes.iter().map(|write| &write.change).filter(|change| change.key == *key);
         let stored = || writes().filter(|change| change.labelled.is_some());
@@ -292,8 +292,8 @@ impl World {
         }
     }
 
-    /// Another program updates or deletes an object. Objects that it creates or relabels are not own writes
-    /// and not covered.
+    /// Models another program that updates or deletes an object. Objects that it creates or relabels are not
+    /// own writes and not covered.
     fn interfere(&mut self, key: ObjectKey, deletes: bool) {
         if let Some((_, labelled)) = self.state_of(&key) {
             self.change(key, (!deletes).then_some(labelled));
@@ -329,7 +329,7 @@ impl World {
 
     fn restore(&mut self, back: usize) {
         self.changes.truncate(self.changes.len().saturating_sub(back));
-        // The responses to these writes are lost with the server.
+        // Responses to writes in flight are lost in a restore.
         self.in_flight.clear();
         let version = self.version();
         let is_kept = |write: &Write| write.change.version <= version;
@@ -343,7 +343,7 @@ impl World {
         }
     }
 
-    /// An informer that has seen more than the server has follows it.
+    /// Models an informer that follows a restore, if it has received changes that the restore undid.
     fn follow(&mut self, which: usize) {
         let informer = &mut self.informers[which];
         if std::mem::take(&mut informer.must_rewind) {
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// A new informer, whose first list comes from a server that may lag.
+    /// Creates an informer whose first list comes from a server that may lag.
     fn create_informer(&mut self, watches: Watches, lag: usize) {
         if self.informers.len() > 6 || self.informers.iter().any(|informer| informer.must_rewind) {
             return;
@@ -367,7 +367,7 @@ impl World {
         informer.is_late = true;
         informer.waits_in_vain = self.recent_is_undone;
         self.informers.push(informer);
-        // Include the new informer in the sum, so that only later rewinds clear `recent`.
+        // The sum of rewinds includes the new informer, so that only later rewinds clear `recent`.
         self.recent_rewinds = self.informers.iter().map(|informer| informer.rewinds).sum();
     }
 
