@@ -1,5 +1,3 @@
-//! The kinds of the group `admissionregistration.k8s.io`.
-
 pub(crate) mod mutating_admission_policy;
 pub(crate) mod mutating_admission_policy_binding;
 pub(crate) mod mutating_webhook_configuration;

@@ -1,5 +1,3 @@
-//! The kinds of the group `authentication.k8s.io`.
-
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 

@@ -1,5 +1,3 @@
-//! The kinds of the group `authorization.k8s.io`.
-
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 

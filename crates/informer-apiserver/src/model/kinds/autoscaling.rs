@@ -1,3 +1,1 @@
-//! The kinds of the group `autoscaling`.
-
 pub(crate) mod horizontal_pod_autoscaler;

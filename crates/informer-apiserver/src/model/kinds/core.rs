@@ -1,5 +1,3 @@
-//! The kinds of the core group.
-
 pub(crate) mod component_status;
 pub(crate) mod config_map;
 pub(crate) mod endpoints;

@@ -1,3 +1,1 @@
-//! The kinds of the group `events.k8s.io`.
-
 pub(crate) mod event;

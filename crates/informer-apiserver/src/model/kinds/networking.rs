@@ -1,5 +1,3 @@
-//! The kinds of the group `networking.k8s.io`.
-
 pub(crate) mod ingress;
 pub(crate) mod ingress_class;
 pub(crate) mod ip_address;

@@ -1,3 +1,1 @@
-//! The kinds of the group `node.k8s.io`.
-
 pub(crate) mod runtime_class;

@@ -1,3 +1,1 @@
-//! The kinds of the group `policy`.
-
 pub(crate) mod pod_disruption_budget;

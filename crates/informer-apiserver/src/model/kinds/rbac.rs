@@ -1,5 +1,3 @@
-//! The kinds of the group `rbac.authorization.k8s.io`.
-
 pub(crate) mod cluster_role;
 pub(crate) mod cluster_role_binding;
 pub(crate) mod role;

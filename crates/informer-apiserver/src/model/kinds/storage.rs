@@ -1,5 +1,3 @@
-//! The kinds of the group `storage.k8s.io`.
-
 pub(crate) mod csi_driver;
 pub(crate) mod csi_node;
 pub(crate) mod storage_class;

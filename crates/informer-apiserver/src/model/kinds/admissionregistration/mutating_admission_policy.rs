@@ -1,5 +1,3 @@
-//! MutatingAdmissionPolicies.
-
 use serde_json::Value;
 
 use crate::model::cel::Declared;

@@ -1,5 +1,3 @@
-//! MutatingAdmissionPolicyBindings.
-
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::mutating_admission_policy::check_operations;

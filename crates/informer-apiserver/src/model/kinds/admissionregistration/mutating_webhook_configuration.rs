@@ -1,5 +1,3 @@
-//! MutatingWebhookConfigurations.
-
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::webhooks::{
     CONFIGURATION, WEBHOOK_DEFAULTS, configuration_cells,

@@ -1,5 +1,3 @@
-//! ValidatingAdmissionPolicies.
-
 use std::collections::HashSet;
 
 use crate::model::cel::Declared;

@@ -1,5 +1,3 @@
-//! ValidatingAdmissionPolicyBindings.
-
 use std::collections::HashSet;
 
 use serde_json::Value;

@@ -1,5 +1,3 @@
-//! ControllerRevisions.
-
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;

@@ -1,5 +1,3 @@
-//! ReplicaSets.
-
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;

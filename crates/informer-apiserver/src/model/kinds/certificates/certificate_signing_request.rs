@@ -1,5 +1,3 @@
-//! CertificateSigningRequests.
-
 use serde_json::{Value, json};
 
 use crate::model::error::Cause;

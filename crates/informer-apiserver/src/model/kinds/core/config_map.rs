@@ -1,5 +1,3 @@
-//! ConfigMaps.
-
 use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;

@@ -1,5 +1,3 @@
-//! LimitRanges.
-
 use serde_json::Value;
 
 use crate::model::kinds::Traits;

@@ -1,5 +1,3 @@
-//! Nodes.
-
 use std::collections::HashSet;
 
 use serde_json::{Value, json};

@@ -1,5 +1,3 @@
-//! Pods.
-
 pub(crate) mod defaults;
 mod table;
 pub(crate) mod validation;

@@ -1,5 +1,3 @@
-//! PodTemplates.
-
 use serde_json::{Value, json};
 
 use crate::model::kinds::Traits;

@@ -1,5 +1,3 @@
-//! ReplicationControllers.
-
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::descriptor::KindDescriptor;

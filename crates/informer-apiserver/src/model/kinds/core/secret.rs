@@ -1,5 +1,3 @@
-//! Secrets.
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};

@@ -1,5 +1,3 @@
-//! Services.
-
 pub(crate) mod allocation;
 
 use std::collections::HashSet;

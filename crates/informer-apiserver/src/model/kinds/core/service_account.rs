@@ -1,5 +1,3 @@
-//! ServiceAccounts.
-
 use serde_json::Value;
 
 use crate::model::kinds::Traits;

@@ -1,5 +1,3 @@
-//! ServiceCIDRs.
-
 use serde_json::{Value, json};
 
 use crate::model::kinds::Traits;

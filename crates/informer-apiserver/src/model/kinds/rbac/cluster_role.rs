@@ -1,5 +1,3 @@
-//! ClusterRoles.
-
 use serde_json::Value;
 
 use crate::model::error::Cause;

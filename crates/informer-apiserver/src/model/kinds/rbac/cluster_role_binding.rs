@@ -1,5 +1,3 @@
-//! ClusterRoleBindings.
-
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::kinds::rbac::shared::{

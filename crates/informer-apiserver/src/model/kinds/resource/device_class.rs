@@ -1,5 +1,3 @@
-//! DeviceClasses.
-
 use serde_json::Value;
 
 use crate::model::kinds::Traits;

@@ -1,5 +1,3 @@
-//! ResourceClaimTemplates.
-
 use serde_json::Value;
 
 use crate::model::kinds::Traits;

@@ -1,5 +1,3 @@
-//! ResourceSlices.
-
 use serde_json::{Value, json};
 
 use crate::model::kinds::Traits;

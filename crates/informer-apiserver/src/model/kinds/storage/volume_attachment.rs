@@ -1,5 +1,3 @@
-//! VolumeAttachments.
-
 use serde_json::{Value, json};
 
 use crate::model::kinds::Traits;
