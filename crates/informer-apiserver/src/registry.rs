@@ -103,7 +103,6 @@ impl Store {
         self.version.send_replace(storage.version());
     }
 
-    /// Notifies all watchers and all waiting reads of a change.
     pub(crate) fn announce_everything(&self) {
         self.announce_version();
         self.announce_all();

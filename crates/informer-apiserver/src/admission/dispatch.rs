@@ -133,7 +133,6 @@ impl Admission {
         self.convert_back(&mut round.versions, &context.resource).await
     }
 
-    /// Returns the version in which a webhook receives a write, or `None` if the webhook does not match.
     async fn matching_invocation(
         &self,
         context: &PhaseContext<'_>,

@@ -69,7 +69,6 @@ pub(super) struct Invocation {
 }
 
 impl Invocation {
-    /// Returns the invocation in the version of the request, without conversion.
     fn of_request(attributes: &Attributes) -> Self {
         Self { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None }
     }

@@ -32,7 +32,6 @@ use priority::Priority;
 use runtime_class::RuntimeClass;
 use topology::PodTopologyLabels;
 
-/// Most plugins implement only one of the two methods, `mutate` or `validate`.
 trait AdmissionPlugin: Sync {
     /// Changes or rejects a new object before the mutating webhooks are called.
     fn mutate(&self, _admission: &Admission, _write: &mut NewObject<'_>) -> Result<(), ApiError> {
@@ -45,7 +44,6 @@ trait AdmissionPlugin: Sync {
     }
 }
 
-/// The enabled admission plugins in the order in which they run.
 const PLUGINS: [&dyn AdmissionPlugin; 12] = [
     &LimitRanger,
     &TaintNodesByCondition,

@@ -63,7 +63,6 @@ fn impersonated_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     }
 }
 
-/// Formats a user for the error message as Go does in kube-apiserver.
 fn go_format(User { name, uid, groups, extra }: &User) -> String {
     let list = |texts: &[String]| match texts.is_empty() {
         true => "[]string(nil)".to_owned(),

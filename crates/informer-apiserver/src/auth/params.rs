@@ -133,7 +133,6 @@ impl Auth {
     }
 }
 
-/// Formats a user for the error message as Go does in kube-apiserver.
 fn go_format(user: &User) -> String {
     let extra: Vec<String> =
         user.extra.iter().map(|(name, values)| format!("{name}:[{}]", values.join(" "))).collect();

@@ -13,7 +13,6 @@ use crate::model::kinds::Kind;
 use crate::model::user::User;
 
 impl Auth {
-    /// Evaluates an access review, rules review or token review and returns it with its status.
     pub(crate) fn review(&self, user: &User, kind: &Kind, mut review: Value) -> Result<Value, ApiError> {
         if !review.is_object() {
             return Err(ApiError::bad_request("a review is an object"));

@@ -1,5 +1,3 @@
-//! RBAC rules.
-
 use serde_json::{Value, json};
 
 use super::Attributes;

@@ -1,5 +1,3 @@
-//! The faults that can be injected.
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -1,5 +1,3 @@
-//! Fault rules and their file format.
-
 use serde::{Deserialize, Serialize};
 
 use super::FaultAction;

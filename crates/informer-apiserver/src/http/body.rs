@@ -1,5 +1,3 @@
-//! Response bodies.
-
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;

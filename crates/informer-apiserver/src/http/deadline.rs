@@ -1,5 +1,3 @@
-//! Time limits of requests.
-
 use std::time::Duration;
 
 use informer_schema::read_duration;

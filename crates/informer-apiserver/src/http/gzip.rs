@@ -1,5 +1,3 @@
-//! Gzip compression of large responses.
-
 use std::io::Write;
 
 use bytes::Bytes;

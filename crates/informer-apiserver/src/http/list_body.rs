@@ -140,7 +140,6 @@ pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
 /// A response body for hyper, which writes the segments of a batch to the socket without joining them.
 pub(crate) struct SocketBody {
     body: ApiBody,
-    /// Marks the response as in flight until the body is dropped.
     _in_flight: InFlightGuard,
 }
 

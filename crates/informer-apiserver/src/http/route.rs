@@ -1,5 +1,3 @@
-//! Routes an HTTP method and a path to a resource request.
-
 use std::sync::Arc;
 
 use http::Method;

@@ -223,7 +223,6 @@ impl FaultyWatch {
     }
 }
 
-/// Returns a bookmark line whose resourceVersion is reduced by `by`.
 fn rewind_bookmark(line: &Bytes, by: u64) -> Bytes {
     const MARK: &str = "\"resourceVersion\":\"";
     let Ok(mut rest) = std::str::from_utf8(line) else { return line.clone() };

@@ -16,7 +16,6 @@ pub(crate) const MAX_BODY_BYTES: usize = 3 << 20;
 #[derive(Debug, Clone)]
 pub struct ApiError {
     pub(crate) code: u16,
-    /// Empty if kube-apiserver sets none.
     pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) details: Option<Box<Details>>,

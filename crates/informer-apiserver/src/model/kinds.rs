@@ -58,8 +58,6 @@ pub struct Kind {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Fields that field selectors of this kind support, in addition to `metadata.name` and
-    /// `metadata.namespace`.
     pub(crate) selectable: Vec<String>,
     pub(crate) traits: Traits,
     /// The JSON of a bookmark object after its metadata. Built-in kinds only.

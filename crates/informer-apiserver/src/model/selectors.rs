@@ -1,5 +1,3 @@
-//! Formats label selectors of objects, such as `spec.selector`, as strings.
-
 use serde_json::Value;
 
 /// Formats a label selector as a string. Labels and expressions are sorted by key.

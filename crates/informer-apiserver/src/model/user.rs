@@ -1,5 +1,3 @@
-//! Users and their groups.
-
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

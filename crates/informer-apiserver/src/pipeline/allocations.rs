@@ -46,8 +46,6 @@ impl Drop for Allocation<'_> {
 }
 
 impl Pipeline {
-    /// Allocates the cluster IP and the node ports that a Service requests, or free ones if it requests none.
-    /// `old` is the stored Service that an update replaces.
     pub(crate) fn allocate(
         &self,
         kind: &Kind,

@@ -1,5 +1,3 @@
-//! Writes of the server's own controllers.
-
 use std::sync::Arc;
 
 use crate::admission::Scope;

@@ -1,5 +1,3 @@
-//! The `/scale` subresource.
-
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};

@@ -84,8 +84,6 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Rejects a role or binding that grants permissions which its author does not have (RBAC escalation
-    /// check).
     pub(crate) fn check_escalation(
         &self,
         shared: &Pipeline,
@@ -95,7 +93,6 @@ impl<'a> Scope<'a> {
         shared.check_escalation(self.requester, (self.kind(), self.namespace), (old, new))
     }
 
-    /// Rejects an admission policy or binding whose author may not read the parameter objects.
     pub(crate) fn check_params(
         &self,
         shared: &Pipeline,

@@ -1,5 +1,3 @@
-//! The builder of the server.
-
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! Listening on TCP sockets.
-
 use std::io;
 
 use tokio::net::TcpListener;

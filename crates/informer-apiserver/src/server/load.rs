@@ -1,5 +1,3 @@
-//! Loads manifests from files.
-
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -169,7 +169,6 @@ fn restored_draft(kind: &Kind, object: &Map<String, Value>) -> Option<(Draft, u6
     Some((draft(kind, key, object), version))
 }
 
-/// Returns the key and the resourceVersion of an object in a snapshot.
 fn identity(object: &Map<String, Value>) -> Option<(ObjectKey, u64)> {
     let metadata = object.get("metadata")?;
     let version = metadata["resourceVersion"].as_str()?.parse().ok()?;

@@ -1,5 +1,3 @@
-//! Errors of TLS configuration.
-
 use rustls::pki_types::pem;
 use thiserror::Error;
 

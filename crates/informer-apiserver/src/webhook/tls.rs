@@ -93,7 +93,6 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
-/// Returns the error message for a failed TLS handshake with a webhook.
 pub(super) fn handshake_error(error: &std::io::Error, host: &str) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(why)) = inner else {

@@ -21,7 +21,6 @@ fn definition(plural: &str, kind: &str) -> String {
     .to_string()
 }
 
-/// Returns the status and the reason of a condition of a CRD.
 async fn condition(server: &ApiServer, plural: &str, kind: &str) -> (String, String) {
     let (_, definition) = ask(server, "GET", &format!("{DEFINITIONS}/{plural}.example.com"), "").await;
     let conditions = definition["status"]["conditions"].as_array().unwrap();

@@ -1,5 +1,3 @@
-//! Gets and lists.
-
 use informer_apiserver::{ApiServer, History, Kind};
 use informer_core::Gvr;
 use serde_json::{Value, json};

@@ -14,7 +14,6 @@ fn pods() -> Gvr {
     Gvr::new("", "v1", "pods")
 }
 
-/// Creates a server with a namespace that has no PodSecurity labels.
 fn server() -> ApiServer {
     let server = ApiServer::builder().build();
     server.create(&Gvr::new("", "v1", "namespaces"), "", json!({"metadata": {"name": "n"}})).unwrap();

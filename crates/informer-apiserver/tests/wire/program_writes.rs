@@ -64,7 +64,6 @@ async fn stored_kinds(server: &ApiServer) -> Vec<Kind> {
     kinds
 }
 
-/// Returns the kinds of `stored_kinds`, each with its minimal manifest.
 async fn cases(server: &ApiServer) -> Vec<(Kind, Value)> {
     let manifests = serde_norway::Deserializer::from_str(MINIMAL);
     let manifests = manifests.map(|one| <Value as serde::Deserialize>::deserialize(one).unwrap());

@@ -1,5 +1,3 @@
-//! The server on a socket.
-
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2::{SendRequest, handshake};
@@ -27,7 +25,6 @@ fn client() -> Client<HttpConnector, Empty<Bytes>> {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// Opens an HTTP/2 connection. Returns its request sender and the task that polls the connection.
 async fn http2(listening: &Listening) -> (SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>) {
     let socket = TcpStream::connect(listening.addr()).await.unwrap();
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();

@@ -1,5 +1,3 @@
-//! Watches.
-
 use std::time::Duration;
 
 use http_body_util::BodyExt;

@@ -1,5 +1,3 @@
-//! Writes: create, update, patch, delete.
-
 use informer_apiserver::{ApiServer, Kind};
 use informer_core::Gvr;
 use serde_json::{Value, json};

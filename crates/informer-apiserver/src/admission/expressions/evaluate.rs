@@ -157,7 +157,6 @@ impl<'a> Run<'a> {
         self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(authorizer_input));
     }
 
-    /// Sets the cost budget that the following evaluations share.
     pub(crate) fn set_budget(&mut self, budget: u64) {
         self.left = budget.saturating_mul(COST_FACTOR);
     }

@@ -1,5 +1,3 @@
-//! Plugins for CertificateSigningRequests.
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateSigningRequestDer;

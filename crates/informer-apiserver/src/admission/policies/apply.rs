@@ -41,7 +41,6 @@ impl Admission {
         }
     }
 
-    /// Merges an apply configuration into the object with the rules of server-side apply.
     fn apply_configuration(
         &self,
         target: &PatchTarget<'_>,

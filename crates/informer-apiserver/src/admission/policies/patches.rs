@@ -58,7 +58,6 @@ fn is_a(value: &Value, name: &str) -> bool {
     value.get(TYPE_NAME).is_some_and(|known| known == name)
 }
 
-/// Checks that each type name in the result of an expression matches the field path of its value.
 fn check_type_names(value: &Value) -> Result<(), String> {
     let mut mismatches = Vec::new();
     let root = value.get(TYPE_NAME).and_then(Value::as_str).unwrap_or_default();

@@ -193,7 +193,6 @@ fn is_of_class(name: &str) -> bool {
         .is_some_and(|(_, rest)| matches!(rest, "persistentvolumeclaims" | "requests.storage"))
 }
 
-/// Returns true if the pod-level `resources` of a pod may contain this resource.
 fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }

@@ -1,5 +1,3 @@
-//! A TCP socket that can be closed with a reset.
-
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

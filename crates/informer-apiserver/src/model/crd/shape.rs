@@ -22,7 +22,6 @@ const METADATA: [&str; 15] = [
     "uid",
 ];
 
-/// Prunes and defaults a custom resource. Returns the paths of the pruned fields in order.
 pub(super) fn shape(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
     let unknown = prune_all(schema, object);
     defaults(schema, object);

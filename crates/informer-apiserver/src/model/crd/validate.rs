@@ -10,7 +10,6 @@ const MAX_CAUSES: usize = 1000;
 /// Maximum nesting depth of `allOf`, `anyOf`, `oneOf` and `not` in a schema.
 const MAX_DEPTH: usize = 64;
 
-/// Values that are equal in the old object are not validated again.
 pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut check = Validator { schema, causes: Vec::new() };
     check.value(&schema.root, (object, old), "", 0);

@@ -47,8 +47,6 @@ impl Kind {
         }
     }
 
-    /// Copies fields that an update cannot change from the stored object. Must be called before the update is
-    /// validated.
     pub(crate) fn carry_over(&self, old: &Object, object: &mut Object, mode: WriteMode) {
         if let Some(carry_over) = self.descriptor.hooks.carry_over {
             carry_over(old, object, mode);

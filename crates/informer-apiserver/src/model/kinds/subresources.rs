@@ -1,5 +1,3 @@
-//! The subresources of kinds.
-
 use crate::model::kinds::{Kind, Traits};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

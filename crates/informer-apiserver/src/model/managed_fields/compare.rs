@@ -62,7 +62,6 @@ struct ValueChanges {
     below: Comparison,
 }
 
-/// Compares two values of the same type.
 pub(super) fn compare(of: Type<'_>, left: &Value, right: &Value) -> Result<Comparison, TypeError> {
     Ok(part(of, Some(left), Some(right))?.below)
 }

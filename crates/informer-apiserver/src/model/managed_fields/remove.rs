@@ -1,5 +1,3 @@
-//! Removes a set of fields from a value.
-
 use serde_json::{Map, Value};
 
 use super::element::Element;

@@ -120,7 +120,6 @@ impl<'a> Type<'a> {
         Self::Custom { schema, table, preserves, embedded }
     }
 
-    /// Returns true if the type comes from a CRD schema.
     pub(super) fn is_custom(self) -> bool {
         matches!(self, Self::Custom { .. })
     }

@@ -1,5 +1,3 @@
-//! Snapshot files.
-
 use std::fs;
 #[cfg(unix)]
 use std::fs::File;

@@ -1,5 +1,3 @@
-//! Messages of PodSecurity violations.
-
 use std::collections::BTreeSet;
 
 pub(super) fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {

@@ -40,7 +40,6 @@ impl Admission {
         Ok(self.pod_warnings(name, level_version))
     }
 
-    /// Returns the warnings about existing pods in a namespace that violate a new `enforce` level.
     fn pod_warnings(&self, namespace: &str, level_version: LevelVersion) -> Vec<String> {
         let (pods, all) = self.pods_to_check(namespace);
         // Maps each violation to the first name and the number of the pods that have it.

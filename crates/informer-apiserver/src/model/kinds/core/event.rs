@@ -1,5 +1,3 @@
-//! Events of the core group.
-
 pub(crate) mod conversion;
 
 use crate::model::error::Cause;

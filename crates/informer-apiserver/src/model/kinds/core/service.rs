@@ -39,7 +39,6 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .status_warnings(load_balancer_warnings)
 .cells(cells);
 
-/// Copies allocated fields from the stored Service if an update omits them.
 fn carry_over(old: &Object, object: &mut Object, _mode: WriteMode) {
     allocation::preserve_allocations(old, object);
 }

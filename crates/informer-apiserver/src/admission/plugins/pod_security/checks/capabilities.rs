@@ -1,5 +1,3 @@
-//! Checks of capabilities.
-
 use serde_json::Value;
 
 use super::{Pod, PodViolation};

@@ -1,5 +1,3 @@
-//! Checks of volumes.
-
 use serde_json::Value;
 
 use super::{Pod, PodViolation};

@@ -13,7 +13,6 @@ const NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 ];
-/// Converts an Event from `events.k8s.io` to the core group.
 pub(crate) fn to_core(event: &mut Map<String, Value>) {
     rename(event, NAMES.map(|(core, new)| (new, core)));
     complete(event);
