@@ -73,7 +73,7 @@ impl AdmissionRequest {
         Self { attributes, warnings: Mutex::default() }
     }
 
-    /// Drops duplicates.
+    /// Adds a warning for the client, unless the request already has the same one.
     pub(crate) fn warn(&self, warning: String) {
         let mut warnings = self.warnings.lock();
         if !warnings.contains(&warning) {

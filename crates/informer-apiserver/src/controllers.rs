@@ -73,7 +73,7 @@ impl ControllerManager {
     pub(crate) fn finish_controllers(&self) {
         self.run_prompt_tasks();
         self.run_ready_tasks();
-        // Delayed tasks need a timer.
+        // The remaining controller tasks are delayed. A task on the runtime waits until they are due.
         self.run_controllers();
     }
 

@@ -241,8 +241,8 @@ impl Pipeline {
 
     /// Prepares and validates a new object.
     ///
-    /// A Service gets a cluster IP and node ports that are not in `taken`. If `taken` is `None`, it gets some
-    /// that no other Service has, and they are reserved until the returned allocation is dropped.
+    /// A Service gets a cluster IP and node ports that are not in `taken`. If `taken` is `None`, it gets free
+    /// ones, which are reserved until the returned allocation is dropped.
     fn prepare_and_validate_new(
         &self,
         scope: Scope<'_>,

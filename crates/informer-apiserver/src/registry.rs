@@ -153,7 +153,7 @@ impl Store {
         Err(ApiError::too_large(wanted, self.storage.read().version()))
     }
 
-    /// Returns an object, or 404.
+    /// Returns the stored object, or a 404 error.
     pub(crate) fn find(
         &self,
         resource: &Resource,

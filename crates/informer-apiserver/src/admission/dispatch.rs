@@ -77,7 +77,8 @@ impl Admission {
         versions: &mut Versions<'_>,
     ) -> Result<bool, ApiError> {
         let attributes = &context.request.attributes;
-        // Updates run their plugins only once, after the mutating webhooks. Creates run them again here.
+        // For an update the mutating plugins run only once, after the mutating webhooks. For a create they
+        // run before the webhooks, and again here.
         let reinvokes = context.operation == Operation::Create && attributes.subresource.is_empty();
         let Some(object) = versions.object_mut().filter(|_| reinvokes) else { return Ok(false) };
         let (kind, before) = (&context.resource.kind, object.clone());
@@ -86,7 +87,7 @@ impl Admission {
         Ok(*object != before)
     }
 
-    /// Empty if the write targets a webhook configuration.
+    /// Returns the webhooks of the phase; none if the write targets a webhook configuration.
     fn hooks_for(&self, context: &PhaseContext<'_>) -> Arc<Vec<Hook>> {
         match context.request.attributes.is_webhook_configuration() {
             true => Arc::default(),
@@ -213,7 +214,7 @@ impl Admission {
         Ok(versions.into_object())
     }
 
-    /// A response that denies the request becomes [`Failure::Refused`].
+    /// Calls a webhook. A response that denies the request is returned as [`Failure::Refused`].
     async fn call(
         &self,
         context: &PhaseContext<'_>,

@@ -21,7 +21,7 @@ pub(super) use evaluate::{Expression, Run};
 #[cfg(not(feature = "cel"))]
 pub(super) use refuse::{Expression, Run};
 
-/// Types that admission does not distinguish are `Other`.
+/// The result of a CEL expression. Results of types that admission does not distinguish are `Other`.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {

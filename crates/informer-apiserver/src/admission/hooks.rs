@@ -19,7 +19,7 @@ use crate::registry::storage::OrderedMap;
 use crate::webhook::ClientConfig;
 
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
-/// Default of `timeoutSeconds`.
+/// Default of a webhook's `timeoutSeconds`.
 const TIMEOUT_SECONDS: u64 = 10;
 
 pub(super) struct Hook {
@@ -103,7 +103,7 @@ impl Hook {
     }
 }
 
-/// An invalid selector matches no object.
+/// Parses a label selector. An invalid selector matches no object.
 pub(super) fn selector(spec: Option<&Value>) -> LabelSelector {
     let text = spec.map(selector_text).unwrap_or_default();
     text.parse().unwrap_or_else(|_| LabelSelector::nothing())

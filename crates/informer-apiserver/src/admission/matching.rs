@@ -17,7 +17,7 @@ use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
 pub(super) struct Criteria {
-    /// `None` matches everything.
+    /// `None` matches every request.
     pub(super) rules: Option<Vec<Rule>>,
     pub(super) excluded: Vec<Rule>,
     /// `matchPolicy` is `Equivalent`: rules also match requests to other versions of the same resource.
@@ -96,7 +96,8 @@ impl Admission {
         namespace.map(|_| Some(invocation))
     }
 
-    /// The objects of the write must already be in the version of `invocation`.
+    /// Evaluates the match conditions of a webhook. The objects of the write must already be in the version
+    /// of `invocation`.
     pub(super) fn conditions_hold(
         &self,
         hook: &Hook,
@@ -135,7 +136,7 @@ impl Admission {
             return None;
         }
         let others = self.equivalents(attributes);
-        // The first matching rule decides.
+        // The first rule that matches another version decides which version the webhook or policy receives.
         let mut found =
             rules.iter().flat_map(|rule| others.iter().filter(|r| rule_matches(rule, write, &r.kind.gvr)));
         let found = found.next()?;
@@ -152,7 +153,8 @@ impl Admission {
         })
     }
 
-    /// For a CRD this includes versions that are not served.
+    /// Returns the other versions of the written resource. For a CRD this includes versions that are not
+    /// served.
     fn equivalents(&self, attributes: &Attributes) -> Vec<Arc<Resource>> {
         let registry = self.registry.read();
         let Some(own) = registry.get(&attributes.gvr) else { return Vec::new() };

@@ -158,7 +158,7 @@ impl<W: PolicyEvaluator> Definition<W> {
 }
 
 impl Binding {
-    /// Also returns the name of the policy that the binding refers to.
+    /// Returns the name of the policy that the binding refers to, and the compiled binding.
     fn new(binding: &Value) -> Option<(String, Self)> {
         let parsed: BindingSpec = serde_json::from_value(binding["spec"].clone()).ok()?;
         let params = parsed.param_ref.map(|parsed| ParamRef {

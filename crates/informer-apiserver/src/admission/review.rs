@@ -47,7 +47,7 @@ pub(super) struct Verdict {
     pub(super) patch: Option<Vec<u8>>,
 }
 
-/// Error messages are the same as in kube-apiserver.
+/// Reads an `AdmissionReview` response. Error messages are the same as in kube-apiserver.
 pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
     let review = crate::webhook::decode_response(body).map_err(called)?;

@@ -24,7 +24,7 @@ pub(super) const AUDIENCE: &str = "https://example.local";
 const DEFAULT_SECONDS: i64 = 3600;
 /// Minimum lifetime of a token, as in kube-apiserver.
 const MIN_SECONDS: i64 = 600;
-/// Maximum lifetime, as in kube-apiserver.
+/// Maximum lifetime of a token, as in kube-apiserver.
 const MAX_SECONDS: i64 = 1 << 32;
 /// Time for which a token remains valid after the `deletionTimestamp` of its service account or bound object,
 /// as in kube-apiserver.

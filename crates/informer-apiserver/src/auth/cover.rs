@@ -13,7 +13,7 @@ struct RulePart<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum RuleTarget<'a> {
-    /// Without a name: all objects.
+    /// A permission on objects of a resource; on all of them if there is no name.
     Resource {
         group: &'a str,
         resource: &'a str,

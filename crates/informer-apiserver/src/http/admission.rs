@@ -51,7 +51,8 @@ impl Call<'_> {
         (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
     }
 
-    /// A patch has UpdateOptions, too.
+    /// Returns the `CreateOptions` or `UpdateOptions` of a write. As in kube-apiserver, a patch has
+    /// `UpdateOptions`.
     pub(crate) fn write_options(&self) -> Value {
         let kind = match self.route.verb {
             Verb::Create => "CreateOptions",

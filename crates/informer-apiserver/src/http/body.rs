@@ -146,7 +146,7 @@ impl ApiBody {
         }
     }
 
-    /// Does not join the segments of a batch.
+    /// Polls for the next part of the body. The segments of a batch are not joined.
     pub(crate) fn poll_part(
         &mut self,
         context: &mut Context<'_>,

@@ -58,7 +58,7 @@ struct PageRange<'a> {
     limit: usize,
 }
 
-/// Waits until the storage has reached the requested resourceVersion.
+/// Runs a list request, after the storage has reached the requested resourceVersion.
 pub(crate) async fn list(
     shared: &Frontend,
     resource: &Resource,

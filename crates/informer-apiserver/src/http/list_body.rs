@@ -72,7 +72,7 @@ impl Batch {
         self.put_fixed(form.tail());
     }
 
-    /// The protobuf encoding of the object must be cached.
+    /// Appends a protobuf list item. The protobuf encoding of the object must be cached.
     pub(crate) fn put_item(&mut self, stored: Arc<Stored>) {
         self.push(Segment::Item(stored));
     }

@@ -33,7 +33,7 @@ struct Parts {
     subresource: Option<String>,
 }
 
-/// `watch` is the query parameter of that name.
+/// Routes a request by its method and path. `watch` is the query parameter of that name.
 pub(crate) fn route(
     registry: &Registry,
     method: &Method,

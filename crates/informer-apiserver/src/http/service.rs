@@ -80,7 +80,7 @@ impl ApiService {
         }
     }
 
-    /// An error becomes a response, too.
+    /// Processes one request. An error becomes a response, too.
     pub(crate) async fn respond<B>(&self, request: Request<B>) -> ApiResponse
     where
         B: http_body::Body,

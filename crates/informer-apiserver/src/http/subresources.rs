@@ -127,7 +127,7 @@ impl Call<'_> {
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
 
-    /// Also returns the warnings about unknown and duplicate fields.
+    /// Decodes the object in a request body. Also returns the warnings about unknown and duplicate fields.
     fn decode_typed(
         &self,
         (api_version, kind): (&str, &str),

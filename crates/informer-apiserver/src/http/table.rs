@@ -55,7 +55,8 @@ impl TableForm {
         self.of(kind, metadata, std::iter::once(stored), now)
     }
 
-    /// Only the `first` line of a watch contains the column definitions.
+    /// Returns the JSON line of a watch event. Only the `first` line of a watch contains the column
+    /// definitions.
     pub(crate) fn line(
         self,
         kind: &Kind,

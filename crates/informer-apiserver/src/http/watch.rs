@@ -146,7 +146,8 @@ pub(crate) struct WatchRequest<'a> {
 }
 
 impl WatchDriver {
-    /// For a streaming list it waits until the storage has reached the requested `resourceVersion`.
+    /// Starts a watch. A streaming list first waits until the storage has reached the requested
+    /// `resourceVersion`.
     pub(crate) async fn start(shared: &Arc<Frontend>, request: WatchRequest<'_>) -> Result<Self, ApiError> {
         let mut options = request.options.clone();
         if request.ignore_initial {

@@ -79,7 +79,7 @@ impl FaultyWatch {
                 Some(framing) => framing(&line),
             },
         };
-        // Truncate after framing, not before.
+        // Truncate the line after it is framed, because the client must receive half of a frame.
         Some(Ok(if self.truncated { written.slice(..written.len() / 2) } else { written }))
     }
 

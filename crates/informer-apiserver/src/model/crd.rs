@@ -46,7 +46,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// A `pattern` that the regex engine does not support matches every string.
+    /// Compiles a schema. A `pattern` that the regex engine does not support matches every string.
     pub(crate) fn new(root: Value) -> Self {
         let mut patterns = HashMap::new();
         collect_patterns(&root, &mut patterns);
@@ -57,7 +57,7 @@ impl Schema {
         &self.root
     }
 
-    /// Prunes and defaults a custom resource. Returns the paths of unknown fields.
+    /// Prunes and defaults a custom resource. Returns the paths of the pruned fields in order.
     pub(crate) fn shape(&self, object: &mut Map<String, Value>) -> Vec<String> {
         shape::shape(&self.root, object)
     }
@@ -70,7 +70,7 @@ impl Schema {
         drop(shape::prune_all(&self.root, object));
     }
 
-    /// Values that an update leaves unchanged are not validated again.
+    /// Validates a custom resource. Values that an update leaves unchanged are not validated again.
     pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
         as_value(object, |object| self.check_value(object, old))
     }

@@ -244,7 +244,7 @@ impl ApiError {
         Self::new(422, "Invalid", message).set_details(details)
     }
 
-    /// `options` is the kind of the request options, for example `ListOptions`.
+    /// Returns the error for invalid request options. `options` is their kind, for example `ListOptions`.
     pub(crate) fn invalid_options(options: &str, causes: Vec<Cause>) -> Self {
         let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", Cause::joined(&causes));
         let details =

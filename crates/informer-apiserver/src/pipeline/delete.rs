@@ -37,7 +37,7 @@ pub(crate) struct Deleted {
 }
 
 impl DeleteOptions {
-    /// Deletion without grace period.
+    /// Returns the options of a deletion without grace period.
     pub(crate) fn now() -> Self {
         Self { grace: Some(0), ..Self::default() }
     }

@@ -93,7 +93,7 @@ impl PatchType {
         }
     }
 
-    /// `again` applies the patch once more.
+    /// Returns the origin of the patched object, for decoding errors. `again` applies the patch once more.
     pub(crate) fn origin<'a>(&'a self, again: &'a dyn Fn() -> Option<Value>) -> Origin<'a> {
         match self {
             Self::Strategic(patch) => Origin::Strategic(patch),

@@ -265,8 +265,9 @@ fn is_same(old: &Object, new: &Object) -> bool {
         && managed_fields::are_same(before.get(metadata::FIELDS), after.get(metadata::FIELDS))
 }
 
-/// Returns true if two objects are equal except for the member `but`. The members in `taken` may have any
-/// value in the new object, but if the new object has them, the old one must have them, too.
+/// Compares two objects without the member `but`. The members in `taken` are usually those that an update
+/// takes from the stored object: their values are not compared, but the new object must not have one that the
+/// old object lacks.
 fn are_same_except(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
     let is_compared = |name: &String| name != but && !taken.contains(&name.as_str());
     let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| is_compared(name)));

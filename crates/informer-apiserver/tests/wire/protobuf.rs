@@ -142,8 +142,8 @@ async fn a_protobuf_watch_has_the_events_of_a_json_watch() {
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(lines.len() > 2, "{text}");
         let seen = frames(&server, &uri).await;
-        // Only these parts are compared, because a protobuf bookmark also has empty fields that its type
-        // always encodes.
+        // Only the type, metadata and data of an event are compared, because a protobuf bookmark also has
+        // empty fields that its type always encodes.
         let brief = |events: &[Value]| -> Vec<Value> {
             let meta =
                 |event: &Value| json!([event["type"], event["object"]["metadata"], event["object"]["data"]]);

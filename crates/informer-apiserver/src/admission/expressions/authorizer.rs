@@ -99,7 +99,7 @@ pub(crate) fn register(context: &mut Context<'static>) {
         let (Ok(reason) | Err(reason)) = &decision(&this)?.0;
         Ok(Value::String(Arc::new(reason.clone())))
     });
-    // The embedded authorizer never fails.
+    // The CEL function `errored` always returns false, because the embedded authorizer never fails.
     context.add_function("errored", |This(this): This<Value>| -> ResolveResult {
         decision(&this).map(|_| Value::Bool(false))
     });

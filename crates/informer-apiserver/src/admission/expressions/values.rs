@@ -13,7 +13,7 @@ use crate::admission::expressions::Subject;
 use crate::admission::expressions::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
 use crate::model::crd::{parts, parts_mut};
 
-/// Integers are signed, as in kube-apiserver.
+/// Converts a JSON value to CEL. Integers become signed, as in kube-apiserver.
 pub(crate) fn to_cel(value: &Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,

@@ -12,9 +12,10 @@ use crate::model::managed_fields::{Type, atomics, merge_unmanaged, validate};
 use crate::registry::Resource;
 
 pub(super) enum ApplyError {
-    /// `failurePolicy` decides.
+    /// The patch cannot be computed or applied. The policy's `failurePolicy` decides whether the write is
+    /// rejected.
     Denied(String),
-    /// The write is rejected.
+    /// The write is rejected, whatever the policy's `failurePolicy` is.
     Refused(ApiError),
 }
 
@@ -85,7 +86,7 @@ impl Admission {
         }
     }
 
-    /// If a `test` operation fails, the object stays unchanged and there is no error.
+    /// Applies a JSON patch. If a `test` operation fails, the object stays unchanged and there is no error.
     fn apply_json_patch(
         &self,
         target: &PatchTarget<'_>,

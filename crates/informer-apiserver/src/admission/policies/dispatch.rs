@@ -20,7 +20,8 @@ struct Denial {
 }
 
 impl Admission {
-    /// The error reports the first policy that denies the write.
+    /// Evaluates all validating policies for a write. The error reports the first policy that denies the
+    /// write.
     pub(in crate::admission) async fn evaluate_validating_policies(
         &self,
         context: &PhaseContext<'_>,

@@ -251,7 +251,7 @@ impl PolicyRound<'_, '_> {
         Ok(())
     }
 
-    /// Does nothing for a DELETE, which has no new object.
+    /// Applies one mutation of a policy. Does nothing for a DELETE, which has no new object.
     fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), ApplyError> {
         let Some(object) = self.versions.view(&call.invocation).0 else { return Ok(()) };
         let mutator = &call.policy.definition.evaluator;

@@ -98,7 +98,7 @@ impl Mutator {
             || self.mutations.iter().any(|mutation| uses(mutation.expression()))
     }
 
-    /// Returns an error if the match conditions cannot be decided.
+    /// Evaluates the match conditions. Returns an error if none is false and one cannot be evaluated.
     pub(super) fn applies(&self, view: &View<'_>) -> Result<bool, String> {
         view.meets(&self.conditions, self.fails_open)
     }

@@ -57,7 +57,7 @@ struct Validation {
     reason: String,
 }
 
-/// A missing object is `null`.
+/// The values of the CEL variables for one evaluation of a policy. A missing object is `null`.
 pub(super) struct View<'a> {
     pub(super) object: &'a Value,
     pub(super) old: &'a Value,
@@ -209,7 +209,7 @@ impl Validation {
 }
 
 impl<'a> View<'a> {
-    /// Returns an error if the match conditions cannot be decided.
+    /// Evaluates the match conditions. Returns an error if none is false and one cannot be evaluated.
     pub(super) fn meets(&self, conditions: &[Expression], fails_open: bool) -> Result<bool, String> {
         if conditions.is_empty() {
             return Ok(true);

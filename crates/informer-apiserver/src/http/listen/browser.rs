@@ -20,7 +20,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 ///
 /// - `Host` must be an IP address, `localhost` or a name below it, or one of `allowed`: a page can bind any
 ///   other name.
-/// - `Origin` must be that host: then this server served the page.
+/// - `Origin` must have the host and port of `Host`, which shows that this server served the page.
 /// - A browser must send a `Content-Type` with a body: a page of another origin can send a body without one.
 ///
 /// # Errors
@@ -58,7 +58,7 @@ pub(super) fn check(head: &request::Parts, allowed: &[String]) -> Result<(), Api
     Ok(())
 }
 
-/// A value that is not ASCII is replaced by an empty string.
+/// Returns all values of a header. A value that is not ASCII is replaced by an empty string.
 fn texts(head: &request::Parts, name: HeaderName) -> impl Iterator<Item = &str> {
     head.headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }

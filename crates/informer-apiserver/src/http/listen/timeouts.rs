@@ -82,7 +82,7 @@ impl ConnectionTimer {
         self.transition(ConnectionState::Responses { open }, now);
     }
 
-    /// A `long_running` body has no timeout.
+    /// Records that a response body begins. A `long_running` body has no timeout.
     pub(super) fn on_response(&mut self, long_running: bool, now: Duration) {
         self.long_running = long_running;
         self.since = now;

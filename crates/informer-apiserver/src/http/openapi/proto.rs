@@ -63,8 +63,8 @@ fn operation_of(operation: &Members) -> Message {
         query.text(2, &parameter["in"]);
         query.text(4, &parameter["name"]);
         query.text(6, &parameter["type"]);
-        // ParametersItem.parameter, Parameter.non_body_parameter,
-        // NonBodyParameter.query_parameter_sub_schema.
+        // The nested gnostic messages of a query parameter: `ParametersItem.parameter`,
+        // `Parameter.non_body_parameter`, `NonBodyParameter.query_parameter_sub_schema`.
         out.part(8, Message::of(1, Message::of(2, Message::of(3, query))));
     }
     let mut responses = Message::default();

@@ -134,7 +134,7 @@ fn convert_schema(schema: &mut Value) {
         let path = format!("#/definitions/{name}");
         replace(schema, "allOf", &[("$ref", path.into())]);
     } else if schema.get("oneOf").is_some() {
-        // IntOrString and Quantity.
+        // The schemas of IntOrString and Quantity: OpenAPI v2 has no `oneOf`, so they become strings.
         replace(schema, "oneOf", &[("type", "string".into())]);
     }
     match schema {

@@ -16,7 +16,7 @@ pub(super) fn syntax_error(body: &[u8]) -> Option<String> {
     }
 }
 
-/// Formats a byte like Go.
+/// Formats a byte as in the error messages of Go's encoding/json.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

@@ -59,8 +59,7 @@ impl Kind {
         }
     }
 
-    /// Sets the fields of a new object that depend on its content and its UID, as `PrepareForCreate` does in
-    /// kube-apiserver.
+    /// The counterpart of `PrepareForCreate` in kube-apiserver.
     pub(crate) fn prepare_for_create(&self, object: &mut Object, now: &str) {
         if let Some(prepare) = self.descriptor.hooks.prepare_for_create {
             with_value(object, |object| prepare(object, now));
@@ -68,8 +67,7 @@ impl Kind {
         self.encode_empty_list_as_null(object);
     }
 
-    /// Sets the fields of an updated object that depend on the change, as `PrepareForUpdate` does in
-    /// kube-apiserver.
+    /// The counterpart of `PrepareForUpdate` in kube-apiserver.
     pub(crate) fn prepare_for_update(&self, old: &Value, object: &mut Object) {
         if let Some(prepare) = self.descriptor.hooks.prepare_for_update {
             with_value(object, |object| prepare(old, object));
@@ -85,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// `old` is the stored object if the write is an update.
+    /// Returns the warnings for a write. `old` is the stored object if the write is an update.
     pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
         let hooks = &self.descriptor.hooks;
         match mode {

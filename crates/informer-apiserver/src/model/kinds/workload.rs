@@ -51,7 +51,7 @@ pub(crate) fn default_labels(object: &mut Value) {
     }
 }
 
-/// `kind` is the kind in the error for an empty selector.
+/// Validates the selector of a workload. `kind` is the kind in the error for an empty selector.
 pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut Vec<Cause>) {
     let Some(selector) = spec.get("selector") else {
         if kind != "daemonset" {

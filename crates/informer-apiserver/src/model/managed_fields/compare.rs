@@ -1,4 +1,4 @@
-//! Comparison of two values.
+//! Compares two values field by field, in order to find the fields that a write changes.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl Comparison {
         }
     }
 
-    /// The comparison must not contain the element yet.
+    /// Adds the result for an element, which the comparison must not contain yet.
     fn put(&mut self, element: Element, part: ValueChanges) {
         let ValueChanges { removed, modified, added, below } = part;
         let changes = [
@@ -203,7 +203,7 @@ fn entries(list: &ListType<'_>, left: &[Value], right: &[Value]) -> Result<Compa
                 let equal = old.len() == new.len() && old.iter().zip(&new).all(|(l, r)| same(l, r));
                 Ok(ValueChanges { modified: !equal, ..ValueChanges::default() })
             }
-            // Entries with duplicate keys are compared as a whole.
+            // List entries with duplicate keys are compared as a whole.
             ([_, _, ..], new) => match new.first() {
                 Some(new) => part(list.element, None, Some(new)),
                 None => Ok(ValueChanges::default()),

@@ -221,7 +221,7 @@ fn entries(list: &ListType<'_>, new: &[Value], at: Position<'_>, tree: &mut Tree
         all.push((name(entry)?, entry));
     }
     all.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-    // Entries with duplicate keys are compared as a whole.
+    // List entries with duplicate keys are compared as a whole.
     if all.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return None;
     }

@@ -203,7 +203,7 @@ impl Managed {
             }
             if let (Some(newer), Some(held)) = (self.0.remove(&id), self.0.get_mut(&bucket)) {
                 held.set = std::mem::take(&mut held.set).union(&newer.set);
-                // Entries are merged in the order of their times, so this is the later time.
+                // Entries are merged in the order of their times, so `newer` has the later time.
                 held.time = newer.time;
                 count -= 1;
             }

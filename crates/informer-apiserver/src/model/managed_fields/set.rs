@@ -96,7 +96,7 @@ impl Set {
         }
     }
 
-    /// An empty path is ignored.
+    /// Adds a path to the set. An empty path is ignored.
     pub(crate) fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let at = self.place(first).unwrap_or_else(|at| {

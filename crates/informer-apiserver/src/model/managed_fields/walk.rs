@@ -205,14 +205,14 @@ fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
     }
     let fields = elements.iter().zip(entries).filter_map(|(element, entry)| {
         let element = element.as_ref()?;
-        // Entries with duplicate keys are handled as a whole.
+        // List entries with duplicate keys are handled as a whole.
         let below = match twice.contains(element) {
             true => Set::default(),
             false => fields_below(list.element, entry).1,
         };
         Some((element.clone(), true, below))
     });
-    // Entries are in any order.
+    // The entries of a list are in any order, which `Set::of_nodes` accepts.
     Set::of_nodes(fields)
 }
 

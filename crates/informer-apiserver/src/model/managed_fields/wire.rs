@@ -1,4 +1,4 @@
-//! The `fieldsV1` encoding of sets.
+//! The `fieldsV1` encoding of field sets in `managedFields`.
 
 use std::fmt::Write;
 

@@ -52,7 +52,7 @@ impl Form {
         }
     }
 
-    /// Returns the bytes after it.
+    /// Returns the bytes after the part of the object that this form contains.
     pub(crate) fn tail(self) -> &'static [u8] {
         match self {
             Self::Object | Self::Bare => b"",
@@ -76,7 +76,7 @@ impl Stored {
             Some(rest) => {
                 rest.strip_prefix(api_version.as_bytes()).is_some_and(|rest| rest.starts_with(b"\""))
             }
-            // Another member comes before it.
+            // The first member is not `apiVersion`, so the whole object is parsed.
             None => serde_json::from_slice::<serde_json::Value>(self.as_slice())
                 .is_ok_and(|object| object["apiVersion"] == api_version),
         }

@@ -100,15 +100,15 @@ struct Reader<L> {
 
 struct Mode {
     level_version: LevelVersion,
-    /// The level label is present.
+    /// The namespace has a level label for this mode.
     named: bool,
-    /// The level is valid.
+    /// The value of the level label is valid.
     known: bool,
     versioned: bool,
 }
 
 impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
-    /// An invalid level label is treated as `otherwise`.
+    /// Parses the level and version labels of a mode. An invalid level label is treated as `otherwise`.
     fn level_version(&mut self, mode: &str, otherwise: Level) -> Mode {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";

@@ -75,7 +75,7 @@ pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause
     params
 }
 
-/// Returns the declarations for the expressions that may use the variables.
+/// Validates the variables of a policy. Returns the declarations for the expressions that may use them.
 pub(crate) fn check_variables(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) -> Declared {
     let mut declared = Declared::new(params);
     if !at.items("variables").is_empty() {
@@ -222,7 +222,7 @@ fn param_ref(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// `list` names the field with the validations or mutations.
+/// Returns the table cells of a policy. `list` names the field with its validations or mutations.
 pub(crate) fn policy_cells(row: &TableRow<'_>, list: &str) -> Vec<Value> {
     let spec = row.spec();
     let kind = &spec["paramKind"];

@@ -75,7 +75,7 @@ fn validation(at: &FieldView<'_>, declared: &Declared, causes: &mut Vec<Cause>) 
     run(at, &[Check::OneOf("reason", REASONS)], causes);
 }
 
-/// The full key of an annotation is `<policy name>/<key>`.
+/// Validates the audit annotations of a policy. The full key of each is `<policy name>/<key>`.
 fn annotations(at: &FieldView<'_>, name: &str, declared: &Declared, causes: &mut Vec<Cause>) {
     let items = at.items("auditAnnotations");
     if items.len() > MAX_ANNOTATIONS {

@@ -84,7 +84,7 @@ fn webhook(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_conditions(at, false, causes);
 }
 
-/// `params` is true if the policy has parameters.
+/// Validates match conditions. `params` is true if they belong to a policy with parameters.
 pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) {
     let declared = Declared::new(params);
     let count = at.items("matchConditions").len();

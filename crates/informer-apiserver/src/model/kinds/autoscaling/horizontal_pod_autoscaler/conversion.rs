@@ -239,7 +239,7 @@ fn encode_behavior(behavior: &Value) -> String {
     encode_members([("ScaleUp", rules("scaleUp")), ("ScaleDown", rules("scaleDown"))].into_iter())
 }
 
-/// Annotations that cannot be parsed are dropped.
+/// Converts a v1 object to v2. Annotations that cannot be parsed are dropped.
 pub(crate) fn to_v2(object: &mut Object) {
     let mut held = |name: &str| -> Value {
         let metadata = part(object, "metadata");
