@@ -4,9 +4,9 @@
 //! write:
 //!
 //! - *Prompt* tasks run before the response: for example, a created CRD is served.
-//! - *Background* tasks delete any number of objects. They run in a tokio task on the runtime of the request,
-//!   which yields after each. A write of the embedding program, or a request outside of a runtime, runs them
-//!   before it returns.
+//! - *Background* tasks delete any number of objects. They run in one tokio task on the runtime of the
+//!   request, which yields after each background task. A write of the embedding program, or a request outside
+//!   of a runtime, runs them before it returns.
 
 pub(crate) mod crds;
 mod garbage;

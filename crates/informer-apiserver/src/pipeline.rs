@@ -94,8 +94,6 @@ impl Written {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) admission: Admission,
-    /// The recorded usage of ResourceQuotas. A write holds its lock from the quota check until the object is
-    /// stored.
     pub(crate) quota_usage: QuotaUsage,
     /// Cluster IPs and node ports of Services that are being written. Locked before `quota_usage`, `registry`
     /// and `storage`.

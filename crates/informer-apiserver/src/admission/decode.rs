@@ -1,5 +1,3 @@
-//! Decoding of objects that webhooks and policies have patched.
-
 use serde_json::Value;
 
 use super::Admission;

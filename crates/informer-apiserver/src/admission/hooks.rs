@@ -133,8 +133,6 @@ impl std::fmt::Debug for HookCache {
 }
 
 impl HookCache {
-    /// Drops all cached webhooks and policies. After a restore of the storage, the same resourceVersions may
-    /// belong to other configurations.
     pub(crate) fn clear(&self) {
         *self.mutating.lock() = Compiled::default();
         *self.validating.lock() = Compiled::default();

@@ -16,8 +16,7 @@ use crate::model::kinds::Kind;
 type Object = Map<String, Value>;
 
 impl Auth {
-    /// Rejects a role or binding that grants permissions which its author does not have. The check runs
-    /// before the validation of the object.
+    /// Checks a role or binding for RBAC escalation, before the object is validated.
     pub(crate) fn check_escalation(
         &self,
         requester: Option<Requester<'_>>,

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 /// A fault to inject into a request.
 ///
-/// `after_events` counts the events of a watch without bookmarks; 0 is before the first event.
+/// `after_events` counts the events of a watch, but not its bookmarks; 0 means before the first event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]

@@ -104,8 +104,8 @@ impl ApiBody {
                     BodyEnd::Clean => None,
                     BodyEnd::Lost => Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean))),
                     BodyEnd::Reset => {
-                        // Pending once lets hyper flush the previous bytes. The reset would otherwise discard
-                        // them.
+                        // Yield once, so that hyper flushes the previous bytes. The reset would otherwise
+                        // discard them.
                         tokio::task::yield_now().await;
                         Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean)))
                     }

@@ -67,8 +67,8 @@ pub(crate) fn route(
     {
         return Err(unknown());
     }
-    // With the legacy prefix `/watch/`, an object name in the path selects one object of a collection's
-    // watch.
+    // With the legacy prefix `/watch/`, a path with an object name watches the collection and selects this
+    // object.
     let item = parts.name.is_some() && !legacy_watch;
     // kube-apiserver supports HEAD for custom resources only.
     let method = if *method == Method::HEAD && resource.kind.is_custom() { &Method::GET } else { method };

@@ -102,8 +102,8 @@ impl FaultyWatch {
                     BodyEnd::Clean => return None,
                     BodyEnd::Lost => return Some(Err(BrokenOff)),
                     BodyEnd::Reset => {
-                        // Pending once lets hyper flush the previous bytes. The reset would otherwise discard
-                        // them.
+                        // Yield once, so that hyper flushes the previous bytes. The reset would otherwise
+                        // discard them.
                         tokio::task::yield_now().await;
                         return Some(Err(BrokenOff));
                     }

@@ -6,8 +6,6 @@ mod duplicates;
 use serde_json::Value;
 
 pub(crate) use counted::read as read_yaml_value;
-
-/// Returns the duplicate keys in valid YAML, as the message of a strict decoder.
 pub(crate) use duplicates::find as duplicate_keys;
 
 /// The error for a YAML body that is nested too deeply. kube-apiserver has a higher limit.

@@ -15,7 +15,6 @@ use crate::model::metadata::Object;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
 
-/// The Services that are being written. Their cluster IPs and node ports are reserved until the write ends.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations(Mutex<InFlight>);
 

@@ -49,7 +49,7 @@ pub(crate) struct FieldTracker<'a> {
     shared: &'a Pipeline,
     kind: &'a Kind,
     mode: WriteMode,
-    /// Other versions of the kind to which field sets in `managedFields` belong.
+    /// The other API versions of the kind that have field sets in `managedFields`.
     others: Vec<Arc<Resource>>,
     conversion: Option<&'a Conversions>,
     normalized: bool,
@@ -92,7 +92,7 @@ impl<'a> FieldTracker<'a> {
         }
     }
 
-    /// Looks up the versions of the kind to which field sets in `managedFields` belong.
+    /// Looks up the API versions of the kind that have field sets in `managedFields`.
     pub(crate) fn with_versions_of(mut self, managed: &Managed) -> Self {
         let registry = self.shared.registry.read();
         let others = managed.versions().into_iter().filter(|version| *version != self.kind.api_version);
@@ -146,7 +146,6 @@ impl<'a> FieldTracker<'a> {
         Value::Object(object)
     }
 
-    /// Assigns the fields of an object without managed fields to the manager `before-first-apply`.
     pub(crate) fn before_first_apply(&self, live: &Value, managed: Managed) -> Managed {
         if !managed.0.is_empty() {
             return managed;

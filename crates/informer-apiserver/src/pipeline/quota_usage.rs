@@ -46,7 +46,6 @@ type CountedVersions = HashMap<ObjectKey, u64>;
 #[derive(Debug, Default)]
 pub(crate) struct QuotaUsage(Mutex<CountedVersions>);
 
-/// The lock of the quota usage. It is held until the admitted object is stored and its usage is recorded.
 pub(crate) type UsageGuard<'a> = MutexGuard<'a, CountedVersions>;
 
 impl QuotaUsage {
@@ -54,7 +53,6 @@ impl QuotaUsage {
         self.0.lock()
     }
 
-    /// Forgets all full counts, because resourceVersions have another meaning after a restore.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
@@ -116,7 +114,6 @@ impl Pipeline {
         (counted && self.has_quotas(quota_write.namespace)).then_some((quota_write, evaluator))
     }
 
-    /// Writes the usage that the admission plugin computed to the status of the quotas.
     fn write_plugin_usages(&self, quotas: &[Quota], all: &[(usize, ResourceList)]) -> PutStatus {
         for (index, used) in all {
             let quota = &quotas[*index];

@@ -8,7 +8,6 @@ use crate::registry::storage::Changed;
 /// patches.
 pub(crate) const MAX_ATTEMPTS: usize = 16;
 
-/// Repeats a write of one object as long as it conflicts with other writes.
 pub(crate) fn retry<T>(
     kind: &Kind,
     name: &str,

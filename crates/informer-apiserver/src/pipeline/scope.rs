@@ -68,7 +68,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns an object that was just stored in the version of the request.
+    /// Returns a newly stored object, converted to the version of the request.
     pub(crate) fn in_request_version(
         &self,
         stored: Arc<Stored>,

@@ -265,9 +265,8 @@ fn is_same(old: &Object, new: &Object) -> bool {
         && managed_fields::are_same(before.get(metadata::FIELDS), after.get(metadata::FIELDS))
 }
 
-/// Compares two objects without the member `but`. The members in `taken` are usually those that an update
-/// takes from the stored object: their values are not compared, but the new object must not have one that the
-/// old object lacks.
+/// Returns true if two objects are equal, apart from the member `but` and the values of the members `taken`.
+/// The new object may omit a member of `taken`, but it must not have one that the old object lacks.
 fn are_same_except(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
     let is_compared = |name: &String| name != but && !taken.contains(&name.as_str());
     let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| is_compared(name)));

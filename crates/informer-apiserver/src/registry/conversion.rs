@@ -99,7 +99,6 @@ impl Converter {
         })
     }
 
-    /// Returns an object in the API version of `kind` if its conversion is cached.
     pub(crate) fn cached(&self, kind: &Kind, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
         let name = (stored.key.clone(), stored.version);
         let cache = self.cache.lock();
@@ -112,8 +111,6 @@ impl Converter {
         Some(Arc::new(draft(kind, found.key.clone(), &object).seal_unstored(found.version, event)))
     }
 
-    /// Drops all cached conversions. After a restore the same resourceVersions may belong to other states of
-    /// an object.
     pub(crate) fn clear(&self) {
         *self.cache.lock() = ConversionCache::default();
     }

@@ -96,7 +96,6 @@ impl Store {
         }
     }
 
-    /// Returns the time of the next expiry, if objects of this resource expire.
     pub(crate) fn next_expiry(&self, resource: &Resource) -> Option<Duration> {
         if !resource.kind.expires() {
             return None;

@@ -267,7 +267,7 @@ fn column(column: &Value) -> PrinterColumn {
         cell_type: text("type"),
         format: text("format"),
         description: match text("description") {
-            // kube-apiserver sets this description if the CRD has none.
+            // kube-apiserver uses this description for a column without one.
             none if none.is_empty() => {
                 format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
             }

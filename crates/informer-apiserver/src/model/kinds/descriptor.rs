@@ -54,7 +54,6 @@ type WarningHook = fn(&Value, Option<&Value>) -> Vec<String>;
 /// none.
 #[derive(Clone, Copy)]
 pub(crate) struct Hooks {
-    /// Completes an object after it was decoded.
     pub(crate) after_decode: Option<fn(&mut Object)>,
     /// Changes an object after it was converted to the form that Go encodes.
     pub(crate) after_normalization: Option<fn(&mut Object)>,
@@ -75,7 +74,6 @@ pub(crate) struct Hooks {
     pub(crate) warnings: Option<WarningHook>,
     pub(crate) status_warnings: Option<fn(&Value) -> Vec<String>>,
     pub(crate) conversion: Option<fn(&mut Object)>,
-    /// Completes an object before it is stored.
     pub(crate) before_store: Option<fn(&mut Object)>,
 }
 

@@ -1,5 +1,3 @@
-//! Merges an apply configuration into the live object.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};

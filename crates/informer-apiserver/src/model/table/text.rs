@@ -1,5 +1,3 @@
-//! Formatting of table cells.
-
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -1,5 +1,3 @@
-//! A commit to the storage, and its encodings as a watch event.
-
 use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};

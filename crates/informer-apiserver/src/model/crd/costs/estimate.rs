@@ -1,5 +1,3 @@
-//! Estimates the cost of one CEL validation rule.
-
 use std::rc::Rc;
 
 use kube_cel::cel::IdedExpr;
@@ -102,8 +100,8 @@ impl<'a, 'r> Estimate<'a, 'r> {
             (Shape::Nothing, shape) | (shape, Shape::Nothing) => shape,
             (Shape::Number(one), Shape::Number(other)) => Shape::Number(one.max(other)),
             (Shape::Quantity(one), Shape::Quantity(other)) => Shape::Quantity(one.max(other)),
-            // `Length(0)` is also the shape of numbers of any size. It therefore gives way to the other shape
-            // only if that is not a number.
+            // `Length(0)` may also stand for a number of any size. The other shape therefore replaces it only
+            // if that shape is not a number.
             (Shape::Length(0), shape) | (shape, Shape::Length(0)) if shape.number().is_none() => shape,
             (Shape::Values(one), Shape::Values(other)) => {
                 Shape::Values(Rc::new(one.iter().chain(other.iter()).copied().collect()))

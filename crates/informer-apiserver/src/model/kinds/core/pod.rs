@@ -98,7 +98,6 @@ pub(crate) fn add_tolerations(pod: &mut Value) {
     }
 }
 
-/// Adds the condition `PodScheduled=False` to a Pod with scheduling gates.
 fn add_scheduling_gated_condition(pod: &mut Value, now: &str) {
     let list = |path: &str| get(pod, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let has_condition = list("status.conditions").iter().any(|condition| condition["type"] == "PodScheduled");

@@ -69,7 +69,6 @@ fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates the volumes of a pod spec and returns their names.
 fn check_volumes<'a>(at: &FieldView<'a>, causes: &mut Vec<Cause>) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for (index, volume) in at.items("volumes").iter().enumerate() {

@@ -44,7 +44,6 @@ impl UsedAddresses {
         self.addresses.get(address).is_some_and(|owner| owner != own)
     }
 
-    /// Returns the node ports of all Services except `own`.
     fn ports(&self, own: &str) -> HashSet<i64> {
         self.ports.iter().filter(|(_, owner)| *owner != own).map(|(port, _)| *port).collect()
     }
@@ -220,7 +219,6 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>)
     Ok(())
 }
 
-/// Picks a free node port. Ports below [`MIN_DYNAMIC_PORT`] are used only if no other port is free.
 fn pick_port(used: &HashSet<i64>) -> Option<i64> {
     let free: Vec<i64> = PORTS.filter(|number| !used.contains(number)).collect();
     let dynamic = free.partition_point(|number| *number < MIN_DYNAMIC_PORT);

@@ -101,7 +101,6 @@ fn trim_slash(path: &str) -> String {
     path.trim_end_matches('/').to_owned()
 }
 
-/// Returns the files that one source of a projected volume creates.
 fn projected(source: &Value) -> Vec<File> {
     let one = |holder: &Value, member: &str, source: String| {
         let path = trim_slash(text(&holder[member]));
