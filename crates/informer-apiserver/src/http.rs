@@ -46,12 +46,8 @@ pub(crate) struct Frontend {
     pub(crate) requests: RequestLog,
     pub(crate) lagging: Lagging,
     pub(crate) aggregated_discovery: bool,
-    /// True if large responses are compressed for clients that accept gzip.
     pub(crate) compression: bool,
-    /// Values of the `Host` header that a server without authentication accepts, in addition to loopback
-    /// names.
     pub(crate) allowed_hosts: Vec<String>,
-    /// Maximum concurrent streams of one HTTP/2 connection.
     pub(crate) http2_streams: u32,
 }
 

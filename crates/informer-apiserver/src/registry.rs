@@ -47,7 +47,6 @@ pub(crate) struct Store {
     /// Total size in bytes of the cached protobuf encodings.
     pub(crate) wires: WireBytes,
     pub(crate) expiry: Expiry,
-    /// Reject writes of objects in namespaces that do not exist.
     pub(crate) require_namespaces: bool,
     pub(crate) controllers: Controllers,
 }

@@ -32,7 +32,6 @@ pub(crate) enum Source {
     Values,
 }
 
-/// Checks an object like [`fit`], with the error messages for this source.
 pub(crate) fn fit_from(
     source: Source,
     message: Message<'_>,

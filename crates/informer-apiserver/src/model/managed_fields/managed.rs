@@ -278,8 +278,6 @@ impl Owned {
         time.map_or(0, Timestamp::as_second)
     }
 
-    /// Writes the entry of one manager for [`write`](Self::write), with its members in the order of their
-    /// names.
     fn write_text(&self, id: &ManagerId, out: &mut String) {
         let time = self.time.as_deref();
         id.write_text((&self.api_version, time), |out| self.set.write_text(out), out);
