@@ -1,5 +1,5 @@
-//! Measures the cost of passing a change from the queue to the handlers. It consists of the pump, one
-//! transaction of the store, and the buffers of all handlers.
+//! Measures the cost of passing a change from the queue to the handlers. The measured code is the pump, one
+//! store transaction, and the buffers of all handlers.
 //!
 //! Run with `cargo bench -p informer-cache`. The benchmark runs on one thread, as in the simulator, so no
 //! task is spawned or woken. Throughput is in changes, regardless of the number of handlers.
@@ -20,7 +20,6 @@ use informer_store::{StoreBuilder, namespace};
 use tokio::time::Instant;
 
 const OBJECTS: usize = 10_000;
-/// The largest number of changes that the pump takes from the queue at once.
 const BATCH: usize = InOrderQueue::<Header>::MAX_BATCH;
 
 fn pod(number: usize, version: u64) -> Arc<Header> {
@@ -65,7 +64,6 @@ impl Informer {
         informer
     }
 
-    /// Returns one update for each of the next `count` objects.
     fn changes(&mut self, count: usize) -> Vec<Change<Header>> {
         let first = self.version as usize;
         self.version += count as u64;

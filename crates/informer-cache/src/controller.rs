@@ -193,8 +193,8 @@ where
             process = self.process.lock() => process,
         };
         let reflect = async {
-            // The result is ignored. If the queue is closed, the reflector ends, but the pump continues until
-            // the queue is drained.
+            // The result of the reflector is ignored: if the queue is closed, the reflector ends, but the
+            // pump continues until the queue is drained.
             let _ = self.reflector.run_contained(cancel.clone()).await;
         };
         // The future of the pump is boxed once per run, because the compiler can prove here that the future

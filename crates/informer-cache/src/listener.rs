@@ -130,7 +130,6 @@ impl HandlerOptions {
 /// it.
 pub struct ProcessorListener<O> {
     name: String,
-    /// The name of the informer, for log messages.
     informer: Arc<str>,
     buffer: Mutex<Held<O>>,
     wake: Notify,
@@ -206,8 +205,8 @@ impl<O> ProcessorListener<O> {
     {
         let warning = {
             let mut held = self.buffer.lock();
-            // The listener is checked while its lock is held: `close` sets the flag, then empties the buffer,
-            // and no event may be added after that.
+            // The closed flag is read while the buffer is locked: `close` sets the flag, then empties the
+            // buffer, and no event may be added after that.
             if self.is_closed() {
                 return;
             }

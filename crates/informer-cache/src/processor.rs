@@ -25,13 +25,12 @@ pub const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 ///    between two batches receives the snapshot between them, then every later batch.
 pub struct SharedProcessor<O> {
     listeners: Vec<Entry<O>>,
-    /// True once the events of the informer's first list were distributed.
     initial_complete: bool,
 }
 
 struct Entry<O> {
     listener: Arc<ProcessorListener<O>>,
-    /// The resync timer of the listener; `None` if it has no resync period.
+    /// The resync timer of the listener; `None` for a listener without a resync period.
     resync: Option<Resync>,
 }
 

@@ -57,7 +57,6 @@ pub struct Pump<O: Object> {
     ordered: bool,
     /// Records whether the resource versions of the source can be compared at all.
     order: VersionOrder,
-    /// The name of the informer, for log messages.
     informer: Arc<str>,
 }
 
@@ -119,7 +118,6 @@ struct Staged<O> {
     version: Option<ResourceVersion>,
     /// True if the current list shows a state of some object that is older than the cached one.
     went_back: bool,
-    /// Number of bytes of the objects that the staged writes add to the store and remove from it.
     bytes_added: u64,
     bytes_removed: u64,
     applied: Applied<O>,
@@ -306,7 +304,6 @@ impl<O: Object> Pump<O> {
         self.superseded.insert(held.key().clone(), superseded);
     }
 
-    /// Returns true if the server may have assigned the version of the cached state again, to other content.
     fn went_back_from(&self, held: &O) -> bool {
         self.superseded.get(held.key()).is_some_and(|superseded| superseded.went_back)
     }
@@ -508,7 +505,6 @@ impl<O: Object> Pump<O> {
     }
 }
 
-/// Returns true if `new` is the complete form of the partial object `old`.
 fn completes<O: Object>(old: &Arc<O>, new: &Arc<O>) -> bool {
     !Arc::ptr_eq(old, new) && old.is_partial() && !new.is_partial()
 }

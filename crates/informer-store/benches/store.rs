@@ -28,8 +28,8 @@ fn filled(builder: StoreBuilder<Header>) -> StoreWriter<Header> {
     let mut writer = builder.index("namespace", namespace()).writer();
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
-    // After these updates the two copies of the store's state share no pages, as in a store that has been
-    // used for some time.
+    // After an update of every object, the two copies of the store's state share no pages, as in a store that
+    // has been used for some time.
     writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).expect("pods have keys");
     writer
 }

@@ -154,31 +154,31 @@ pub fn key_by<O: Object>(
     }
 }
 
-/// See [`namespace`].
+/// The index function that [`namespace`] returns.
 #[derive(Debug, Clone, Copy)]
 pub struct ByNamespace;
 
-/// See [`field`].
+/// The index function that [`field`] returns.
 #[derive(Debug, Clone)]
 pub struct ByField {
     path: FieldPath,
 }
 
-/// See [`label`].
+/// The index function that [`label`] returns.
 #[derive(Debug, Clone)]
 pub struct ByLabel {
     key: Arc<str>,
 }
 
-/// See [`owner_uid`].
+/// The index function that [`owner_uid`] returns.
 #[derive(Debug, Clone, Copy)]
 pub struct ByOwnerUid;
 
-/// See [`borrowed`].
+/// The index function that [`borrowed`] returns.
 #[derive(Clone)]
 pub struct Borrowed<F>(F);
 
-/// See [`fallible`].
+/// The index function that [`fallible`] returns.
 #[derive(Clone)]
 pub struct Fallible<F>(F);
 

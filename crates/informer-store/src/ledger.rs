@@ -77,7 +77,6 @@ impl<O> Ledger<O> {
         edits.into_iter().map(apply_one).collect()
     }
 
-    /// Replays the log on the other copy of the state.
     pub(crate) fn replay(&mut self, state: &mut State<O>) {
         for op in self.log.drain(..) {
             // The objects replaced here were also replaced on the first copy, and the caller still refers to

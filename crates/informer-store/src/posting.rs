@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// moves, and how many the first change after a snapshot copies. One run takes 4 KB.
 const RUN_SLOTS: usize = 1024;
 
-/// The representation depends on the number of slots: most values have one slot (owners), some have a hundred
-/// (nodes), a few have nearly all (a namespace).
+/// The slots of one index value. The representation depends on their number: most values have one slot
+/// (owners), some have a hundred (nodes), a few have nearly all (a namespace).
 #[derive(Clone, Debug)]
 pub(crate) enum Posting {
     One(u32),

@@ -176,7 +176,7 @@ impl<O: Object> Shared<O> {
     /// Reserves all names, or none if one of them is in use. The caller must install the indexes or release
     /// the names.
     pub(crate) fn claim(&self, indexers: Indexers<O>) -> Result<Vec<Arc<Definition<O>>>, AddIndexersError> {
-        // Called without the lock, because `kind` is user code.
+        // Definitions are created before the ledger is locked, because `IndexFn::kind` is user code.
         let definitions = indexers.into_functions().into_iter();
         let definitions: Vec<_> =
             definitions.map(|(name, function)| Arc::new(Definition::new(name, function))).collect();

@@ -40,7 +40,6 @@ pub(crate) struct Slot<O> {
     pub(crate) object: Arc<O>,
 }
 
-/// One index: a map from values to slots.
 pub(crate) struct Index<O> {
     pub(crate) definition: Arc<Definition<O>>,
     values: Sharded<Value>,
@@ -104,7 +103,7 @@ impl<O> State<O> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &str) -> Option<(u32, &Slot<O>)> {
-        // The slot is recorded during the comparison, so that it need not be looked up again.
+        // The closure that compares keys also stores the slot, so that the slot need not be read again.
         let mut found = None;
         self.keys.find(hash, |slot| {
             found = self.slot(*slot).filter(|entry| entry.is_of(key)).map(|entry| (*slot, entry));
@@ -223,8 +222,9 @@ impl<O> State<O> {
 impl<O> Slot<O> {
     /// Returns true if this slot contains the object with the given key.
     ///
-    /// After a match the caller increments the reference count, and neither the count nor the key string is
-    /// usually in a CPU cache. Loading the count before comparing the strings overlaps the two cache misses.
+    /// After a match the caller increments the reference count of the object, and neither the count nor the
+    /// key string is usually in a CPU cache. Loading the count before comparing the strings overlaps the two
+    /// cache misses.
     fn is_of(&self, key: &str) -> bool {
         Arc::strong_count(&self.object) > 0 && self.key == *key
     }

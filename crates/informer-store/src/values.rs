@@ -12,7 +12,6 @@ use crate::index::{IndexFn, IndexFnError, IndexKind};
 
 const PANICKED: &str = "the index function panicked";
 
-/// An index of one store, with its name, its function and its failures.
 pub(crate) struct Definition<O> {
     pub(crate) name: Arc<str>,
     pub(crate) function: Arc<dyn IndexFn<O>>,

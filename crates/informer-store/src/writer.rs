@@ -162,7 +162,7 @@ impl<O: Object> Batch<O> {
         if self.errors.is_empty() {
             return Ok(previous);
         }
-        // The positions in `errors` and the range are both in ascending order, so one pass finds the changes
+        // The positions in `errors` are in ascending order, so one pass over all positions finds the changes
         // that succeeded.
         let mut failed = self.errors.iter().map(|(position, _)| *position).peekable();
         let successful = (0..self.total).filter(|position| failed.next_if_eq(position).is_none()).collect();

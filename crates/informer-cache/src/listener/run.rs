@@ -95,8 +95,8 @@ impl<O: Object> ProcessorListener<O> {
     ) -> Instant {
         let begin = begin.unwrap_or_else(Instant::now);
         let key = event.key().clone();
-        // This also catches panics in the synchronous part of a handler, which runs before the handler
-        // returns its future.
+        // `catch_unwind` around the call catches panics in the synchronous part of a handler, which runs
+        // before the handler returns its future.
         let called = catch_unwind(AssertUnwindSafe(|| handler.handle(event)));
         let outcome = match called {
             Ok(future) => AssertUnwindSafe(self.timed(future, &key, begin)).catch_unwind().await,

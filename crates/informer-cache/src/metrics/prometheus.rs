@@ -69,7 +69,6 @@ const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 #[derive(Clone)]
 pub struct PrometheusInformers {
     probes: Arc<Mutex<Probes>>,
-    /// The latency histogram of each informer, by the informer's name.
     latencies: Arc<Mutex<HashMap<String, Histogram>>>,
 }
 
@@ -109,7 +108,6 @@ impl PrometheusInformers {
         states
     }
 
-    /// Removes the latency histograms of informers that are not in `living`.
     fn forget_latencies(&self, living: &[InformerState]) {
         let names: HashSet<&str> = living.iter().map(|state| state.name.as_str()).collect();
         self.latencies.lock().retain(|name, _| names.contains(name.as_str()));

@@ -4,8 +4,8 @@ use hashbrown::HashMap;
 use informer_core::{Object, ObjectKey, ResourceVersion};
 
 /// After this many consecutive lists that contradict the order of versions, versions are no longer compared.
-/// A single such list is not enough. It may also be sent after the server was restored from a backup and has
-/// assigned versions above the old ones again.
+/// A single such list is not enough: a server that was restored from a backup and has moved its versions
+/// ahead may also send one.
 pub(super) const MAX_CONTRADICTIONS: u32 = 3;
 
 /// The maximum number of rejected events that are remembered until the next list. A few of them are enough to

@@ -312,8 +312,6 @@ fn an_object_made_undecodable_by_a_restore_is_compared_by_its_undecodable_versio
     assert!(world.pump.undecodable.is_empty());
 }
 
-/// Returns a list of a restored server. The list is older than the cache, and its object `a` cannot be
-/// decoded.
 fn rewound_list_with_undecodable_a() -> Change<TestObject> {
     let broken = Undecodable::new(Some("a".parse().unwrap()), "no body").with_version("uid of a", "3".into());
     Change::Replaced(Replacement {

@@ -82,8 +82,7 @@ impl<O: Object> Fifo<O> {
         Ok(())
     }
 
-    /// Replaces the queued object with the same key, or adds the object if its key is not queued. This is the
-    /// same as [`add`](Self::add).
+    /// The same as [`add`](Self::add); client-go has both methods.
     ///
     /// # Errors
     ///

@@ -78,8 +78,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
         Ok(())
     }
 
-    /// Replaces the item with the same key, or adds the item if its key is not in the heap. This method does
-    /// exactly the same as [`add`](Self::add); it exists because client-go has both.
+    /// The same as [`add`](Self::add); client-go has both methods.
     ///
     /// # Errors
     ///

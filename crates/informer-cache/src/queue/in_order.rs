@@ -195,7 +195,6 @@ impl<O: Object> Queue for InOrderQueue<O> {
         self.pop_batch(MAX_BATCH).await
     }
 
-    /// Returns an unprocessed batch to the head of the queue.
     fn requeue(&self, popped: Batch<O>) {
         Self::requeue(self, popped);
     }

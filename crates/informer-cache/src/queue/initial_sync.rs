@@ -8,7 +8,6 @@
 #[derive(Debug, Default)]
 pub(super) struct InitialSync {
     populated: bool,
-    /// Number of items of the initial list that are still queued.
     queued: usize,
     /// Number of items of the initial list that are queued, or popped and not yet processed.
     unprocessed: usize,

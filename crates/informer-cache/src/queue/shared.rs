@@ -34,7 +34,6 @@ pub(super) struct Signals {
     pub(super) has_room: bool,
     /// True if the initial list was queued and processed.
     pub(super) has_synced: bool,
-    /// True if the queue is closed, so that writes are rejected.
     pub(super) closed: bool,
 }
 
@@ -53,7 +52,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Locks the state of the queue. Used for short reads only; changes use [`update`](Self::update).
+    /// For short reads of the state only; changes use [`update`](Self::update).
     pub(super) fn lock(&self) -> MutexGuard<'_, S> {
         self.state.lock()
     }
@@ -112,7 +111,6 @@ impl<S: SharedQueueState> SharedQueue<S> {
         self.lock().signals().has_synced
     }
 
-    /// Resolves when the initial list is processed; fails if the queue is closed before that.
     pub(super) fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send
     where
         S: Send,
@@ -126,7 +124,6 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Resolves when the queue is not full, or is closed.
     pub(super) fn ready(&self) -> impl Future<Output = ()> + Send
     where
         S: Send,

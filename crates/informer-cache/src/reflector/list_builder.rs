@@ -28,9 +28,7 @@ pub(super) struct ListBuilder<O> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// The object was added, because the list had no object with its key.
     New,
-    /// The object replaced an earlier state of the same key.
     Replaced,
     /// The object was not added, because the list under construction already contains `max_objects` objects,
     /// or as many undecodable ones. This is an error: the caller must make the whole list fail.
@@ -104,7 +102,6 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Returns the number of objects that were added although their key was already in the list.
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
     }

@@ -115,9 +115,7 @@ pub struct ReflectorState<O: Object> {
     config: Arc<ReflectorConfig>,
     phase: Phase<O>,
     backoff: Backoff,
-    /// True if the source is known to support streaming lists of its kind.
     streaming_supported: bool,
-    /// True if the source returns a complete list faster when the request has no limit.
     complete_lists: bool,
     /// The version of the server program that responded to the last applied list, if the version is known.
     server: Option<Arc<str>>,
@@ -514,7 +512,6 @@ impl<O: Object> ReflectorState<O> {
 /// The error for a list that is older than the last version and is therefore not applied.
 struct Stale;
 
-/// Returns true if the error tells the client to retry the same request later.
 fn asks_for_retry(error: &SourceError) -> bool {
     match error.kind() {
         SourceErrorKind::TooManyRequests => true,

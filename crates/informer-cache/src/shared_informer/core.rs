@@ -34,7 +34,6 @@ pub(super) struct Shared<O: Object> {
     pub(super) lifecycle: Mutex<Lifecycle>,
     /// All handlers and streams of the informer that were not removed, in the order of registration.
     pub(super) attached: Mutex<Vec<Arc<dyn Attached<O>>>>,
-    /// New handlers that the pump has not added to the processor yet.
     pub(super) joining: Mutex<Vec<Joining<O>>>,
     /// Wakes the pump's task after a change of `joining`, and after the listener of a handler was closed.
     pub(super) handlers_changed: Notify,
@@ -61,7 +60,6 @@ pub(super) struct Crashes {
     pub(super) last: Option<InformerCrash>,
 }
 
-/// The pump and the processor of an informer, which only one run at a time owns.
 pub(super) struct Core<O: Object> {
     pub(super) pump: Pump<O>,
     pub(super) processor: SharedProcessor<O>,

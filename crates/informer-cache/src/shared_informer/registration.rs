@@ -66,8 +66,8 @@ impl<O: Object, H: EventHandler<O>> Attached<O> for Handled<O, H> {
     }
 
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        // A delivery task holds this lock from its start to its end. Locking it therefore waits until the
-        // task has ended.
+        // A delivery task holds the lock of the handler from its start to its end, so locking `handler` waits
+        // until that task has ended.
         Box::pin(async move { drop(self.handler.lock().await) })
     }
 }

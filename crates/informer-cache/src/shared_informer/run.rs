@@ -283,7 +283,8 @@ fn now() -> std::time::Instant {
 /// The reflector's task: runs the reflector until the run ends. The reflector itself contains panics of the
 /// source and of hooks.
 async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
-    // The result is ignored: an error means that the queue was closed, and then the pump ends too.
+    // The result of the reflector is ignored: an error means that the queue was closed, and then the pump
+    // ends too.
     let _ = shared.reflector.run_contained(cancel).await;
 }
 

@@ -91,7 +91,6 @@ impl Server {
         server
     }
 
-    /// Writes a random kind of change to a random key.
     pub(crate) fn write(&mut self, unreadable: f64, rng: &mut StdRng) {
         let key = format!("ns/{}", rng.random_range(0..KEYS));
         let held = self.now.objects.get(&key).cloned();
@@ -128,7 +127,6 @@ impl Server {
         }
     }
 
-    /// Compacts the history up to a random version.
     pub(crate) fn compact(&mut self, rng: &mut StdRng) {
         let count = rng.random_range(0..=self.history.len());
         for happened in self.history.drain(..count) {

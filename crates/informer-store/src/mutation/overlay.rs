@@ -8,8 +8,8 @@ use informer_core::{Object, ObjectKey, ResourceVersion};
 
 use super::MAX_OVERLAY_ENTRIES;
 
-/// The entries, from least to most recently used. In a vector, scanning a hundred keys costs less than
-/// maintaining two maps.
+/// The overlay entries, from least to most recently used, in a vector: scanning a hundred keys costs less
+/// than maintaining two maps.
 pub(super) struct Overlay<O> {
     entries: Vec<(ObjectKey, Entry<O>)>,
 }

@@ -53,8 +53,8 @@ impl<O> State<O> {
 }
 
 impl<O: Object> State<O> {
-    /// Calls [`Object::labels`], which may be user code. Call this on a clone of the state: the writer waits
-    /// for each read of the shared state.
+    /// Returns the objects of a namespace whose labels match. Must be called on a clone of the state: the
+    /// call of [`Object::labels`] may run user code, and the writer waits for each read of the shared state.
     pub(crate) fn list_selected(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<O>> {
         if selector.is_nothing() {
             return Vec::new();

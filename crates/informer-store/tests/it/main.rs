@@ -23,7 +23,6 @@ fn key(text: &str) -> ObjectKey {
     text.parse().unwrap()
 }
 
-/// An object without a version.
 fn bare(text: &str) -> Arc<Pod> {
     Header::new(key(text)).into()
 }
@@ -32,7 +31,8 @@ fn versioned(text: &str, version: &str) -> Arc<Pod> {
     Header::new(key(text)).with_version(version).into()
 }
 
-/// Returns an object that has the given values, separated by dots, in the index [`by_label`] of `values`.
+/// Returns an object with the label `values`: a list separated by dots, whose elements are the values of the
+/// object in the index [`by_label`].
 fn valued(text: &str, values: &str) -> Arc<Pod> {
     Header::new(key(text)).with_labels([("values", values)]).into()
 }

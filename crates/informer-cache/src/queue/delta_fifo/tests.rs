@@ -29,7 +29,6 @@ fn pop(queue: &DeltaFifo<Foo>) -> String {
     popped.iter().map(delta_text).collect::<Vec<_>>().join(", ")
 }
 
-/// Pops the deltas of all keys; returns one string for each key.
 fn drain(queue: &DeltaFifo<Foo>) -> Vec<String> {
     let mut seen = Vec::new();
     while queue.depth() > 0 {

@@ -30,7 +30,7 @@ pub enum ReflectorAction {
     Watch(WatchPlan),
     /// Continue to read from the stream of the open request.
     Read,
-    /// Drop the open request, if any, and wait until the time of the step.
+    /// Drop the open request, if any, and wait until the time limit of the step.
     Wait,
     /// Drop the open request. The run of the reflector has ended.
     Done,
@@ -79,7 +79,7 @@ pub enum Input<O: Object> {
     Ended,
     /// The request was rejected, or the stream of the request broke.
     Failed(SourceError),
-    /// The time of the step has been reached. An input before that time has no effect.
+    /// The time limit of the step has been reached. An input before that time has no effect.
     Timer,
     /// The consumer of the queue received an object that is older than the cached one, and requests a relist.
     RelistRequested,

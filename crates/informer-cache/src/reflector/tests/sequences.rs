@@ -248,7 +248,6 @@ proptest! {
     }
 }
 
-/// A model of a server with one kind: its state and its event history.
 #[derive(Default)]
 struct Model {
     version: u64,

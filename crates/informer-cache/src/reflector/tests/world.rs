@@ -16,7 +16,6 @@ use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorSta
 use crate::source::DynListWatch;
 use crate::testing::{ScriptedServer, ScriptedSource, TestObject};
 
-/// A queue that records the changes that a reflector pushes.
 pub(super) struct Recorder {
     changes: Mutex<Vec<String>>,
     pushes: Mutex<Vec<usize>>,

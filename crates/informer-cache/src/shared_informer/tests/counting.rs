@@ -262,7 +262,7 @@ impl tracing::Subscriber for AtSynced {
 }
 
 /// Returns the state of an informer at the moment it logged "synced", if the log was recorded, and the number
-/// of its bytes afterwards.
+/// of bytes of its cached objects afterwards.
 async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
     let (informer, mut server) = super::informer();
     let seen: Arc<Mutex<Option<(bool, u64)>>> = Arc::default();

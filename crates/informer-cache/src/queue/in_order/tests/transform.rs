@@ -1,5 +1,3 @@
-//! Tests of the transform of pushed objects.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
