@@ -1,9 +1,9 @@
 //! A serde deserializer for protobuf. It yields the same fields and values as the JSON of the object.
 //!
-//! `stream` reads messages as a server of the table's version writes them: each field is known and occurs
-//! once, and the values of a list are contiguous. It buffers nothing. If a message is different, `general`
-//! reads it again from its beginning; `general` accepts everything that the protobuf format allows. Both
-//! yield the same fields.
+//! `stream` reads messages as a server of the version of the schema table writes them: each field is known
+//! and occurs once, and the values of a list are contiguous. It buffers nothing. If a message is different,
+//! `general` reads it again from its beginning; `general` accepts everything that the protobuf format allows.
+//! Both yield the same fields.
 
 mod general;
 mod stream;
@@ -36,8 +36,8 @@ pub enum ProtobufDecodeError {
         /// The JSON type that the Rust type expects.
         expected: String,
     },
-    /// A newer server wrote the object: the object has fields that the table does not know, and the Rust type
-    /// has fields that may be among them.
+    /// A newer server wrote the object: the object has fields that the schema table does not know, and the
+    /// Rust type has fields that may be among them.
     #[error("cannot decode {kind}: the type asks for fields that the table does not know")]
     Newer {
         /// The kind of the object, such as `v1 Pod`.
@@ -81,8 +81,8 @@ impl KindSchema<'_> {
     }
 
     /// Like [`decode_message`](Self::decode_message), but returns an error if the value would lack data that
-    /// the JSON of the object has: the message has fields that the table does not know, and the Rust type has
-    /// fields that the table does not know either, or accepts any field.
+    /// the JSON of the object has: the message has fields that the schema table does not know, and the Rust
+    /// type has fields that the table does not know either, or accepts any field.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl KindSchema<'_> {
     }
 }
 
-/// The policy for fields of a message that the table does not know.
+/// The policy for fields of a message that the schema table does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
     Skipped,
@@ -158,7 +158,7 @@ struct Failure {
 enum Cause {
     /// `stream` cannot read the message, so `general` must read it from the beginning.
     Irregular,
-    /// The message has fields that the table does not know, and the Rust type may have these fields.
+    /// The message has fields that the schema table does not know, and the Rust type may have these fields.
     Newer,
     Wire(Problem),
     Type(String),

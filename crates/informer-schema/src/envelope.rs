@@ -22,7 +22,7 @@ pub struct Envelope<'a> {
     pub api_version: &'a str,
     /// The kind.
     pub kind: &'a str,
-    /// The message.
+    /// The protobuf message of the object.
     pub raw: &'a [u8],
 }
 

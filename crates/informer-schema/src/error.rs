@@ -38,7 +38,7 @@ pub enum Problem {
     /// An invalid protobuf tag: field 0, or the end of a group that did not begin.
     #[error("illegal protobuf tag")]
     Tag,
-    /// A protobuf field has another wire type than in the table.
+    /// A protobuf field has another wire type than in the schema table.
     #[error("wrong wire type {found}")]
     WireType {
         /// The wire type of the field.

@@ -50,7 +50,6 @@ pub enum ListSegment<'a> {
 pub struct ListSplitter {
     state: State,
     buffer: Vec<u8>,
-    /// The largest number of bytes that were in `held`.
     max_buffered: usize,
     limit: usize,
 }

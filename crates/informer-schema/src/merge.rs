@@ -37,7 +37,7 @@ pub enum MergeError {
     /// `$setElementOrder` and the list of the patch have different orders.
     #[error("the order of the patch list `{field}` does not match its $setElementOrder list")]
     OrderMismatch {
-        /// The list.
+        /// The field that contains the list.
         field: String,
     },
     /// The directive is unknown.
@@ -73,9 +73,9 @@ pub enum MergeError {
     /// The Go type has no field of this name.
     #[error("unable to find api field in struct {message} for the json field {field:?}")]
     NoField {
-        /// The type.
+        /// The Go type.
         message: String,
-        /// The field.
+        /// The unknown field.
         field: String,
     },
     /// A field is to be merged into a value that is not a struct.

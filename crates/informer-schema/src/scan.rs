@@ -17,7 +17,7 @@ use crate::transcode::view::{MessageView, Pieces, View, occurrences};
 use crate::wire::{Raw, each_field};
 
 // Protobuf field numbers of `metadata` and of its fields. They are the same in every kind; a test compares
-// them with the table.
+// them with the schema table.
 const METADATA: u32 = 1;
 const NAME: u32 = 1;
 const NAMESPACE: u32 = 3;

@@ -26,14 +26,14 @@ enum Releases {
     All,
 }
 
-/// The index of a message type in the table.
+/// The index of a message type in the schema table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageId(pub(crate) u16);
 
 /// The built-in Kubernetes kinds, with their fields, resources and encodings.
 ///
-/// There is no global schema: parsing the table takes about a millisecond, so create one schema and share it
-/// in an `Arc`. A schema is immutable.
+/// There is no global schema: parsing the schema table takes about a millisecond, so create one schema and
+/// share it in an `Arc`. A schema is immutable.
 pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
@@ -54,9 +54,9 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Parses the table that is compiled into this crate. The schema has the kinds and fields of the server
-    /// of [`Schema::server_version`], and those of the newer types of [`Schema::types_version`]. Clients use
-    /// this schema, because they send requests to servers of any version.
+    /// Parses the schema table that is compiled into this crate. The schema has the kinds and fields of the
+    /// server of [`Schema::server_version`], and those of the newer types of [`Schema::types_version`].
+    /// Clients use this schema, because they send requests to servers of any version.
     pub fn builtin() -> Self {
         load::parse(BUILTIN, Releases::All)
     }
@@ -100,7 +100,7 @@ impl Schema {
         find(group, version).or_else(|| find("meta.k8s.io", "v1"))
     }
 
-    /// Returns a kind that shares ownership of the table, for objects that outlive the request.
+    /// Returns a kind that shares ownership of the schema, for objects that outlive the request.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -225,7 +225,7 @@ fn kind_hash(group: &str, version: &str, kind: &str) -> usize {
     hash(kind) * 3 + hash(version) * 5 + hash(group) * 7
 }
 
-/// A [`KindSchema`] that shares ownership of the table.
+/// A [`KindSchema`] that shares ownership of the [`Schema`].
 #[derive(Clone)]
 pub struct SharedKindSchema {
     schema: Arc<Schema>,
@@ -238,7 +238,7 @@ impl SharedKindSchema {
         KindSchema { schema: &self.schema, data: &self.schema.kinds[self.index] }
     }
 
-    /// Returns the table.
+    /// Returns the schema that contains the kind.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }

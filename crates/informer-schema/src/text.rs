@@ -295,8 +295,8 @@ impl Parser<'_> {
 fn plain_length(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Only the lowest set high bit is reliable, because the subtraction of one byte may borrow from the next
-    // one.
+    // Sets the high bit of each byte that is below `limit`. Only the lowest of these bits is reliable,
+    // because the subtraction from one byte may borrow from the next byte.
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
     let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     let mut at = 0;

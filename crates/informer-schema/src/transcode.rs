@@ -32,8 +32,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not an object, or its kind is not in the table. Unknown fields are
-    /// dropped, as a server does.
+    /// Returns an error if the bytes are not an object, or its kind is not in the schema table. Unknown
+    /// fields are dropped, as a server does.
     ///
     /// ```
     /// let schema = informer_schema::Schema::builtin();
@@ -72,8 +72,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON, a value has the wrong type, or the kind is not in the table.
-    /// Unknown fields are dropped.
+    /// Returns an error if the text is not JSON, a value has the wrong type, or the kind is not in the schema
+    /// table. Unknown fields are dropped.
     pub fn to_protobuf(&self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let failed = |problem| TranscodeError {
             operation: "read",

@@ -1,4 +1,4 @@
-//! Finds protobuf fields that the table does not know, because a newer server wrote them.
+//! Finds protobuf fields that the schema table does not know, because a newer server wrote them.
 //!
 //! Functions that read a message skip such fields, so an object that has some is incomplete after decoding. A
 //! message is searched for unknown fields only when a caller needs to know, not when the message arrives,
@@ -11,8 +11,8 @@ use crate::transcode::MAX_DEPTH;
 use crate::wire::{Raw, Reader};
 
 impl<'s> KindSchema<'s> {
-    /// Returns true if a message of this kind has a field that the table does not know, at any depth. The
-    /// other functions of this crate drop that field.
+    /// Returns true if a message of this kind has a field that the schema table does not know, at any depth.
+    /// The other functions of this crate drop that field.
     ///
     /// An unknown field counts even if its value is empty: servers always write a field that is not a
     /// pointer, and only the table knows which fields are pointers. Bytes that are not a message of this kind
@@ -33,8 +33,8 @@ impl<'s> KindSchema<'s> {
         has_unknown(self.schema, self.data.message, message, 0)
     }
 
-    /// Returns true if the table knows every segment of a path in this kind. Keys of maps and members of
-    /// free-form JSON count as known.
+    /// Returns true if the schema table knows every segment of a path in this kind. Keys of maps and members
+    /// of free-form JSON count as known.
     pub fn has_path<'p>(self, path: impl IntoIterator<Item = &'p str>) -> bool {
         let (mut message, mut path) = (self.message(), path.into_iter());
         while let Some(name) = path.next() {

@@ -1,4 +1,4 @@
-//! Verifies that the table contains every kind and every field of the newest types of `k8s-openapi`.
+//! Verifies that the schema table contains every kind and every field of the newest types of `k8s-openapi`.
 //! Otherwise decoding such a type from protobuf would lose a field.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]

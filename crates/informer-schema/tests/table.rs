@@ -145,7 +145,7 @@ fn every_resource_has_a_kind_and_every_list_its_items() {
     }
 }
 
-/// Fields of a server that is newer than the table.
+/// Fields of a server that is newer than the schema table.
 const NEWER: [ExtraField; 6] = [
     ExtraField::new("core.v1.PodSpec", "priorityBand", 200, "*string"),
     ExtraField::new("core.v1.Container", "shells", 201, "[]string"),

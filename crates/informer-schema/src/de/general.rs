@@ -29,8 +29,8 @@ impl<'a> Members<'_, 'a, '_> {
         })
     }
 
-    /// Returns true if the message itself has fields that the table does not know, and the policy rejects
-    /// them.
+    /// Returns true if the message itself has fields that the schema table does not know, and the policy for
+    /// unknown fields rejects them.
     fn is_refused(&self) -> Result<bool, Error> {
         Ok(self.unknown == Unknown::Rejected && self.message.has_unknown_members()?)
     }
@@ -84,7 +84,6 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     }
 }
 
-/// The message that is being deserialized, and its fields.
 struct Frame<'s, 'a> {
     message: MessageView<'s, 'a>,
     found: WireFields<'a>,

@@ -78,7 +78,6 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
     }
 }
 
-/// The message that is being deserialized, and its progress.
 struct Frame<'s, 'a> {
     reader: Reader<'a>,
     /// The offset of the last field that was read.

@@ -278,7 +278,6 @@ enum ElementType {
     Object,
 }
 
-/// Returns the common JSON type of all entries.
 fn element_type(lists: [&Vec<Value>; 2]) -> Result<ElementType, MergeError> {
     let mut found = None;
     for entry in lists.into_iter().flatten() {

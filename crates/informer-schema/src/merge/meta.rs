@@ -6,9 +6,8 @@ use crate::schema::kind::Message;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meta<'s> {
-    /// A struct with fields.
     Struct(Message<'s>),
-    /// A Go struct with its own unmarshaler, whose fields have no names in the table.
+    /// A Go struct with its own unmarshaler, whose fields have no names in the schema table.
     Opaque,
     /// A list whose entries have the field's type.
     List(Field<'s>),

@@ -1,11 +1,11 @@
-//! Adds fields to the table, to simulate a server that is newer than the table.
+//! Adds fields to the schema table, to simulate a server that is newer than the table.
 
 use thiserror::Error;
 
 use super::{Releases, Schema, load};
 use crate::schema::field::{FieldData, Flags};
 
-/// A field that a newer server has and the table does not have, for tests of version skew.
+/// A field that a newer server has and the schema table does not have, for tests of version skew.
 ///
 /// ```
 /// use informer_schema::{ExtraField, Schema};
@@ -29,7 +29,7 @@ impl ExtraField {
     /// Returns a field of the type `message`, which is given by the last three components of its name, such
     /// as `core.v1.PodSpec`.
     ///
-    /// `value` is a type in the notation of the table (`docs/schema.md`): `string`, `*bool`, `int32`,
+    /// `value` is a type in the notation of the schema table (`docs/schema.md`): `string`, `*bool`, `int32`,
     /// `[]string`, `{}string`, `quantity`, or another type of the table such as `*core.v1.SecretReference` or
     /// `[]core.v1.EnvVar`. JSON omits the field when it is empty.
     pub const fn new(message: &'static str, name: &'static str, number: u8, value: &'static str) -> Self {
@@ -52,7 +52,7 @@ impl ExtraField {
     }
 }
 
-/// The error of adding a field to the table.
+/// The error of adding a field to the schema table.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("add field {name} to {message}: {problem}")]
 pub struct ExtraFieldError {
@@ -62,7 +62,7 @@ pub struct ExtraFieldError {
 }
 
 impl Schema {
-    /// Parses the table like [`builtin_served`](Self::builtin_served), and adds fields to it.
+    /// Parses the schema table like [`builtin_served`](Self::builtin_served), and adds fields to it.
     ///
     /// # Errors
     ///

@@ -160,7 +160,7 @@ pub(crate) struct FieldData {
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     list: Option<ListType>,
-    /// Comma-separated names.
+    /// The keys by which server-side apply matches list entries, separated by commas.
     keys: Option<&'static str>,
     merge: Option<&'static str>,
     strategy: PatchStrategy,

@@ -144,7 +144,6 @@ impl<'s> Message<'s> {
         self.own_fields().find(|field| field.number() == Some(number))
     }
 
-    /// Returns true if both are the same type.
     pub(crate) fn is(self, other: Message<'_>) -> bool {
         std::ptr::eq(self.data, other.data)
     }

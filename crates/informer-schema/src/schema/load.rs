@@ -9,7 +9,7 @@ use crate::schema::field::{Base, Extra, FieldData, Flags, Shape};
 use crate::schema::kind::{KindData, MessageData};
 use crate::schema::resource::{GroupVersionData, NameList, ResourceData};
 
-/// The reason that parsing cannot fail: the table is compiled in, and a test of this crate parses it.
+/// The reason that parsing cannot fail: the schema table is compiled in, and a test of this crate parses it.
 const PARSED_BY_TESTS: &str = "the table is compiled in and parsed by a test of this crate";
 
 /// The maximum number of fields of a message, because sets of fields are 64-bit masks. The largest type has
@@ -22,7 +22,7 @@ pub(super) fn parse(text: &'static str, releases: Releases) -> Schema {
     }
 }
 
-/// Parses the table. `extend` may add fields before the indexes are built.
+/// Parses the schema table. `extend` may add fields before the indexes are built.
 pub(super) fn parse_and_extend<E>(
     text: &'static str,
     releases: Releases,
@@ -57,7 +57,8 @@ pub(super) fn parse_and_extend<E>(
     }
     extend(&mut schema)?;
     number(&mut schema);
-    // The lines of the table are sorted as strings, in which a slash separates group, version and kind.
+    // The lines of the schema table are sorted as strings, in which a slash separates group, version and
+    // kind.
     schema.kinds.sort_unstable_by_key(|data| (data.group, data.version, data.kind));
     schema.by_kind = by_kind(&schema.kinds);
     Ok(schema)
@@ -87,7 +88,7 @@ fn cells<const N: usize>(rest: &'static str) -> [&'static str; N] {
     std::array::from_fn(|_| cells.next().expect(PARSED_BY_TESTS))
 }
 
-/// Parses a name; an absent name is a dash in the table.
+/// Parses a name; an absent name is a dash in the schema table.
 fn name(cell: &'static str) -> &'static str {
     if cell == "-" { "" } else { cell }
 }
@@ -139,7 +140,7 @@ fn field(schema: &mut Schema, rest: &'static str) {
     schema.messages.last_mut().expect(PARSED_BY_TESTS).fields.end += 1;
 }
 
-/// Parses a value type; `None` if the table has no such type.
+/// Parses a value type; `None` if the schema table has no such type.
 pub(super) fn base(schema: &Schema, kind: &'static str) -> Option<(Shape, Base)> {
     let (shape, rest) = match kind.as_bytes() {
         [b'*', ..] => (Shape::Pointer, &kind[1..]),

@@ -113,7 +113,6 @@ impl<'a> LayoutReader<'a> {
         Ok(())
     }
 
-    /// Parses a number with the given count of digits.
     fn number(
         &mut self,
         count: RangeInclusive<usize>,

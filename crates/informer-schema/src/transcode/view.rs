@@ -60,10 +60,8 @@ pub(crate) enum View<'s, 'a> {
     Integer(i64),
     Double(f64),
     Text(Cow<'a, str>),
-    /// Embedded JSON.
     Json(&'a [u8]),
     Message(MessageView<'s, 'a>),
-    /// An ordered list of values of one type.
     List(Many<'s, 'a>),
     /// The entries of a map, which are not decoded yet.
     Map(Many<'s, 'a>),
@@ -109,7 +107,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
         for piece in self.pieces.as_slice() {
             let mut reader = Reader::new(piece);
             while let Some((number, raw)) = reader.next()? {
-                // Fields that the table does not know are skipped.
+                // Fields that the schema table does not know are skipped.
                 let Some(place) = self.schema.index_by_number(self.id, number) else { continue };
                 let place = place as u8;
                 sorted &= pairs.last().is_none_or(|(last, _)| *last <= place);
@@ -123,8 +121,8 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(WireFields { pairs, at: 0, remaining })
     }
 
-    /// Returns true if the message itself, or a type embedded in it, has fields that the table does not know.
-    /// Nested values are not checked.
+    /// Returns true if the message itself, or a type embedded in it, has fields that the schema table does
+    /// not know. Nested values are not checked.
     pub(crate) fn has_unknown_members(&self) -> Result<bool, Problem> {
         let (fields, mut unknown) = (self.fields(), false);
         for piece in self.pieces.as_slice() {

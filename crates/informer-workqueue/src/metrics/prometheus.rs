@@ -31,7 +31,6 @@ use prometheus_client::registry::Registry;
 
 use super::{QueueMetrics, QueueProbe, QueueStats};
 
-/// The names and values of the labels of one row.
 type Labels = Vec<(&'static str, String)>;
 
 /// The ten buckets of the duration histograms, from 10 ns to 10 s, which client-go's dashboards expect.

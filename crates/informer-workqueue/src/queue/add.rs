@@ -1,5 +1,3 @@
-//! Adding keys to a queue.
-
 use std::hash::BuildHasher;
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! The builder that configures a queue.
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;

@@ -55,9 +55,7 @@ pub(super) struct Driver<K> {
     rearm: Notify,
     /// Wakes callers that wait until a queue that is being drained has no unfinished keys.
     pub(super) drained: Notify,
-    /// Wakes callers that wait until the queue is shut down.
     pub(super) closed: Notify,
-    /// Wakes callers that wait until the queue is empty.
     idle: Notify,
 }
 
@@ -127,7 +125,6 @@ impl<K: Eq + Clone> Driver<K> {
         }
     }
 
-    /// Waits until the queue has no key that is ready, waiting or in process.
     pub(super) async fn idle(&self) {
         loop {
             let mut idle = pin!(self.idle.notified());

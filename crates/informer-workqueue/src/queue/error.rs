@@ -1,5 +1,3 @@
-//! Errors of draining a queue.
-
 /// The error of a drain that did not complete. The queue stays shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

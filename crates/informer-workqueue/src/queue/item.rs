@@ -207,7 +207,7 @@ impl<K: QueueKey> Drop for Item<K> {
     }
 }
 
-/// Returns true if the coop budget of the task is not exhausted, and consumes one unit of it.
+/// Returns true if the tokio coop budget of the task is not exhausted, and consumes one unit of it.
 async fn has_turn() -> bool {
     poll_fn(|cx| match coop::poll_proceed(cx) {
         Poll::Ready(turn) => {

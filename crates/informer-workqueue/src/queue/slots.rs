@@ -118,7 +118,6 @@ impl<K> Slots<K> {
         Self { keys: Vec::new(), entries: Entries::default(), free: NONE }
     }
 
-    /// Returns the key of a slot, or `None` if the slot is free.
     pub(super) fn key(&self, id: SlotId) -> Option<&K> {
         self.keys[id as usize].as_ref()
     }

@@ -109,7 +109,6 @@ pub(super) struct Finished<K> {
 struct Times {
     /// The times at which keys became ready, indexed by slot.
     ready: Vec<Nanos>,
-    /// The times at which keys in process were handed out.
     started: HashMap<SlotId, Nanos>,
 }
 
@@ -166,12 +165,10 @@ impl<K: Eq + Clone> State<K> {
         self.processing
     }
 
-    /// Returns true if no key is ready, waiting or in process.
     pub(super) fn is_empty(&self) -> bool {
         self.index.len() == 0
     }
 
-    /// Returns true if the queue is shut down and will hand out no more keys.
     pub(super) fn is_finished(&self) -> bool {
         self.phase != Phase::Open && self.dirty == 0 && self.order.len() == 0
     }
@@ -266,7 +263,7 @@ impl<K: Eq + Clone> State<K> {
 
     /// Hands out the next key. If Clone of the key panics, the key moves to the end of the queue so that it
     /// does not block the others, and the panic is resumed.
-    // This function is inlined, like `finish`: copying its result would cost more than the function itself.
+    // `take` and `finish` are inlined: copying the result would cost more than the function itself.
     #[inline(always)]
     pub(super) fn take(&mut self, now: Nanos) -> Option<Taken<K>> {
         let id = self.order.peek(&mut self.slots.entries)?;

@@ -1,5 +1,3 @@
-//! A rate limiter with exponential backoff per key.
-
 use std::fmt;
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! A rate limiter with a fixed number of fast retries, followed by slow retries.
-
 use std::fmt;
 use std::time::Duration;
 

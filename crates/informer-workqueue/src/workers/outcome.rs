@@ -1,5 +1,3 @@
-//! The outcome of processing a key.
-
 use std::fmt;
 use std::time::Duration;
 

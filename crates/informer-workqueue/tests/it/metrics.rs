@@ -1,5 +1,3 @@
-//! Tests of the metrics and statistics of a queue.
-
 use std::sync::Arc;
 use std::time::Duration;
 

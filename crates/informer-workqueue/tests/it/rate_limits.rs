@@ -1,5 +1,3 @@
-//! Tests of the rate limiters.
-
 use std::time::Duration;
 
 use informer_workqueue::{

@@ -1,5 +1,3 @@
-//! Tests of the worker pool.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,5 +1,3 @@
-//! The order of ready keys that is first in, first out.
-
 use super::{Depths, Entries, EntryId, Order};
 use crate::queue::slots::List;
 

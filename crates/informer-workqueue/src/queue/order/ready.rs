@@ -79,7 +79,6 @@ impl ReadyKeys {
         }
     }
 
-    /// Removes the entry that `peek` returned, because it is handed out.
     #[inline]
     pub(in crate::queue) fn take(&mut self, entries: &mut Entries, id: SlotId) {
         self.len -= 1;
