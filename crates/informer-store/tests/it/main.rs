@@ -43,7 +43,6 @@ fn values(pod: &Pod) -> Vec<String> {
     text.split('.').filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
 
-/// Returns the keys of the found objects, sorted.
 fn names(found: impl IntoIterator<Item = Arc<Pod>>) -> Vec<String> {
     use informer_core::Object;
     let mut names: Vec<String> = found.into_iter().map(|pod| pod.key().to_string()).collect();

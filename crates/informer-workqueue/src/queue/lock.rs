@@ -21,8 +21,8 @@ const WORKER: [u32; 3] = [4, 32, 256];
 /// short, for a queue with little contention.
 const ADDER: [u32; 3] = [48, 384, 3072];
 
-/// The lock, aligned to its own cache line. Otherwise the handle count, which every hand-out changes without
-/// the lock, would invalidate the cache line of the lock for its holder.
+/// The lock, aligned to its own cache line. Otherwise the reference count of the queue's `Arc`, which every
+/// hand-out changes without the lock, would invalidate the cache line of the lock for its holder.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct QueueLock<T>(Mutex<T>);
