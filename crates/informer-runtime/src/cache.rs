@@ -19,7 +19,6 @@
 //! stopped informers can still be read.
 
 mod builder;
-mod error;
 mod informer;
 mod observers;
 mod options;
@@ -43,7 +42,6 @@ use informer_core::Gvk;
 use parking_lot::Mutex;
 
 pub use builder::{CacheBuilder, MissingInformer};
-pub use error::ReadError;
 pub use informer::{CacheInformer, CacheRegistration, ScopedInformer};
 pub use options::InformerOptions;
 pub use plan::InformerScope;
@@ -51,7 +49,7 @@ pub(crate) use plan::InformerSelectors;
 pub use read::ListOptions;
 pub use typed_index::{TypedIndex, typed};
 
-use crate::instrumentation::Observers;
+use crate::observers::Observers;
 use crate::{KubeObject, ResourceKind};
 use informer::ErasedInformer;
 use plan::{InformerPlan, OptionLevels};

@@ -26,6 +26,7 @@ use std::time::Duration;
 use informer_client::ListKeys;
 use informer_core::Gvk;
 
+pub use crate::error::WriteError;
 pub use builder::ClientBuilder;
 #[cfg(feature = "webhook")]
 pub(crate) use builder::list_keys;
@@ -33,7 +34,6 @@ pub use cached_object::{Edited, Fetched};
 pub use create_or::OperationResult;
 pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
-pub use error::WriteError;
 pub use intercept::{Intercept, Next};
 pub use live::{LiveReader, Page};
 pub use metrics::ClientMetrics;
@@ -44,7 +44,7 @@ pub(crate) use settings::field_owner_problem;
 pub use subresource::Subresource;
 
 use crate::Cache;
-use crate::instrumentation::Observers;
+use crate::observers::Observers;
 use settings::ClientSettings;
 
 /// Reads from a [`Cache`] and writes to the API server.

@@ -26,7 +26,6 @@ use informer_workqueue::{AddOptions, WorkQueue};
 pub use map::{Map, map};
 pub use owner::{EnqueueOwner, enqueue_owner, enqueue_owner_of};
 
-use crate::source::RequestFilter;
 use crate::{ReconcileRequest, Request, Trigger};
 
 /// Maps a trigger to requests.
@@ -47,6 +46,9 @@ where
         self(trigger, enqueue);
     }
 }
+
+/// Returns true for the requests that a controller accepts.
+pub(crate) type RequestFilter<R> = dyn Fn(&R) -> bool + Send + Sync;
 
 /// Adds requests to the queue of a controller, for handlers and sources.
 pub struct Enqueue<'a, R: ReconcileRequest> {

@@ -5,7 +5,6 @@
 //! Lists of probes are copied under their lock; informers and queues are read without it. The registry is
 //! locked for reading while it is encoded: a collector must not register a metric.
 
-mod observers;
 #[cfg(test)]
 mod tests;
 
@@ -18,8 +17,6 @@ use informer_cache::{HandlerState, InformerState};
 use informer_workqueue::{QueueMetrics, QueueProbe, QueueStats};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-
-pub(crate) use observers::Observers;
 
 use crate::CachedClient;
 use crate::leader::health::LeaseHealth;

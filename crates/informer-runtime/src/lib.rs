@@ -10,8 +10,11 @@ pub mod source;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
+mod api_request;
 mod cache;
+mod clock;
 mod controller;
+mod error;
 mod events;
 mod finalizer;
 mod health;
@@ -20,6 +23,7 @@ mod instrumentation;
 mod kind;
 mod leader;
 mod manager;
+mod observers;
 mod owner;
 mod runnable;
 mod services;
@@ -28,12 +32,12 @@ mod signals;
 
 pub use cache::{
     Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerScope, ListOptions,
-    MissingInformer, ReadError, ScopedInformer, TypedIndex, typed,
+    MissingInformer, ScopedInformer, TypedIndex, typed,
 };
 pub use client::{
     CachedClient, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched,
     FieldValidation, Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch,
-    Propagation, Subresource, WriteError,
+    Propagation, Subresource,
 };
 pub use controller::{
     BuildError, Context, Controller, ControllerBuilder, ControllerDefaults, ControllerError,
@@ -41,6 +45,7 @@ pub use controller::{
     ReconcileCounts, ReconcileError, ReconcileId, ReconcilePanic, ReconcileTimeout, Reconciler, ShardState,
     TerminalError,
 };
+pub use error::{ReadError, WriteError};
 pub use events::{EventRecorder, EventSubject, EventType};
 pub use finalizer::{
     FinalizeError, Finalized, Finalizers, add_finalizer, contains_finalizer, remove_finalizer,
@@ -51,12 +56,14 @@ pub use informer_client::{ResourceKind, StaticKind};
 pub use informer_control::{ReconcileRequest, Request, Trigger};
 pub use kind::KubeObject;
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
-pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, RunnableError};
+pub use manager::{
+    AddError, IntoRunnable, Manager, ManagerError, ManagerHandle, ManagerStatus, RunnableError,
+};
 pub use owner::{
     OwnerError, has_controller_reference, has_owner_reference, remove_controller_reference,
     remove_owner_reference, set_controller_reference, set_owner_reference,
 };
-pub use runnable::{BoxError, FnRunnable, IntoRunnable, Runnable, RunnableGroup, runnable};
+pub use runnable::{BoxError, FnRunnable, Runnable, RunnableGroup, runnable};
 pub use services::Services;
 pub use shard::{
     NotOwned, OwnedKey, ShardConfigError, ShardFence, ShardGroup, ShardMember, ShardView, Sharding,

@@ -19,6 +19,7 @@
 mod driver;
 mod error;
 mod handle;
+mod into_runnable;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -36,12 +37,12 @@ use prometheus_client::{
 
 pub use error::{AddError, ManagerError, RunnableError};
 pub use handle::ManagerHandle;
+pub use into_runnable::IntoRunnable;
 
 use crate::http_server::typed_response;
 use crate::instrumentation::Instrumentation;
 use crate::{
-    BoxError, Cache, CachedClient, ControllerDefaults, HttpServer, IntoRunnable, LeaderElection,
-    LeaderElector, Probe,
+    BoxError, Cache, CachedClient, ControllerDefaults, HttpServer, LeaderElection, LeaderElector, Probe,
 };
 use handle::DriverEnd;
 

@@ -5,8 +5,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::ManagerHandle;
-
 pub use informer_workqueue::BoxError;
 
 /// The start group of a [`Runnable`]. Groups start in this order and stop in reverse order.
@@ -98,24 +96,6 @@ impl Runnable for Box<dyn Runnable> {
 
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
         (*self).run(stop)
-    }
-}
-
-/// Creates a [`Runnable`] with the services of a manager: its client, health checks and metrics. Every
-/// [`Runnable`] implements this trait.
-pub trait IntoRunnable {
-    /// Creates the runnable.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the runnable cannot run in this manager, for example because a name is already in
-    /// use or options conflict. The manager then does not start.
-    fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError>;
-}
-
-impl<R: Runnable> IntoRunnable for R {
-    fn into_runnable(self, _: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
-        Ok(Box::new(self))
     }
 }
 

@@ -30,7 +30,7 @@ pub use kind::watch_packed;
 pub use kind::{Kind, Watch, kind, watch, watch_metadata, watch_of, watch_typed};
 pub use stream::{Stream, channel, stream};
 
-pub(crate) use enqueuer::{RequestFilter, Route};
+pub(crate) use enqueuer::Route;
 
 use crate::{BoxError, ReconcileRequest, Request};
 

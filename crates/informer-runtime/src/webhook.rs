@@ -36,8 +36,10 @@ pub use admission::{
 };
 pub use conversion::Conversion;
 
+#[cfg(feature = "prometheus")]
+use crate::http_server::CertificateReads;
 use crate::http_server::text;
-use crate::{BoxError, HttpServer, IntoRunnable, ManagerHandle, Runnable, RunnableGroup, Tls};
+use crate::{HttpServer, RunnableGroup, Tls};
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::WebhookMetrics;
 
@@ -224,15 +226,17 @@ fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
     format!("/{verb}-{group}-{version}-{kind}")
 }
 
-impl IntoRunnable for WebhookServer {
-    fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
-        #[cfg(feature = "prometheus")]
-        let _ = self.metrics.set(manager.webhook_metrics());
-        #[cfg(feature = "prometheus")]
-        let server = self.server.counted(manager.certificate_reads());
-        #[cfg(not(feature = "prometheus"))]
-        let server = self.server;
-        server.into_runnable(manager)
+impl WebhookServer {
+    /// Sets the metrics of the manager.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn counted(mut self, metrics: WebhookMetrics, certificates: CertificateReads) -> Self {
+        let _ = self.metrics.set(metrics);
+        self.server = self.server.counted(certificates);
+        self
+    }
+
+    pub(crate) fn into_server(self) -> HttpServer {
+        self.server
     }
 }
 

@@ -32,30 +32,6 @@ const FREE: [&str; 1] = ["port"];
 /// The crates with layers, by their source folder.
 const CRATES: [(&str, &[&str]); 1] = [("crates/informer-apiserver/src/", &APISERVER)];
 
-/// Top-level modules that may use each other, by crate. This list may only shrink.
-///
-/// A trait for the parts of a manager has a method with a handle of that manager, and the manager starts the
-/// parts.
-const CYCLES: [(&str, &[&str]); 1] = [(
-    "crates/informer-runtime/src/",
-    &[
-        "cache",
-        "client",
-        "controller",
-        "events",
-        "handler",
-        "http_server",
-        "instrumentation",
-        "leader",
-        "manager",
-        "runnable",
-        "services",
-        "shard",
-        "source",
-        "webhook",
-    ],
-)];
-
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     check_cycles(root, sources, report);
     for (folder, layers) in CRATES {
@@ -82,17 +58,9 @@ fn check_cycles(root: &Path, sources: &[Source], report: &mut Report) {
         files.push((path.to_owned(), &source.text));
     }
     for (folder, files) in &crates {
-        let permitted = CYCLES.iter().find(|(known, _)| known == folder).map_or(&[][..], |(_, cycle)| cycle);
         let graph = module_graph(files);
-        let cyclic: BTreeSet<&str> =
-            graph.keys().filter(|module| reaches(&graph, module, module)).map(String::as_str).collect();
-        for module in cyclic.iter().filter(|module| !permitted.contains(module)) {
+        for module in graph.keys().filter(|module| reaches(&graph, module, module)) {
             report.problems.push(format!("{folder}: module {module} uses itself through other modules"));
-        }
-        for module in permitted.iter().filter(|module| !cyclic.contains(*module)) {
-            report
-                .problems
-                .push(format!("{folder}: module {module} is in no cycle; remove it from {}", file!()));
         }
     }
 }

@@ -15,7 +15,7 @@ use super::options::InformerOptions;
 use super::plan::OptionLevels;
 use super::table::Table;
 use super::{Cache, CacheInner};
-use crate::instrumentation::Observers;
+use crate::observers::Observers;
 use crate::{KubeObject, ResourceKind};
 
 const READ_TIMEOUT: Duration = Duration::from_secs(30);

@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
-use super::ReadError;
 use super::own_writes::{OwnWrite, PendingWrites, Ticket};
 use super::plan::{InformerScope, InformerSelectors};
+use crate::ReadError;
 use crate::ResourceKind;
 use crate::kind::scoped_key;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
 
-use crate::instrumentation::Observers;
+use crate::observers::Observers;
 
 impl InformerMetrics for Observers<dyn InformerMetrics> {
     /// Notifies only the receiver of the program. The manager is notified after the informer was added to the

@@ -27,7 +27,8 @@ use informer_core::{Gvk, Object, ObjectKey, ResourceVersion};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Cache, CacheInformer, InformerScope, ReadError, ScopedInformer};
+use super::{Cache, CacheInformer, InformerScope, ScopedInformer};
+use crate::ReadError;
 use crate::ResourceKind;
 use pending::{CompletedWrite, MAX_PENDING, Subject};
 pub(crate) use pending::{Expectation, PendingWrites, Scope, Ticket};

@@ -8,7 +8,8 @@ use informer_client::{Lazy, Representation};
 use informer_core::{FieldOperator, FieldPath, FieldSelector, LabelSelector, Object, ObjectKey};
 use informer_store::{AddIndexersError, IndexFn, Snapshot};
 
-use super::{Cache, CacheInformer, MissingInformer, ReadError};
+use super::{Cache, CacheInformer, MissingInformer};
+use crate::ReadError;
 use crate::{KubeObject, ResourceKind};
 
 /// Selects the objects of a list. By default all objects are selected.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::settings::ClientSettings;
 use super::{CachedClient, ClientInner, ClientMetrics};
-use crate::instrumentation::Observers;
+use crate::observers::Observers;
 use crate::{Cache, KubeObject, ResourceKind};
 use informer_client::ListKeys;
 use informer_core::Gvk;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use informer_core::Gvk;
 
 use super::OperationVerb;
-use crate::instrumentation::Observers;
+use crate::observers::Observers;
 
 /// Receives the metrics of clients. Metrics never contain object names.
 pub trait ClientMetrics: Send + Sync + 'static {

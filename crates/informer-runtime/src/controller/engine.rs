@@ -28,7 +28,7 @@ use super::reconciler::DynReconciler;
 use super::sharded::{Sharded, follow_shares};
 use super::worker::{WorkerSlot, work};
 use super::{ControllerError, ControllerState};
-use crate::leader::driver::sleep_until;
+use crate::clock::sleep_until;
 use crate::source::{Enqueuer, Source};
 use crate::{ReconcileRequest, Services};
 

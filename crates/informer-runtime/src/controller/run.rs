@@ -11,9 +11,7 @@ use super::metrics::Instruments;
 use super::options::{self, ControllerDefaults};
 use super::sharded::{KeyOf, Sharded};
 use super::{BuildError, Controller, ControllerBuilder};
-use crate::{
-    BoxError, IntoRunnable, ManagerHandle, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember,
-};
+use crate::{BoxError, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember};
 
 pub(crate) struct Environment {
     pub(crate) services: Services,
@@ -64,17 +62,15 @@ impl<R: ReconcileRequest> Controller<R> {
     }
 }
 
-impl<R: ReconcileRequest> IntoRunnable for Controller<R> {
-    fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
-        let mut runnable = self.assemble(manager.environment())?;
-        if !runnable.engine.settings.skip_name_validation {
-            manager.claim_name(runnable.engine.name())?;
-        }
-        if let Some(member) = runnable.member.take() {
-            manager.observe_lease(&member.health());
-            manager.add(member)?;
-        }
-        Ok(Box::new(runnable))
+impl<R: ReconcileRequest> ControllerRunnable<R> {
+    /// Returns the name of the controller, or `None` if it need not be unique in the manager.
+    pub(crate) fn unique_name(&self) -> Option<&str> {
+        (!self.engine.settings.skip_name_validation).then(|| self.engine.name())
+    }
+
+    /// Takes the group member of a sharded controller, which runs as a runnable of its own.
+    pub(crate) fn take_member(&mut self) -> Option<ShardMember> {
+        self.member.take()
     }
 }
 

@@ -32,7 +32,7 @@ use informer_core::panics::panic_text;
 use parking_lot::Mutex;
 
 use super::engine::Engine;
-use crate::leader::driver::now;
+use crate::clock::now;
 use crate::shard::{ShardMetrics, ShardView};
 use crate::source::Enqueuer;
 use crate::{BoxError, OwnedKey, ReconcileRequest, Services, ShardMember, Sharding};

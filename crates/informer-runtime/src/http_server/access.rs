@@ -32,8 +32,8 @@ use informer_core::Gvr;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::leader::driver::now;
-use crate::leader::lease::{exchange, json_request};
+use crate::api_request::{exchange, json_request};
+use crate::clock::now;
 use limit::Limit;
 use review_cache::{CachedReview, ReviewCache};
 
@@ -176,7 +176,7 @@ impl Access {
             Ok((status, review)) => {
                 format!("{}: {}", status.as_u16(), review["message"].as_str().unwrap_or("without a reason"))
             }
-            Err(failure) => failure.problem,
+            Err(problem) => problem,
         };
         tracing::warn!(kind, problem, "TokenReview or SubjectAccessReview failed; denying the request");
         Err(Rejection::ReviewFailed)

@@ -19,6 +19,7 @@ use super::failures::Failure;
 use super::health::{LeaseHealth, LeaseUse};
 use super::lease::{LeaseLock, LeaseReply};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
+use crate::clock::{now, sleep_until};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{ElectionAction, ElectionNotice, ElectorState};
 
@@ -259,17 +260,6 @@ impl fmt::Debug for LeaderElector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("LeaderElector");
         debug.field("lease", &self.name).field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
-
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
-pub(crate) async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -85,6 +85,11 @@ impl Failure {
         )
     }
 
+    /// Creates the failure of a request without a complete response.
+    pub(crate) fn unreachable(problem: impl Into<String>) -> Self {
+        Self::new(FailureKind::Unreachable, problem)
+    }
+
     pub(crate) fn timed_out(timeout: Duration) -> Self {
         Self::new(FailureKind::Unreachable, format!("no response within {timeout:?}"))
     }

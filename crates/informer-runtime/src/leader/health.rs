@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use prometheus_client::{metrics::counter::Counter, metrics::family::Family, registry::Registry};
 use serde_json::{Value, json};
 
-use super::driver::now;
 #[cfg(any(feature = "prometheus", test))]
 use super::failures::FailureKind;
 use super::failures::{Failure, LeaseFailures};
 use crate::BoxError;
+use crate::clock::now;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseUse {

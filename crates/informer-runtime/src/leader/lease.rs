@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
 use informer_client::Client;
 use informer_core::{Gvr, ResourceVersion};
 use jiff::Timestamp;
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::failures::{Failure, FailureKind};
 use crate::EventSubject;
+use crate::api_request::{exchange, json_request};
 
 use informer_control::election::{ElectionAction, ElectionResponse, LeaseRecord, LeaseWrite};
 
@@ -94,7 +94,7 @@ impl LeaseLock {
             Ok((StatusCode::NOT_FOUND, _)) if !creates => LeaseReply::of(ElectionResponse::NotFound),
             Ok((StatusCode::CONFLICT, _)) => LeaseReply::of(ElectionResponse::Conflict),
             Ok((status, body)) => LeaseReply::failed(Failure::of_status(status, &body)),
-            Err(failure) => LeaseReply::failed(failure),
+            Err(problem) => LeaseReply::failed(Failure::unreachable(problem)),
         }
     }
 
@@ -124,32 +124,6 @@ impl LeaseLock {
             format!("watch=1&fieldSelector=metadata.name%3D{}&timeoutSeconds={WATCH_SECONDS}", self.name);
         json_request(Method::GET, format!("{}?{query}", self.path), None)
     }
-}
-
-pub(crate) fn json_request(method: Method, uri: String, body: Option<Value>) -> Request<Bytes> {
-    let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-    let request = Request::builder().method(method).uri(uri).header(http::header::ACCEPT, "application/json");
-    let request = request.header(http::header::CONTENT_TYPE, "application/json").body(body);
-    request.expect("Lease names are validated")
-}
-
-pub(crate) async fn exchange(
-    client: &Client,
-    request: Request<Bytes>,
-    max_bytes: usize,
-) -> Result<(StatusCode, Value), Failure> {
-    let unreachable = |problem: String| Failure::new(FailureKind::Unreachable, problem);
-    let response = client.request(request).await.map_err(|error| unreachable(error_chain(&error)))?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), max_bytes).collect().await;
-    let broken = |_| unreachable("the response is incomplete or too large".to_owned());
-    let body = body.map_err(broken)?.to_bytes();
-    Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
-}
-
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Reads the valid fields of a Lease. Invalid fields count as missing, because any client may have written

@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::leader::driver::{now, own_identity, sleep_until};
+use crate::clock::{now, sleep_until};
+use crate::leader::driver::own_identity;
 use crate::leader::failures::Failure;
 use crate::leader::health::{LeaseHealth, LeaseUse};
 use crate::{BoxError, Runnable, RunnableGroup};

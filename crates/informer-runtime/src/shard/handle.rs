@@ -4,7 +4,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use crate::leader::driver::now;
+use crate::clock::now;
 
 use super::state::MemberState;
 use super::{NotOwned, ShardFence, ShardView};

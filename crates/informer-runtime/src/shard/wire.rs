@@ -10,8 +10,8 @@ use informer_core::{Gvr, ResourceVersion};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::api_request::{exchange, json_request};
 use crate::leader::failures::{Failure, FailureKind};
-use crate::leader::lease::{exchange, json_request};
 
 use super::membership::{Membership, SCHEME};
 use super::peer::{Claims, Record};
@@ -57,7 +57,8 @@ impl GroupLeases {
         let request = self.request(&action, now);
         let client = self.client.clone();
         async move {
-            let (status, body) = exchange(&client, request, MAX_LIST_BYTES).await?;
+            let (status, body) =
+                exchange(&client, request, MAX_LIST_BYTES).await.map_err(Failure::unreachable)?;
             match (status, &action) {
                 (StatusCode::NOT_FOUND, ShardAction::Update(..) | ShardAction::Delete(..)) => {
                     Ok(ShardResponse::Missing)

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::handler::{Enqueue, Handler};
+use crate::handler::{Enqueue, Handler, RequestFilter};
 use crate::predicate::Predicate;
 use crate::{ReconcileRequest, Request, Services, Trigger};
 
@@ -30,8 +30,6 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     /// If set, only requests for which this function returns true are accepted.
     pub(crate) only: Option<Arc<RequestFilter<R>>>,
 }
-
-pub(crate) type RequestFilter<R> = dyn Fn(&R) -> bool + Send + Sync;
 
 impl<R: ReconcileRequest> Enqueuer<R> {
     /// Returns the name of the controller.
