@@ -17,7 +17,6 @@ use crate::go::target;
 use crate::real::{self, Place, Up};
 use crate::report::Report;
 
-/// Options of `cargo xtask conformance`.
 #[derive(Debug, Args)]
 pub(crate) struct Conformance {
     /// The suite to run.

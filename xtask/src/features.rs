@@ -9,7 +9,6 @@ use clap::Args;
 use crate::cargo::command;
 use crate::report::Report;
 
-/// Options of `cargo xtask features`.
 #[derive(Debug, Args)]
 pub(crate) struct FeaturesArguments {
     /// Only check that the combinations compile; run no tests.

@@ -11,7 +11,6 @@ use crate::conformance::{Kind, with_server};
 use crate::go::{Go, Module, target};
 use crate::report::Report;
 
-/// Options of `cargo xtask fleet`.
 #[derive(Debug, Args)]
 pub(crate) struct Fleet {
     /// The server to run against.
@@ -72,7 +71,7 @@ fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     // The programs of docs/side-by-side.md must compile; that of kube-rs is built together with its peer.
     go.build(Module::Peers, "website").map_err(|error| error.to_string())?;
     cargo(root, &["build", "--quiet", "--package", "informer-conformance", "--bins"], None)?;
-    // A separate build folder: it uses the same libraries with other features.
+    // A separate build folder, because the kube-rs programs use the same libraries with other features.
     let folder = target(root).join("kube-rs");
     let manifest = ["build", "--quiet", "--locked", "--manifest-path", "conformance/kube-rs/Cargo.toml"];
     cargo(root, &manifest, Some(&folder))?;

@@ -16,7 +16,6 @@ use crate::cargo::{cargo, command};
 use crate::go::target;
 use crate::report::Report;
 
-/// Options of `cargo xtask fuzz`.
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArguments {
     /// Fuzz only this target.
@@ -200,7 +199,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) ->
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Every folder of seeds is a target.
+/// Returns the names of the selected targets; each folder of seeds is a target.
 fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String> {
     let entries =
         std::fs::read_dir(seeds).map_err(|error| format!("cannot read {}: {error}", seeds.display()))?;

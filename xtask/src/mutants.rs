@@ -24,7 +24,6 @@ use crate::deadline::Deadline;
 use crate::report::Report;
 use crate::tree::{self, Tree};
 
-/// Options of `cargo xtask mutants`.
 #[derive(Debug, Args)]
 pub(crate) struct MutantsArguments {
     /// Test only this crate, for example `store`; may be repeated [default: all crates with a target].
@@ -62,7 +61,7 @@ impl Subject {
     }
 }
 
-/// The crates. The simulator also tests the crates whose state machines it drives.
+/// The mutated crates. The simulator also tests the crates whose state machines it drives.
 const SUBJECTS: [Subject; 10] = [
     judged("core", &["informer-core", "informer-store", "informer-cache"], &[]),
     judged("store", &["informer-store", "informer-cache", "informer-simulator"], &[]),
@@ -149,8 +148,8 @@ fn selected(names: &[String]) -> Result<Vec<&'static Subject>, String> {
     names.iter().map(find).collect()
 }
 
-/// Tests a sample of a crate's mutants with the crate's own tests. Surviving mutants are then tested with all
-/// of its packages.
+/// Tests a sample of a crate's mutants with the crate's own tests. Surviving mutants are then tested with the
+/// tests of all packages of its `Subject`.
 fn test_crate(tree: &Tree, subject: &Subject, arguments: &MutantsArguments) -> Result<Tally, String> {
     let all = list(tree, subject)?;
     let sample = if arguments.all { all.clone() } else { draw(&all, arguments.sample, arguments.seed) };
@@ -184,7 +183,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Tests these mutants; without a time limit, cargo-mutants measures the tests of the unchanged crate
+    /// Tests the given mutants. Without a time limit, cargo-mutants measures the tests of the unchanged crate
     /// first.
     fn run(&self, mutants: &[String], timeout: Option<u64>) -> Result<Outcomes, String> {
         let folder = self.tree.products.join(self.subject.name).join(self.name);

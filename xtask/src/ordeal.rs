@@ -12,7 +12,6 @@ use crate::conformance::{Kind, with_server};
 use crate::go::target;
 use crate::report::Report;
 
-/// Options of the chaos test.
 #[derive(Debug, Args)]
 pub(crate) struct Ordeal {
     /// The server to run against.

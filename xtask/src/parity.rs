@@ -10,7 +10,6 @@ use crate::cargo::command;
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
-/// Options of `cargo xtask parity`.
 #[derive(Debug, Args)]
 pub(crate) struct ParityArguments {
     /// Run only this script of conformance/parity. Scripts of queues are named queue/NAME, those of elections

@@ -22,7 +22,6 @@ const RECORDED: Fill = Fill { seed: 1, count: 2, size: 60 };
 /// Time limit for a server to become ready. A cold machine under load takes a fraction of it.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// Options of `cargo xtask schema`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Do not write the table. Generate N new objects of each kind, and compare transcoding and the merging

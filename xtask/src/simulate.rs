@@ -13,7 +13,6 @@ use crate::cargo::command;
 use crate::deadline::Deadline;
 use crate::report::Report;
 
-/// Options of `cargo xtask simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArguments {
     /// Number of schedules [default: 100,000 if no other option ends the run].

@@ -19,7 +19,6 @@ use clap::Args;
 
 use crate::report::Report;
 
-/// Options of `cargo xtask tidy`.
 #[derive(Debug, Args)]
 pub(crate) struct TidyArguments {
     /// Report only the prose findings below this folder, for example `crates/informer-cache`.

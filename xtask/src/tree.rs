@@ -11,7 +11,7 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
-    /// The folder above it, for everything that a run writes.
+    /// The folder above the copy, for everything that a run writes.
     pub(crate) products: PathBuf,
 }
 

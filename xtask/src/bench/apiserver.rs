@@ -21,7 +21,7 @@ use crate::report::Report;
 
 const TLS: &str = "embedded, TLS";
 const PLAIN: &str = "embedded, plaintext";
-/// The server runs in the process of the client, as in a test: it has no process and no socket of its own.
+/// The embedded server in the process of the client, as in a test, without a process and a socket of its own.
 const HERE: &str = "embedded, in process";
 const REAL: &str = "kube-apiserver 1.36.3, TLS";
 
@@ -36,7 +36,8 @@ const STALLED: &str = "a watch that never reads, RSS KB";
 const TARGETS: [Target; 3] = [
     Target { program: PLAIN, case: START, limit: Limit::Plain(20.0) },
     Target { program: PLAIN, case: EMPTY, limit: Limit::Plain(20.0) },
-    // Such a watch may hold references to events and the buffers of its connection.
+    // The server may keep references to events, and the buffers of the connection, for a watch that is never
+    // read.
     Target { program: TLS, case: STALLED, limit: Limit::Plain(2048.0) },
 ];
 
@@ -47,7 +48,6 @@ const TIMES: f64 = 20.0;
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// Options of `cargo xtask bench apiserver`.
 #[derive(Debug, Args)]
 pub(crate) struct Apiserver {
     /// Number of pods to create and list. With 100,000 pods a real server needs about 8 GB of memory and five

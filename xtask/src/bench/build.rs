@@ -17,13 +17,15 @@ use serde_json::Value;
 use crate::report::Report;
 use crate::{cargo, tree};
 
-/// Processor time of the first command of the README, at most this multiple of the controller of kube-rs.
+/// Maximum processor time of the first command of the README, as a multiple of that of a controller with
+/// kube-rs.
 const MAX_DEMO: f64 = 1.3;
-/// Processor time and crates of a controller, at most this multiple of the controller of kube-rs.
+/// Maximum processor time, and maximum number of crates, of a controller, as a multiple of those of a
+/// controller with kube-rs.
 const MAX_CONTROLLER: f64 = 1.15;
-/// Rebuild of the command after a change of `informer-cache`.
+/// Maximum time of rebuilding the `informer` command after a change of `informer-cache`.
 const MAX_REBUILD: Duration = Duration::from_secs(20);
-/// Rebuild of all tests after a change of `informer-apiserver`.
+/// Maximum time of rebuilding all tests after a change of `informer-apiserver`.
 const MAX_TESTS: Duration = Duration::from_secs(90);
 
 const DEMO: &[&str] = &["build", "--release", "-p", "informer-cli"];
@@ -69,7 +71,7 @@ fn measure(root: &Path, options: &Build, report: &mut Report) -> Result<(), Stri
         judge(report, "command with the demo, CPU s", ratio(demo.cpu, peer.cpu), MAX_DEMO);
     }
     let tree = tree::update(root, &products.join("tree"))?.root;
-    // The dependencies of the command are already built there.
+    // The cold build of the command has left its built dependencies in this folder.
     let folder = products.join("demo");
     rebuild(&tree, DEMO, &folder, "crates/informer-cache/src/lib.rs", MAX_REBUILD, report)?;
     if options.tests {
@@ -146,8 +148,8 @@ fn built_crate(message: &str) -> Option<String> {
     message["package_id"].as_str().filter(|_| built).map(str::to_owned)
 }
 
-/// Returns the processor time of all processes that this one has started and waited for, including theirs.
-/// `None` on systems without `/proc`.
+/// Returns the processor time of all child processes for which this process has waited, and of their
+/// children. `None` on systems without `/proc`.
 fn cpu_of_children() -> Option<Duration> {
     let stat = fs::read_to_string(PathBuf::from("/proc/self/stat")).ok()?;
     cpu_in_stat(&stat)

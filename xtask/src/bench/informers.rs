@@ -32,7 +32,6 @@ const PLOTTED: [(&str, &str); 6] = [
     (DELAY, "event to handler, median, microseconds"),
 ];
 
-/// Options of `cargo xtask bench informers`.
 #[derive(Debug, Args)]
 pub(crate) struct Informers {
     /// Number of objects on the server.

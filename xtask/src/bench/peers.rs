@@ -62,7 +62,7 @@ impl Turns {
 
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// Cargo has printed the errors.
+    /// A build failed; cargo has printed the errors.
     #[error("cannot build {0}; see the messages above")]
     Build(String),
     #[error("cannot start {program}")]
@@ -317,7 +317,7 @@ pub(crate) enum Limit {
     /// At most `at_most` if the peer's figure in `case` is `there`; scales with the peer's figure in this
     /// run.
     Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
-    /// At most this, on any machine.
+    /// At most this value, on any machine.
     Plain(f64),
     /// At most the figure of the same program in another case.
     Case(&'static str),

@@ -19,7 +19,8 @@ use crate::real::Process;
 use crate::report::Report;
 use outcome::Outcome;
 
-/// Minimum number of tests that must pass, out of those that pass on the real pair.
+/// Minimum number of tests that must pass with our programs, out of those that pass with the real
+/// kube-apiserver and etcd (the real pair).
 const PASSED_MIN: usize = 1_200;
 /// The packages whose tests start a server.
 const PACKAGES: [&str; 18] = [
@@ -45,11 +46,11 @@ const PACKAGES: [&str; 18] = [
 /// The version whose programs some tests request by name, from the folder of envtest's downloads.
 const DOWNLOADED: &str = "1.28.0-linux-amd64";
 
-/// The outcomes of the packages on the real pair. Ours are compared with them.
+/// The outcomes of the packages with the real kube-apiserver and etcd, with which ours are compared.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Recorded(BTreeMap<String, Outcome>);
 
-/// A test that fails here and passes on the real pair, and the reason.
+/// A test that fails with our programs and passes with the real kube-apiserver and etcd, and the reason.
 #[derive(Debug, Deserialize)]
 struct Difference {
     package: String,
@@ -116,7 +117,7 @@ fn sum(outcomes: &BTreeMap<String, Outcome>, of: impl Fn(&Outcome) -> usize) -> 
     outcomes.values().map(of).sum()
 }
 
-/// Reports the numbers of tests, and each test that fails here without a listed reason.
+/// Reports the numbers of tests, and each test that fails with our programs without a listed reason.
 fn compare(
     outcomes: &BTreeMap<String, Outcome>,
     recorded: &Recorded,
@@ -166,8 +167,8 @@ struct Assets {
 fn assets(root: &Path, server: Kind) -> Result<Assets, EnvtestError> {
     let go = Go::find(root)?;
     let kubectl = go.build(Module::Servers, "kubectl")?;
-    // The real pair has a separate folder without downloads: with ours its tests would run against our
-    // programs.
+    // The real kube-apiserver and etcd get a separate data folder without downloads. In the shared one, tests
+    // that request a downloaded version would run against our programs.
     let data = target(root).join(if server == Kind::Real { "envtest-data-real" } else { "envtest-data" });
     let programs = match server {
         Kind::Real => {

@@ -37,13 +37,13 @@ const COLLECTED_WITHIN: Duration = Duration::from_secs(60);
 
 struct Operator {
     name: &'static str,
-    /// The name of its role, its service account and its bindings.
+    /// The name of the operator's role, service account and bindings.
     role: &'static str,
     /// Namespaces in which the role is bound; if empty, it is bound in all namespaces.
     namespaces: &'static [&'static str],
-    /// Strings that its output must contain, in this order.
+    /// Strings that the operator's output must contain, in this order.
     says: &'static [&'static str],
-    /// The resource and the verb without which it must fail.
+    /// A resource and a verb; without this permission the operator must fail.
     needs: (&'static str, &'static str),
 }
 

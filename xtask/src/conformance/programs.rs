@@ -65,7 +65,7 @@ fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String
         }
     }
     if "kube-rs".contains(part) {
-        // A separate build folder: it uses the same libraries with other features.
+        // A separate build folder, because the kube-rs program uses the same libraries with other features.
         let folder = target(root).join("kube-rs");
         let manifest = "conformance/kube-rs/Cargo.toml";
         let build = ["build", "--quiet", "--locked", "--manifest-path", manifest, "--bin", "kube-rs-program"];

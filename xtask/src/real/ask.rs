@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     pub(super) port: u16,
-    /// The CA that signed its certificate, as PEM; `None` for plaintext.
+    /// The CA that signed the server's certificate, as PEM; `None` for plaintext.
     pub(super) authority: Option<&'a str>,
     pub(super) token: &'a str,
 }

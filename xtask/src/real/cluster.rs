@@ -17,7 +17,6 @@ use super::process::{Process, Signal, last_lines};
 use crate::deadline::Deadline;
 use crate::go::{Go, GoError, Module};
 
-/// The file in the directory that records the started servers.
 const STATE: &str = "real.json";
 
 /// Folders for the data of etcd and for its copy.
@@ -207,7 +206,8 @@ impl Cluster {
         let path = match server {
             Server::Etcd => return matches!(self.etcd().ask("GET", "/health", ""), Ok((200, _))),
             Server::KubeApiserver => "/readyz",
-            // It serves nothing itself; the first object that it creates is this service account.
+            // kube-controller-manager listens on no port; the first object that it creates is this service
+            // account.
             Server::KubeControllerManager => "/api/v1/namespaces/default/serviceaccounts/default",
         };
         let Ok(authority) = std::fs::read_to_string(self.folder.join("ca.crt")) else { return false };
@@ -223,7 +223,7 @@ impl Cluster {
         Peer { port: self.ports.etcd, authority: None, token: "" }
     }
 
-    /// It is no error if the server has already exited.
+    /// Stops a server gracefully. It is no error if the server has already exited.
     pub(crate) fn stop(&self, server: Server) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let stopped = started.process.stop();
@@ -232,7 +232,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// It is no error if the server has already exited.
+    /// Sends a signal to a server. It is no error if the server has already exited.
     pub(crate) fn send(&self, server: Server, signal: Signal) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let sent = started.process.send(signal);

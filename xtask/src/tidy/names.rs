@@ -103,7 +103,6 @@ fn compare(page: &str, upstream: &str, declared: &HashSet<&str>, report: &mut Re
     report.figure("public names of upstream", f64::from(names));
 }
 
-/// Returns the lines of the section with their numbers.
 fn section(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = page.lines().enumerate().map(|(index, line)| (index + 1, line));
     let section = lines.skip_while(|(_, line)| *line != SECTION).skip(1);

@@ -141,7 +141,6 @@ fn add_documents(root: &Path, folder: &str, names: &mut Vec<String>) {
     }
 }
 
-/// Checks comments, messages and names of tests of a Rust file.
 fn check_source(file: &str, text: &str, rules: &Rules, findings: &mut Vec<Finding>) {
     let mut find = |line: usize, problem: String| {
         findings.push(Finding { file: file.to_owned(), line: line + 1, problem });

@@ -59,7 +59,6 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     report.figure("tests without real time", f64::from(tests));
 }
 
-/// Returns the clocks and timed functions that a scenario uses.
 fn timed_in_scenario(file: &syn::File) -> impl Iterator<Item = &'static str> {
     let (mut words, mut calls) = (HashSet::new(), Vec::new());
     idents(file.to_token_stream(), &mut words);
@@ -190,7 +189,6 @@ fn calls_in(tokens: TokenStream, into: &mut Vec<String>) {
     }
 }
 
-/// Returns true if `Instant::now()` is an operand of a comparison.
 fn compares_a_clock(tokens: TokenStream) -> bool {
     let mut text = String::new();
     without_literals(tokens, &mut text);

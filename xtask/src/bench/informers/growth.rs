@@ -19,7 +19,6 @@ const CORES_MIN: f64 = 80.0;
 const CORES: &str = "cores at work during the sync, %";
 const EACH: &str = "initial sync, us an object";
 
-/// Options of `cargo xtask bench curve`.
 #[derive(Debug, Args)]
 pub(crate) struct Curve {
     /// Numbers of pods to measure.
@@ -33,7 +32,6 @@ pub(crate) struct Curve {
     peers: Vec<Peer>,
 }
 
-/// Options of `cargo xtask bench kinds`.
 #[derive(Debug, Args)]
 pub(crate) struct Kinds {
     /// Number of objects of each kind.

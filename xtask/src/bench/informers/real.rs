@@ -1,4 +1,4 @@
-//! The same benchmarks on a real kube-apiserver, whose own delivery time is the floor.
+//! The benchmarks of informers on a real kube-apiserver, whose own delivery time is the floor.
 
 use std::path::Path;
 

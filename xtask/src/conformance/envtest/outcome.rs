@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Assets, EnvtestError, io_error, read};
 
-/// Time limit of a package. The longest takes 80 s on the real pair, on idle cores.
+/// Time limit of a package. The longest takes 80 s with the real kube-apiserver and etcd, on idle cores.
 pub(super) const PACKAGE_WAIT: Duration = Duration::from_secs(900);
 /// Failures are reported in one line, cut at this length.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -33,7 +33,7 @@ impl Outcome {
 
     fn add(&mut self, name: String, state: &str, why: String) {
         match state {
-            // Several entries of a table may have the same name.
+            // Several entries of a table may have the same name. A pass after a failure does not count.
             "passed" | "pass" if self.failed.contains_key(&name) => {}
             "passed" | "pass" => self.passed.push(name),
             "skipped" | "pending" | "skip" => self.skipped += 1,
@@ -93,7 +93,8 @@ struct Failure {
 }
 
 /// Runs the tests of a package. If the test program aborts, it is run again, up to three times in total: some
-/// tests have a time limit of a millisecond, and abort the program when they exceed it, on the real pair too.
+/// tests have a time limit of a millisecond, and abort the program when they exceed it, also with the real
+/// kube-apiserver and etcd.
 pub(super) fn of_package(
     module: &Path,
     modfile: &Path,
@@ -174,7 +175,7 @@ fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
     for line in lines.iter().filter(ended) {
         let Some(test) = line.test.as_deref() else { continue };
         let shown = printed.get(test).map(String::as_str).unwrap_or_default();
-        // This test runs the Ginkgo specs.
+        // The Go test that runs the Ginkgo suite is not counted: the report contains its specs.
         if shown.contains("Running Suite:") {
             suite = true;
             continue;

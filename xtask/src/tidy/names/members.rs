@@ -122,7 +122,6 @@ fn impl_member(item: &ImplItem) -> Option<String> {
     }
 }
 
-/// Returns the name of a type without its path and its parameters.
 fn last_segment(of: &Type) -> Option<String> {
     match of {
         Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
