@@ -117,7 +117,7 @@ func (b *bench) config() (*rest.Config, error) {
 	}
 	config.QPS = -1
 	if b.encoding == "protobuf" {
-		// This is the default of kubernetes.NewForConfig.
+		// kubernetes.NewForConfig accepts and sends these content types by default.
 		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 		config.ContentType = "application/vnd.kubernetes.protobuf"
 	} else {
@@ -200,7 +200,8 @@ func (b *bench) run() error {
 		if b.kubeconfig == "" {
 			steps = append(steps, b.relist, func() error { return b.delays(1) }, b.bursts)
 		} else {
-			// A real server does not compact its history on command, and does not encode a burst in advance.
+			// Relists and bursts are skipped: a real server does not compact its history on command, and does
+			// not encode a burst in advance.
 			steps = append(steps, func() error { return b.delays(1) })
 		}
 		steps = append(steps, func() error { return b.addHandlers(handlers - 1) }, func() error { return b.delays(handlers) })
@@ -257,7 +258,7 @@ func (b *bench) sync(start func()) error {
 	time.Sleep(settle)
 	_, peak := resident()
 	b.figures["peak RSS, MB"] = (peak - before) / 1e3
-	// This returns free memory, which Go would otherwise return some minutes later.
+	// FreeOSMemory returns free memory to the system, which Go would otherwise do some minutes later.
 	debug.FreeOSMemory()
 	steady, _ := resident()
 	b.figures["steady RSS an object, KB"] = (steady - before) / float64(held)
@@ -286,7 +287,7 @@ func (b *bench) reads() error {
 	return err
 }
 
-// running is an informer that already runs. It ignores the start by the cache.
+// running is an informer that already runs. When the cache starts it, Run only waits until the cache stops.
 type running struct{ cache.SharedIndexInformer }
 
 func (running) SetTransform(cache.TransformFunc) error { return nil }
@@ -443,7 +444,8 @@ func (b *bench) delays(handlers int) error {
 	}
 	b.figures["event to handler, "+of+", p50 us"] = float64(delays[len(delays)/2]) / 1e3
 	b.figures["event to handler, "+of+", p99 us"] = float64(delays[len(delays)*99/100]) / 1e3
-	// These are the times of the acknowledgments of the writes, if the server reports them.
+	// The response contains the p50 and p99 of the delays until writes are acknowledged, if the server
+	// reports them.
 	var p50, p99 float64
 	if n, _ := fmt.Sscanf(response, "ok %g %g", &p50, &p99); n == 2 {
 		b.figures["write to acknowledgement, "+of+", p50 us"] = p50
@@ -490,7 +492,6 @@ func (b *bench) bursts() error {
 	return nil
 }
 
-// tally counts the events of handlers.
 type tally struct {
 	sync.Mutex
 	news         sync.Cond
@@ -557,7 +558,6 @@ func (t *tally) wait(done func() bool) {
 	}
 }
 
-// control is a connection to the control port of the server.
 type control struct {
 	connection net.Conn
 	responses  *bufio.Scanner
@@ -594,7 +594,6 @@ func (c *control) cpu() (float64, error) {
 	return nanos / 1e9, err
 }
 
-// cpu returns the processor time of this process so far.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -623,6 +622,6 @@ func resident() (now, peak float64) {
 }
 
 func forgetPeak() {
-	// Without this permission, the peak is not reset.
+	// If the process may not write this file, the peak is not reset and includes earlier cases.
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }

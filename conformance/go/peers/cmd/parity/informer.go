@@ -41,7 +41,6 @@ type check struct {
 	Synced  map[string]bool                `json:"synced"`
 }
 
-// session is one informer with its handlers.
 type session struct {
 	mu       sync.Mutex
 	entries  []entry
@@ -192,7 +191,7 @@ func (s *session) transform(object any) (any, error) {
 	return config, nil
 }
 
-// byApp indexes transformed objects by their label.
+// byApp indexes objects by the label "app". It skips objects that the transform has not processed.
 func byApp(object any) ([]string, error) {
 	config := object.(*corev1.ConfigMap)
 	if app, ok := config.Labels["app"]; ok && config.Labels["seen"] == "yes" && config.Data == nil {

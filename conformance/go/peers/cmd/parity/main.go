@@ -92,7 +92,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "parity:", err)
 		os.Exit(1)
 	}
-	// The output of the test is not a reply.
+	// The test framework prints to os.Stdout. Its output must not mix with the replies.
 	os.Stdout = null
 	serve := func(t *testing.T) { serve(t, stdout) }
 	// Everything runs in one test, because only a test can create the virtual time of elections.

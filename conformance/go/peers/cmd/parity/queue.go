@@ -19,7 +19,6 @@ const (
 	limiterMax  = time.Second
 )
 
-// operation is one step of a queue script.
 type operation struct {
 	Do     string `json:"do"`
 	Key    string `json:"key"`

@@ -186,7 +186,7 @@ func (c *Client) deployment(name string) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DeploymentSpec{
-			// Without pods, because then no controller of the server also writes the status.
+			// Zero pods, because a controller of the server would otherwise write the status, too.
 			Replicas: ptr.To[int32](0),
 			Paused:   true,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},

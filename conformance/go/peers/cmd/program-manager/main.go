@@ -116,7 +116,7 @@ func (u *User) start(run *program.Run) (ctrl.Manager, error) {
 		LeaderElection:          true,
 		LeaderElectionID:        "websites.program.example.com",
 		LeaderElectionNamespace: u.namespace,
-		// The program ends with the manager.
+		// Releasing the lease when the manager stops is safe only because the program then exits.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
@@ -316,7 +316,8 @@ func (u *User) deletes(ctx context.Context) error {
 }
 
 func (u *User) leave(ctx context.Context) error {
-	// The manager that removes the finalizer has ended.
+	// The manager, which would remove the finalizers, has stopped. They are removed here, so that the
+	// namespace can be deleted.
 	sites := &WebsiteList{}
 	if err := u.List(ctx, sites, client.InNamespace(u.namespace)); err != nil {
 		return err

@@ -64,10 +64,10 @@ func (w *Website) DeepCopy() *Website {
 	return &copied
 }
 
-// DeepCopyObject is DeepCopy.
+// DeepCopyObject implements runtime.Object.
 func (w *Website) DeepCopyObject() runtime.Object { return w.DeepCopy() }
 
-// DeepCopyObject copies a list.
+// DeepCopyObject implements runtime.Object.
 func (l *WebsiteList) DeepCopyObject() runtime.Object {
 	copied := *l
 	copied.Items = make([]Website, len(l.Items))

@@ -124,7 +124,6 @@ func median(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// cpu returns the processor time of this process so far.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

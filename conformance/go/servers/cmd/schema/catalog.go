@@ -114,8 +114,9 @@ func (k catalogKind) path() string { return k.Group + "/" + k.Version + ", Kind=
 
 func (k catalogKind) same(other catalogKind) bool { return k.path() == other.path() }
 
-// add merges the fields of the server's version of the same message. A field of both is as the server has it. Its name,
-// number and type must be the same in both, or the two releases could not read each other's objects.
+// add merges the fields of the server's version of the same message. A field that both versions have is taken
+// from the server's version. Its name, number and type must be the same in both, or the two releases could
+// not read each other's objects.
 func (m *message) add(older *message, since string) error {
 	for i := range m.Fields {
 		f := &m.Fields[i]

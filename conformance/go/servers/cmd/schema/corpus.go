@@ -65,7 +65,8 @@ func (k kind) name() string { return k.gvk.Group + "/" + k.gvk.Version + "/" + k
 // object fills a new object of a kind.
 func (k kind) object(seed int64, n, size int) runtime.Object {
 	value := reflect.New(k.typ)
-	// Most budgets reach the end of a small kind and leave the rest of a large one empty, so some are larger.
+	// Most budgets fill a small kind completely, but leave some fields of a large kind empty. Some budgets
+	// are therefore larger.
 	newFiller(seed, k.name(), n, size*(1+n%3)).fill(value.Elem())
 	object := value.Interface().(runtime.Object)
 	object.GetObjectKind().SetGroupVersionKind(k.gvk)
