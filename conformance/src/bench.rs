@@ -80,12 +80,10 @@ impl Bench {
         KubeListWatch::all(client).namespace(&*self.namespace).streaming_lists(way.streaming())
     }
 
-    /// Returns an informer of the scenario's config maps with a direct connection to the server.
     pub(crate) fn maps(&self, way: Way) -> SharedInformer<Map> {
         SharedInformer::new(self.source(&self.client, way))
     }
 
-    /// Returns an informer of the scenario's config maps that uses the given client.
     pub(crate) fn maps_by(&self, client: &Client, way: Way) -> SharedInformer<Map> {
         SharedInformer::new(self.source(client, way))
     }

@@ -33,13 +33,11 @@ impl Scenario {
         Self { name, topic: "", alone: false, slow: false, limit: LIMIT, begin }
     }
 
-    /// Marks the scenario as one that runs while no other scenario runs on its server.
     pub(crate) fn alone(mut self) -> Self {
         self.alone = true;
         self
     }
 
-    /// Marks the scenario as slow, so that `cargo test` skips it.
     pub(crate) fn slow(mut self) -> Self {
         self.slow = true;
         self

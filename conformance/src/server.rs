@@ -274,7 +274,6 @@ pub(crate) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// Returns a CRD whose schema accepts every object.
 pub(crate) fn definition(kind: &CustomKind) -> Value {
     let schema = serde_json::json!({"openAPIV3Schema": {
         "type": "object", "x-kubernetes-preserve-unknown-fields": true,

@@ -45,7 +45,6 @@ impl Differences {
     }
 }
 
-/// Returns true if a string matches a pattern with `*`.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -29,7 +29,6 @@ use crate::target::Target;
 /// The address at which the embedded server reaches the webhooks. No socket listens on it, since connections
 /// use pipes in memory.
 const IN_PROCESS: &str = "127.0.0.1:9443";
-/// Maximum number of bytes in flight between the embedded server and a webhook.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// The prepared response of a webhook.

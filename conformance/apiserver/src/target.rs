@@ -35,7 +35,6 @@ pub enum SendError {
     Request(#[from] http::Error),
 }
 
-/// A body that is read frame by frame.
 pub(crate) type Stream = Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>;
 
 /// A server on which scenarios run.

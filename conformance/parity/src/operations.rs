@@ -123,7 +123,6 @@ impl<V: Verb> Operation<V> {
     }
 }
 
-/// Formats an operation in the syntax of scripts.
 impl<V: Verb> fmt::Display for Operation<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;

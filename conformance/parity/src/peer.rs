@@ -148,7 +148,6 @@ impl Command {
     }
 }
 
-/// Parses a command in the syntax of scripts.
 impl TryFrom<String> for Command {
     type Error = String;
 

@@ -20,7 +20,6 @@ use crate::server::Server;
 
 pub(crate) enum Response {
     Failed(SourceError),
-    /// The request never gets a response.
     Hangs,
     Open(Open),
 }
@@ -74,7 +73,6 @@ pub(crate) struct Network {
     armed: Vec<Fault>,
     /// Faults that the next open watch will have.
     stream: VecDeque<Fault>,
-    /// Number of watches that the server will close as soon as they are open.
     close_at_once: u32,
     pub(crate) hits: u64,
 }

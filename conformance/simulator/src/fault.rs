@@ -190,7 +190,6 @@ faults! {
 }
 
 impl Fault {
-    /// Returns true if the fault applies to the response to one request.
     pub(crate) fn is_of_request(self) -> bool {
         self as usize <= Self::KnownIgnored as usize
             || matches!(
@@ -225,7 +224,6 @@ impl Fault {
         )
     }
 
-    /// Returns true if the fault applies to the leader election.
     pub(crate) fn is_of_election(self) -> bool {
         (Self::LeaseResponseLost as usize..=Self::WallClockJumps as usize).contains(&(self as usize))
     }

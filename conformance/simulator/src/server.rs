@@ -32,7 +32,6 @@ pub(crate) struct Server {
     /// For each replica, the version at which it lags; `None` if the replica is up to date.
     lags: Vec<Option<u64>>,
     window: usize,
-    /// The server refuses connections until this time.
     pub(crate) down_until: Option<Instant>,
     pub(crate) restored: bool,
     /// Number of restores so far. Continue tokens from before a restore are invalid.
@@ -103,7 +102,6 @@ impl Server {
         self.put_as(key, in_view, readable, random);
     }
 
-    /// Creates or updates an object, inside or outside the selector's view.
     pub(crate) fn put_as(&mut self, key: usize, in_view: bool, readable: bool, random: &mut Random) {
         let old = self.objects[key].clone();
         self.version += 1 + random.below(3) as u64;
@@ -187,7 +185,6 @@ impl Server {
         self.lags.fill(None);
     }
 
-    /// Makes a replica stay at the present version for some time, or makes it catch up.
     pub(crate) fn lag_or_catch_up(&mut self, random: &mut Random) -> bool {
         let replica = random.below(self.lags.len());
         let lag = match self.lags[replica] {

@@ -6,7 +6,6 @@ use crate::fault::Fault;
 use crate::random::Random;
 use crate::script::Verb;
 
-/// The themes of schedules, each with its own frequencies of steps and faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
     /// All parts of the system with equal frequency, and any fault.

@@ -116,7 +116,8 @@ impl Work {
     pub(crate) fn new(setup: &Setup, now: Instant) -> Self {
         let worker = |_| Worker { handout: None, asleep: false, away: false, seen: None };
         let mut life = ControllerLifecycle::new(DRAIN_WITHIN);
-        // The source of the controller is the first handler, which is added after this.
+        // The controller's source is the first handler of the informer, which the world adds after it has
+        // created the controller.
         let _ = (life.run(), life.start_sources());
         Self {
             life,

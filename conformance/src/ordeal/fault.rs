@@ -149,8 +149,8 @@ impl Fault {
 /// each fault.
 const PACE: Duration = Duration::from_millis(5);
 
-/// Changes objects until it is dropped, and counts the changes that the server accepts. A rejected change is
-/// no failure, because the server may be down.
+/// Changes objects until the future is dropped, and counts the changes that the server accepts. A rejected
+/// change is no failure, because the server may be down.
 pub(super) async fn change(bench: &Bench, objects: usize, seed: u64, changes: &mut u64) {
     change_until(bench, objects, seed, changes, u64::MAX).await;
 }

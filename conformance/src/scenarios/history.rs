@@ -49,7 +49,8 @@ fn happenings(bench: &Bench, client: &Client, way: Way) -> SharedInformer<Happen
 /// Compacts the history of the server up to the present.
 async fn forget(bench: &Bench) -> Result<(), Failure> {
     bench.server.compact().await?;
-    // Compaction never removes the newest revision, so this creates a newer one first.
+    // Compaction never removes the newest revision, so an object is written and the history is compacted
+    // again.
     happen(bench, &format!("after-{}", uuid::Uuid::new_v4())).await?;
     bench.server.compact().await?;
     Ok(())

@@ -9,7 +9,6 @@ use super::ServerError;
 #[derive(Debug)]
 pub struct Real {
     folder: PathBuf,
-    /// The `xtask` program that starts and stops kube-apiserver and etcd.
     xtask: PathBuf,
     address: SocketAddr,
 }

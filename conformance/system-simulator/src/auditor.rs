@@ -56,7 +56,6 @@ pub(crate) struct Recorded {
 pub(crate) struct History(Arc<Mutex<Recorded>>);
 
 impl History {
-    /// Calls `look` with all states and gaps recorded so far.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Recorded) -> T) -> T {
         look(&self.0.lock())
     }
@@ -200,7 +199,6 @@ impl Follower {
     }
 }
 
-/// Returns the key of an object, `namespace/name`.
 pub(crate) fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     format!("{}/{}", text("namespace"), text("name"))

@@ -50,7 +50,6 @@ pub(crate) struct Cluster {
     /// Number of restores of the server to an earlier state.
     epoch: Arc<AtomicU64>,
     requests: Arc<AtomicU64>,
-    /// The reading requests of programs that did not reach the server.
     refused: Arc<Mutex<Vec<RefusedRequest>>>,
     backups: Arc<Mutex<Vec<u64>>>,
     trace: Trace,
@@ -93,7 +92,6 @@ impl Cluster {
         self.refused.lock().clone()
     }
 
-    /// Takes a backup of the present state, which [`rewind`](Self::rewind) restores.
     pub(crate) fn back_up(&self) {
         self.backups.lock().push(self.server.version());
     }
@@ -151,7 +149,6 @@ impl Cluster {
     }
 }
 
-/// Restricts a match of a fault to the requests of programs under test.
 pub(crate) fn of_programs(matching: FaultMatch) -> FaultMatch {
     FaultMatch { client: Some(PROGRAM_AGENT.to_owned()), ..matching }
 }

@@ -52,7 +52,6 @@ impl HandlerControl {
         self.removed.load(Ordering::SeqCst)
     }
 
-    /// Returns the state that results from the events so far: uid and resourceVersion of each object.
     pub(crate) fn known(&self) -> BTreeMap<String, (String, String)> {
         self.known.lock().clone()
     }

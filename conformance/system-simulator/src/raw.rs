@@ -17,7 +17,6 @@ pub(crate) struct RawClient {
     transport: Transport,
 }
 
-/// The error of a rejected request: the status and the server's message.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: u16,

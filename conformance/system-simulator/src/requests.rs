@@ -8,7 +8,6 @@ use informer_apiserver::{RequestRecord, Verb};
 use crate::check::Checks;
 use crate::cluster::{PROGRAM_AGENT, RefusedRequest};
 
-/// The length of the window in which requests are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// The maximum number of lists (first pages) per informer and window. A backoff that starts at 1 s and

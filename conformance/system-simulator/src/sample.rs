@@ -40,7 +40,6 @@ pub(crate) trait Sample: KubeObject {
     /// Returns an object for server-side apply, and the paths of its fields.
     fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>);
 
-    /// Returns true if the validating webhook denies the object.
     fn is_denied(object: &Value) -> bool;
 
     /// Returns a field selector that matches some objects; `None` if the kind has no selectable fields.
@@ -88,7 +87,6 @@ fn raw_metadata_change(random: &mut Random) -> Value {
     }
 }
 
-/// Returns the metadata of an applied object: name, namespace and one annotation.
 fn applied_metadata(key: (&str, &str), random: &mut Random) -> (ObjectMeta, Vec<String>) {
     let annotations = [("applied".to_owned(), random.below(100).to_string())].into();
     let meta = ObjectMeta {
@@ -100,7 +98,6 @@ fn applied_metadata(key: (&str, &str), random: &mut Random) -> (ObjectMeta, Vec<
     (meta, vec!["metadata.annotations.applied".to_owned()])
 }
 
-/// Returns true if an image of a container has a tag that the validating webhook denies.
 fn has_denied_image(pod_spec: &Value) -> bool {
     let containers = pod_spec["containers"].as_array().into_iter().flatten();
     containers.filter_map(|container| container["image"].as_str()).any(|image| image.ends_with(DENIED_DIGITS))

@@ -31,7 +31,6 @@ impl Trace {
         self.lines.lock().push(line);
     }
 
-    /// Returns the simulated time since the trace began.
     pub(crate) fn elapsed(&self) -> std::time::Duration {
         self.begin.elapsed()
     }

@@ -33,7 +33,6 @@ pub(crate) struct Selection {
 pub(crate) const TRANSFORMED: &str = "transformed";
 
 impl Selection {
-    /// Returns true if the view caches the namespace of an object.
     pub(crate) fn has_namespace_of(&self, object: &Value) -> bool {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace)

@@ -40,7 +40,6 @@ pub(crate) const DEFAULTED: &str = "sim.example.com/defaulted";
 /// in memory.
 const AUTHORITY: &str = "127.0.0.1:9443";
 
-/// Maximum number of bytes in flight in one direction of a connection to a webhook.
 const PIPE_BYTES: usize = 64 << 10;
 
 const CALL_MAX: Duration = Duration::from_secs(5);
@@ -206,7 +205,6 @@ impl Webhooks {
     }
 }
 
-/// Returns the webhook server under test, with a defaulting and a validating webhook for each kind.
 fn webhook_server() -> WebhookServer {
     // The webhook server never listens on its address, so it never reads the certificate files.
     let server = WebhookServer::at(AUTHORITY, Tls::files("tls.crt", "tls.key", default_provider()));

@@ -33,7 +33,6 @@ use faults::Remedy;
 /// The maximum duration of a program's write and the read after it. It detects waits that never end.
 const WRITE_MAX: Duration = Duration::from_secs(600);
 
-/// The number of steps of a scenario between two backups of the server.
 const BACKUP_EVERY: usize = 8;
 
 struct RawKind {
@@ -60,7 +59,6 @@ pub(crate) struct World {
     programs: Vec<Program>,
     replicas: Option<Replicas>,
     webhooks: Option<Webhooks>,
-    /// The tasks of programs whose writes are not completed yet.
     writes: JoinSet<()>,
     /// Tasks that wait and then end a fault.
     remedies: JoinSet<Remedy>,

@@ -21,7 +21,6 @@ use crate::trace::{Check, Entry};
 /// before has then been handled.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// The representation of the cached objects, which is the default one.
 type Config = Lazy<ConfigMap>;
 
 /// The informers of this library, one for each job.

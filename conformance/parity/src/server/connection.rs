@@ -42,9 +42,9 @@ pub(super) async fn serve(mut stream: TcpStream, session: &Arc<Session>) -> io::
     outcome
 }
 
-/// Responds to the version check of this library that the server has that version. Scripts do not contain
-/// this request, because client-go does not send it. The recorded wait of the next request is measured from
-/// the failure before the check.
+/// Responds to a version check of this library with a list at the checked version, so that the check
+/// succeeds. Scripts do not contain this request, because client-go does not send it. The recorded wait of
+/// the next request is measured from the failure before the check.
 async fn respond_to_version_check(stream: &mut TcpStream, version: &str) -> io::Result<()> {
     let body = format!(
         r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#

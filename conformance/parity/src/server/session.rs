@@ -113,7 +113,6 @@ impl Session {
         attempt
     }
 
-    /// Records the time at which bytes were sent or a connection ended.
     pub(super) fn sent(&self) {
         let mut state = self.state.lock();
         state.sent_at = Instant::now();

@@ -21,7 +21,6 @@ pub(crate) struct ListAsk<'a> {
 
 struct Page {
     version: u64,
-    /// The index of the first key of the page.
     from: usize,
     content: Content,
 }

@@ -242,7 +242,8 @@ impl WatchBody {
             self.delivered = true;
             let count = self.initial.len().min(room);
             let events: Vec<_> = self.initial.drain(..count).collect();
-            // Changes after the initial state may arrive together with the last of the initial events.
+            // Changes may arrive together with the last of the initial events, unless the watch has already
+            // missed a change.
             let late = self.position < peer.server.forgotten;
             if late || !self.initial.is_empty() || peer.random.one_in(2) {
                 return events;
@@ -291,7 +292,6 @@ impl WatchBody {
         events
     }
 
-    /// Returns true if the watch has sent all events that exist.
     pub(crate) fn is_drained(&self, selector: bool, peer: &Peer<'_>) -> bool {
         let shown = |happened: &Happened| {
             let seen =

@@ -31,7 +31,6 @@ pub(super) struct Candidate {
     pub(super) identity: String,
     state: ElectorState,
     times: ElectionTimes,
-    /// True if the candidate releases its lease when it is stopped.
     pub(super) release: bool,
     /// The rate of the candidate's clock relative to the true time, in thousandths. The rates of any two
     /// candidates differ by at most a tenth.
@@ -121,8 +120,8 @@ impl Candidate {
         self.doing != Doing::Gone
     }
 
-    /// Starts to release the candidate's lease. Returns true if it does so although the driver got no
-    /// notification from its state machine.
+    /// Starts to release the lease of a candidate whose state machine no longer leads, although it has not
+    /// reported that the lease was lost. Returns whether the release began.
     pub(super) fn gives_back(&mut self) -> bool {
         let begins = self.doing == Doing::Leads && !self.state.leads();
         self.doing = if begins { Doing::Releases } else { self.doing };

@@ -201,7 +201,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that the buffer of a handler that merges events holds at most one entry for each key.
+    /// Checks that the buffer of a handler that merges events holds at most two events for each key.
     fn check_depths(&self) -> Checked {
         let most = 2 * self.mirror.len();
         for handler in &self.handlers {

@@ -124,7 +124,6 @@ impl World {
         }
     }
 
-    /// Sets an object's color to the value that makes decoders panic.
     async fn poison(&self, random: &mut Random) {
         let Some(kind) = self.kinds.iter().find(|kind| kind.gvr.resource == "fruits") else { return };
         let Ok((objects, _)) = self.raw.list(&kind.gvr).await else { return };

@@ -36,7 +36,6 @@ const COMPARISON_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The maximum simulated duration of a program's write and the read after it while there are no faults.
 const WRITE_IN_CALM_MAX: Duration = Duration::from_secs(1);
 
-/// The maximum simulated duration of stopping a cache.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 impl World {
@@ -199,7 +198,6 @@ impl World {
     }
 }
 
-/// Checks the reads that a program has made after its own writes.
 fn check_observations(world: &World, kind: &KindOfProgram) {
     let (view, observations) = (&*kind.view, kind.actor.own_writes().take());
     let at = world.kinds.iter().position(|raw| raw.gvr == view.gvr());
