@@ -35,8 +35,8 @@ use serde_json::{Map, Value};
 use connect::Target;
 use process::Processes;
 
-/// This client measures the embedded and the real server, and should use little processor time, because it
-/// shares the cores with them.
+/// mimalloc keeps the processor time of this client low, because the client shares the cores with the server
+/// that it measures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -94,7 +94,6 @@ pub(crate) struct Load {
     writes: usize,
 }
 
-/// The results of one run, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Figures(Map<String, Value>);
 
@@ -142,7 +141,8 @@ async fn measured(load: &Load) -> Result<Figures, Failure> {
     watches::measure(&target, &server, load, &mut figures).await?;
     watches::stall(&target, &server, load, &mut figures).await?;
     if load.pids.is_empty() {
-        // A server inside this process has no process of its own to measure.
+        // A server inside this process shares its memory and processor time with this client, so they are not
+        // reported.
         figures.0.retain(|name, _| !name.contains("RSS") && !name.contains("CPU"));
     }
     Ok(figures)

@@ -21,7 +21,6 @@ use serde_json::{Map, Value};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Figures by case.
 pub(crate) type Figures = Map<String, Value>;
 
 #[derive(Debug, Parser)]

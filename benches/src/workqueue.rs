@@ -140,7 +140,6 @@ fn names(count: usize) -> Vec<Arc<str>> {
     (0..count).map(|n| format!("namespace-{}/web-{n:08}", n % 100).into()).collect()
 }
 
-/// Returns the processor time of this process so far.
 fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

@@ -25,7 +25,6 @@ use crate::Failure;
 /// result.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
-/// The body of a response, from a socket or from a server in this process.
 pub(crate) type Body = Either<Incoming, ApiBody>;
 
 #[derive(Clone)]
@@ -85,7 +84,6 @@ impl Target {
         Ok(Self { place: Place::Socket { address, tls }, token })
     }
 
-    /// Creates a server in this process, which this program calls without a socket.
     pub(crate) fn here() -> Self {
         Self { place: Place::Here(ApiServer::builder().build().service()), token: None }
     }

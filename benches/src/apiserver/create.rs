@@ -54,7 +54,6 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Returns the names of the namespaces for the given number of objects.
 fn namespaces(objects: usize) -> Vec<String> {
     let mut all: Vec<_> = (0..objects).map(|n| objects::namespace_of(Kind::Pod, n)).collect();
     all.sort_unstable();

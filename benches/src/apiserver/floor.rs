@@ -31,7 +31,6 @@ const SUITES: [(&str, CipherSuite); 2] =
 const ALONE: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The name in the certificate.
 const HOST: &str = "127.0.0.1";
 
 #[derive(Clone, Debug, Args)]
@@ -103,7 +102,8 @@ async fn creates(floor: &Floor, listener: &TcpListener) -> Result<f64, Failure> 
     Ok((each * floor.writers) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Sends and receives in turn.
+/// Exchanges `count` messages of fixed size with the peer of a connection, one in flight at a time. The side
+/// with `begins` sends first.
 async fn turns(
     mut stream: TcpStream,
     begins: bool,

@@ -17,7 +17,6 @@ use crate::{Failure, Figures, Load, create};
 
 const NAMESPACE: &str = "watched";
 const STALLED: &str = "stalled";
-/// The number of watches whose client never reads.
 const STALLED_WATCHES: usize = 100;
 /// Maximum number of changes of one pod in each round of [`stall`].
 const STALLED_WRITES: usize = 5_000;
@@ -41,7 +40,6 @@ struct Told {
 type Delays = Arc<Mutex<Vec<u32>>>;
 
 impl Told {
-    /// Creates zero counters of deliveries, with space for the times of `writes` writes.
     fn new(writes: usize) -> Self {
         Self {
             began: Instant::now(),
@@ -65,7 +63,7 @@ impl Told {
         }
     }
 
-    /// Returns the microseconds from a write until `now`.
+    /// Returns the microseconds from the write with index `write` until `now`.
     fn since(&self, write: usize, now: u64) -> u32 {
         let sent = self.sent.get(write).map_or(now, |sent| sent.load(Ordering::SeqCst));
         u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX)
@@ -161,7 +159,6 @@ async fn fill(writer: &mut Connection, namespace: &str, count: usize) -> Result<
     Ok(())
 }
 
-/// Opens a watch that starts with the initial state.
 async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Failure> {
     let mut connection = target.connect().await?;
     let path =

@@ -9,7 +9,6 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use super::arguments::Encoding;
 use super::{Failure, Where};
 
-/// The connection of the measured program to the server's control port.
 pub(super) struct Control {
     responses: Lines<BufReader<OwnedReadHalf>>,
     commands: OwnedWriteHalf,
@@ -53,7 +52,6 @@ impl Control {
     }
 }
 
-/// Serves one control connection: runs commands until the measured program disconnects.
 pub(super) async fn respond<F>(stream: TcpStream, command: impl Fn(String) -> F)
 where
     F: Future<Output = Result<String, Failure>>,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the processor time of all threads of this process.
 pub(super) fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
@@ -38,7 +37,6 @@ pub(super) fn resident() -> (f64, f64) {
     (line("VmRSS:"), line("VmHWM:"))
 }
 
-/// Resets the maximum that [`resident`] returns.
 pub(super) fn forget_peak() {
     // If the process may not write this file, the peak is not reset and includes earlier cases.
     let _ = std::fs::write("/proc/self/clear_refs", "5");

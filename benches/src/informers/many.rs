@@ -18,7 +18,6 @@ use super::{Failure, Where, gauge};
 
 const SYNC_MAX: Duration = Duration::from_secs(600);
 
-/// An informer of any representation.
 enum Any {
     Pods(SharedInformer<Lazy<Pod>>),
     Lazy(SharedInformer<Lazy<Value>>),
@@ -86,7 +85,6 @@ impl Any {
         }
     }
 
-    /// Waits until the informer is synced, and returns the number of cached objects.
     async fn synced(&self) -> Result<usize, Failure> {
         async fn of<O: Representation>(informer: &SharedInformer<O>) -> Result<usize, Failure> {
             informer.wait_for_sync(SYNC_MAX).await?;

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::Kind;
 
-/// The group of custom resources.
 pub(super) const GROUP: &str = "bench.informer.dev";
 pub(super) const NAMESPACES: usize = 80;
 /// The number of objects per workload. The objects of a workload have the same template, so they are similar.

@@ -38,7 +38,7 @@ const BURST: usize = 20_000;
 
 /// Number of objects that are read repeatedly.
 const HOT: usize = 1_000;
-/// Number of reads of each.
+/// How often each of the `HOT` objects is read.
 const HOT_ROUNDS: usize = 100;
 
 /// A function that reads one field of an object as a typed program does. It returns the parsed value, which
@@ -114,7 +114,6 @@ pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usiz
     if place.split { source.split_lists(SplitLists::default()) } else { source }
 }
 
-/// One informer, and the state of the measurement on it.
 struct Bench<O: Representation> {
     informer: SharedInformer<O>,
     tally: Arc<Tally>,
@@ -221,7 +220,8 @@ impl<O: Representation> Bench<O> {
         self.set("snapshot, us", nanos(start.elapsed()) / f64::from(SNAPSHOTS) / 1e3);
     }
 
-    /// A real server cannot compact its history on command or encode a burst in advance.
+    /// Measures changes. Relists and bursts are skipped on a real server, which cannot compact its history on
+    /// command or encode a burst in advance.
     async fn changes(&mut self, real: bool) -> Result<(), Failure> {
         if !real {
             self.relist().await?;

@@ -19,7 +19,6 @@ use super::arguments::Kind;
 use super::tally::LABEL;
 use super::{Failure, config_of, control, gauge, objects, resource};
 
-/// Number of concurrent writes while the server is filled.
 const WRITERS: usize = 24;
 const SEED: u64 = 1;
 /// Number of attempts until a CRD is served, and the pause between them.
@@ -136,7 +135,6 @@ impl Remote {
         format!("{collection}/{}{after}", objects::name_of(n))
     }
 
-    /// Sends a request and returns the status of the response.
     async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Result<u16, Failure> {
         let content = if content.is_empty() { "application/json" } else { content };
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };

@@ -49,7 +49,6 @@ type Chunks = BoxStream<'static, Bytes>;
 /// The parts of a request that select a recorded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
-    /// The index of the kind.
     kind: usize,
     streaming: bool,
     protobuf: bool,
@@ -57,7 +56,6 @@ struct Shape {
 }
 
 impl Shape {
-    /// Returns the `Accept` header that requests this shape.
     fn accept(self) -> String {
         let encoding = if self.protobuf { "vnd.kubernetes.protobuf" } else { "json" };
         let form = match (self.metadata, self.streaming) {
@@ -70,7 +68,6 @@ impl Shape {
     }
 }
 
-/// The response to an initial list at one version.
 struct Recording {
     version: u64,
     content_type: HeaderValue,
@@ -90,11 +87,9 @@ struct Server {
     live: AtomicUsize,
     /// The number of bursts so far, which identifies each burst.
     bursts: AtomicUsize,
-    /// The objects that differ from their initial state.
     changed: Mutex<BTreeSet<usize>>,
 }
 
-/// Loads the objects, prints the server's addresses, and serves until the process is killed.
 pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
     let history = History { events: 4 * options.objects.max(100_000), bytes: 8 << 30 };
     let kinds: Vec<_> = (0..options.kinds.max(1)).map(|at| resource(options.kind, at)).collect();
@@ -284,7 +279,6 @@ impl Server {
         Ok(label)
     }
 
-    /// Changes one object after the other at a rate per second.
     async fn paced(&self, count: usize, a_second: usize) -> Result<String, Failure> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(a_second.max(1))?);
         for n in 0..count {

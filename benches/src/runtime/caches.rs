@@ -56,7 +56,6 @@ pub(crate) async fn measure(caches: Caches) -> Result<Figures, Failure> {
     Ok([(case.to_owned(), each.into())].into_iter().collect())
 }
 
-/// Waits until the cache has all objects in a representation.
 async fn cached(cache: &Cache, form: Form) -> Result<usize, Failure> {
     match form {
         Form::Structured => {

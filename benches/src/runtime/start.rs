@@ -24,7 +24,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::{Failure, Figures};
 
-/// Number of objects per kind.
 const OBJECTS: usize = 500;
 /// The number of rounds of each measurement, in turn; the medians are reported.
 const ROUNDS: usize = 9;
