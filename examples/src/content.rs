@@ -32,7 +32,6 @@ pub(crate) fn fill(server: &ApiServer) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Updates two pods, deletes another pod, and re-creates it.
 pub(crate) fn change(server: &ApiServer, step: u64) -> Result<(), ApiError> {
     let restarts = step / 4 + 1;
     match step % 4 {

@@ -31,7 +31,7 @@ pub struct Campaign {
 pub struct Found {
     /// Number of tested inputs, without those of shrinking.
     pub executions: u64,
-    /// The failure that ended it early.
+    /// The failure that ended the campaign early, if any.
     pub crash: Option<Crash>,
 }
 

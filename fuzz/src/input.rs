@@ -8,7 +8,7 @@ const FRAMES_MAX: usize = 8;
 
 pub(crate) struct Body<'a> {
     pub(crate) whole: &'a [u8],
-    /// Positions in `whole`, ascending.
+    /// The boundaries between the frames: positions in `whole`, ascending.
     borders: Vec<usize>,
 }
 

@@ -39,7 +39,7 @@ impl Representation for Probe {
     }
 }
 
-/// The same for a client that reads protobuf.
+/// An object as read by a client that requests protobuf; the content is the same as that of [`Probe`].
 pub(crate) struct WireProbe(Probe);
 
 impl Object for WireProbe {
@@ -96,7 +96,6 @@ pub(crate) struct ReadWatch {
     pub(crate) end: Result<(), String>,
 }
 
-/// Reads a body as the response to a list request.
 pub(crate) fn read_list(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
     read_from(source::<Probe>(frames, None, options))
 }
@@ -105,12 +104,10 @@ pub(crate) fn read_gzip(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
     read_from(source::<Probe>(frames, Some("gzip"), options))
 }
 
-/// Reads a protobuf body as the response to a list request.
 pub(crate) fn read_wire_list(frames: Vec<Bytes>) -> ReadList {
     read_from(wire_source(frames))
 }
 
-/// Reads a protobuf body as the response to a watch request.
 pub(crate) fn read_wire_watch(frames: Vec<Bytes>) -> ReadWatch {
     read_events(wire_source(frames))
 }
@@ -190,7 +187,6 @@ fn first_request<O: Object>() -> ListRequest<O> {
     }
 }
 
-/// Reads a body as the response to a watch request.
 pub(crate) fn read_watch(frames: Vec<Bytes>, options: ReadOptions) -> ReadWatch {
     read_events(source::<Probe>(frames, None, options))
 }

@@ -16,9 +16,9 @@ mod watch;
 /// One target: a name, and a check for arbitrary bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its name in commands and in folders of seeds.
+    /// The name of the target in commands and in folders of seeds.
     pub name: &'static str,
-    /// Panics if a check fails.
+    /// Runs the target on one input. Panics if a check fails.
     pub run: fn(&[u8]),
     /// Tokens of the format, for a fuzzer that does not know it.
     pub words: &'static [&'static str],

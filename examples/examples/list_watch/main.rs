@@ -71,8 +71,8 @@ fn stamp(metadata: &fs::Metadata) -> Option<Stamp> {
 }
 
 impl Directory {
-    /// Scans the directory and returns the changes since the last scan. (For a large directory, call it with
-    /// `spawn_blocking`.)
+    /// Scans the directory and returns the changes since the last scan. (For a large directory, call this
+    /// function with `spawn_blocking`.)
     fn look(&self) -> Result<Vec<WatchEvent<Manifest>>, SourceError> {
         let failed = |error| {
             SourceError::new(SourceErrorKind::Unavailable, format!("read {}", self.path.display()))

@@ -18,7 +18,6 @@ pub async fn main() -> Result {
     let deployments = KubeListWatch::<Lazy<Deployment>>::all(client.clone());
     let deployments = new_informer(deployments, on_event(|event| println!("  {event}")));
 
-    // Create a simple informer with indexes.
     let handled = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&handled);
     let count = on_event(move |_event| {

@@ -72,7 +72,6 @@ async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, R
     Ok(Outcome::Done)
 }
 
-/// The answers of the replicas that were observed so far.
 #[derive(Default)]
 struct Answers {
     count: usize,

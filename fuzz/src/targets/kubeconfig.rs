@@ -28,7 +28,7 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// The token in seeds and words.
+/// A token in the seeds and in the fuzzer's words. No message may contain it.
 const SECRET: &str = "SECRETTOKEN";
 
 /// Parses a kubeconfig or a token file. The result is a client or an error; neither may reveal a secret.

@@ -71,7 +71,6 @@ fn server() -> ApiServer {
     server
 }
 
-/// Checks that the stored objects are still valid.
 fn check_state(server: &ApiServer, request: &str) {
     for namespace in ["default", "other"] {
         for object in server.list(&configmaps(), namespace).expect("the list succeeds") {
