@@ -27,7 +27,7 @@ const GOLDEN: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Set it to write the committed projects.
+/// The environment variable that makes the test overwrite the committed projects with its results.
 const UPDATE: &str = "UPDATE_SCAFFOLD";
 
 fn root() -> PathBuf {
@@ -151,7 +151,7 @@ fn added_kind_and_webhooks_are_part_of_the_project() {
     let (_repository, projects) = repository();
     succeed(&projects, &["new", "operator", "--path", "../.."]);
     let project = projects.join("operator");
-    // Lines of the user, which must survive.
+    // The user edits `main.rs`. `informer add` must keep the added line.
     let main = project.join("src/main.rs");
     let text = fs::read_to_string(&main).unwrap();
     fs::write(&main, text.replace("    manager.run_until", "    // Last.\n    manager.run_until")).unwrap();

@@ -39,7 +39,6 @@ impl View {
         Self(Arc::new(Mutex::new(Seen { objects: HashMap::new(), events: 0, illegal: 0, latency_us })))
     }
 
-    /// Returns a handler that records each event and returns immediately.
     pub(crate) fn fast(&self) -> impl EventHandler<Lazy<Pod>> {
         let view = self.clone();
         on_event(move |event: PodEvent| view.take(&event))

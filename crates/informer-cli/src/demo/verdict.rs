@@ -58,7 +58,6 @@ const MAX_DIFFERENCES: usize = 10;
 const PAGE: usize = 500;
 
 impl Truth {
-    /// Reads all objects of one resource of the core group.
     pub(crate) async fn read(url: &str, resource: &str) -> Result<Self, Failure> {
         let mut objects = BTreeMap::new();
         each_object(url, resource, |mut object| {

@@ -95,7 +95,6 @@ fn unknown(name: &str) -> Failure {
     ))
 }
 
-/// Formats the help texts of the flags, one flag per line.
 pub(super) fn help(known: &[Flag]) -> String {
     let mut text = String::new();
     for Flag { name, does, about } in known {

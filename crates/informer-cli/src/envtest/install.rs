@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The programs of envtest that this executable replaces.
 const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
 /// The name of a file that marks a directory whose programs were installed by this command. Only in such a
 /// directory are existing programs replaced.

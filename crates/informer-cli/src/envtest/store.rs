@@ -51,7 +51,6 @@ impl Store {
         }
     }
 
-    /// Saves the state of the API server in etcd, for the next start.
     pub(super) async fn keep(&self, server: &ApiServer) -> Result<(), Failure> {
         let Some(url) = &self.url else { return Ok(()) };
         let state = serde_json::to_vec(&server.snapshot())

@@ -11,7 +11,6 @@ use crate::failure::Failure;
 /// The maximum number of custom kinds in manifests. Each custom kind can cost one more pass over the files.
 const MAX_KINDS: usize = 256;
 
-/// The authentication and authorization settings of the server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
     pub(super) tokens: Tokens,
@@ -26,7 +25,6 @@ pub(super) struct Loaded {
     pub(super) kinds: Vec<String>,
 }
 
-/// Builds a server that contains the objects of a manifest file, or of all manifests in a directory.
 pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Failure> {
     let mut kinds = Kinds { access: access.clone(), ..Kinds::default() };
     let Some(path) = path else {

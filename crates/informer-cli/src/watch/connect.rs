@@ -39,7 +39,6 @@ impl Found {
     }
 }
 
-/// Parses the URL of the option `--server`.
 pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
     let advice = "write it as http://127.0.0.1:8001";
     let url: http::Uri = text.parse().map_err(|error| format!("not a URL ({error}); {advice}"))?;

@@ -6,7 +6,6 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IgnoredPath(Vec<String>);
 
-/// Parses the path of the option `--ignore`.
 pub(super) fn parse(text: &str) -> Result<IgnoredPath, String> {
     match segments(text) {
         Some(segments) if !segments.is_empty() => Ok(IgnoredPath(segments)),

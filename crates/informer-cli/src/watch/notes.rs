@@ -83,7 +83,6 @@ impl Notes {
         }
     }
 
-    /// Reports that all objects of the initial list are in the cache.
     pub(super) fn synced(&self, resource: &str, objects: usize) {
         let mut said = self.said.lock();
         said.progress.insert(resource.to_owned(), "synced".to_owned());

@@ -25,7 +25,6 @@ use super::{Output, Text, WatchArguments};
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Prints events line by line on stdout. Any thread can use it.
 pub(super) struct Printer {
     out: Mutex<Out>,
     /// The progress bar to suspend while a line is written, if stdout is the same terminal. `None` if stdout
@@ -84,7 +83,6 @@ impl Closed {
 }
 
 impl Printer {
-    /// Returns a printer, and a value to wait until writing to stdout has failed.
     pub(super) fn new(arguments: &WatchArguments, several_kinds: bool, bar: ProgressBar) -> (Self, Closed) {
         let (failed, closed) = oneshot::channel();
         let printer = Self {
@@ -275,7 +273,6 @@ fn now() -> String {
     format!("{:.3}", Timestamp::now())
 }
 
-/// The JSON line that is printed for an event.
 #[derive(Default, Serialize)]
 struct Line<'a> {
     r#type: &'static str,

@@ -1,6 +1,5 @@
 //! Parses the kinds and objects to watch that are named on the command line.
 
-/// A kind to watch, or one object of a kind to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     /// The name of the kind as typed by the user: kind, plural or short name, with or without the group.

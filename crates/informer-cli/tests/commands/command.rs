@@ -91,7 +91,6 @@ impl Running {
         Ended { code, out, err: self.err.rest().await }
     }
 
-    /// Sends SIGINT to the command, as Ctrl-C does.
     #[cfg(unix)]
     pub(crate) async fn interrupt(&self) {
         let id = self.child.id().expect("it still runs").to_string();

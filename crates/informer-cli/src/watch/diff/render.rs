@@ -19,13 +19,11 @@ const MAX_TEXT_LINES: usize = 40;
 
 #[derive(Debug, Clone, Copy)]
 pub(in crate::watch) struct Rendering<'a> {
-    /// True if the values of Secrets are hidden.
     pub(in crate::watch) masked: bool,
     pub(in crate::watch) styles: &'a Styles,
 }
 
 impl Rendering<'_> {
-    /// Formats the differences of an update as lines, which are printed below the update.
     pub(in crate::watch) fn lines(&self, differences: &[&Difference<'_>]) -> String {
         let mut lines = String::new();
         for difference in differences {
