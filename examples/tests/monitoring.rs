@@ -123,6 +123,7 @@ async fn served() -> Served {
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["*"]}],
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
     }]});
     let webhooks: ValidatingWebhookConfiguration = serde_json::from_value(webhooks).expect("it is valid");
     client.create(&webhooks).await.expect("it is accepted");

@@ -11,7 +11,17 @@ async fn requests(attempts: &str) -> Vec<String> {
     );
     let peer = Arc::new(Peer::Ours(OurPeer::default()));
     let trace = run(&script, &peer, "test").await.expect("the peer of this library does not fail");
-    trace.streams(false, false).remove("requests").unwrap_or_default()
+    let requests = trace.streams(false, false).remove("requests").unwrap_or_default();
+    requests.iter().map(|request| without_delay(request)).collect()
+}
+
+/// Replaces the class of the delay before a request, which depends on how busy the machine is. The tests of
+/// the library check the classes.
+fn without_delay(request: &str) -> String {
+    match request.split_once(": ") {
+        Some((wait, request)) if !["first", "after refusal"].contains(&wait) => format!("next: {request}"),
+        _ => request.to_owned(),
+    }
 }
 
 const LIST: &str = "  - { expect: list, list: { version: 10, items: [a@5] } }\n";
@@ -37,11 +47,11 @@ async fn the_server_plays_the_attempts_of_a_script_in_order() {
         requests(&failed),
         requests(&skipped)
     );
-    assert_eq!(closed, [FIRST.to_owned(), watch("at once", 10), watch("at once", 11)]);
+    assert_eq!(closed, [FIRST.to_owned(), watch("next", 10), watch("next", 11)]);
     assert_eq!(reset, closed);
     assert_eq!(refused, [FIRST.to_owned(), watch("after refusal", 10)]);
-    assert_eq!(failed, [FIRST.to_owned(), FIRST.replace("first", "backoff 0"), watch("at once", 10)]);
-    assert_eq!(skipped, [format!("{FIRST} (no page)"), watch("at once", 10) + " (unscripted)"]);
+    assert_eq!(failed, [FIRST.to_owned(), FIRST.replace("first", "next"), watch("next", 10)]);
+    assert_eq!(skipped, [format!("{FIRST} (no page)"), watch("next", 10) + " (unscripted)"]);
 }
 
 #[tokio::test]

@@ -6,6 +6,9 @@ use informer_apiserver::{ApiServer, ReservedPort};
 
 use crate::command::{Ended, run, start_with};
 
+/// The `--timeout` of commands that must not reach it, on a busy machine.
+const LONG_TIMEOUT: &str = "4m";
+
 fn check(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!(ended.code, Some(code), "{}{}", ended.out, ended.err);
     for part in parts {
@@ -49,9 +52,10 @@ async fn unknown_kind_error_suggests_similar_names() {
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let url = listening.url();
     for (kind, near) in [("pdos", "did you mean pods"), ("deployments.extensions", "deployments.apps")] {
-        check(&run(["watch", kind, "--server", &url]).await, 1, &[kind, "the server has no such kind", near]);
+        let ended = run(["watch", kind, "--server", &url, "--timeout", LONG_TIMEOUT]).await;
+        check(&ended, 1, &[kind, "the server has no such kind", near]);
     }
-    let ended = run(["watch", "xyzzy", "--server", &url]).await;
+    let ended = run(["watch", "xyzzy", "--server", &url, "--timeout", LONG_TIMEOUT]).await;
     check(&ended, 1, &["xyzzy"]);
     assert!(!ended.err.contains("did you mean"), "{}", ended.err);
 }
@@ -60,8 +64,8 @@ async fn unknown_kind_error_suggests_similar_names() {
 async fn an_unreachable_server_is_given_up_in_time() {
     let port = ReservedPort::new().unwrap();
     let url = format!("http://{}", port.address());
-    let ended = run(["watch", "pods", "--server", &url, "--timeout", "1s"]).await;
-    check(&ended, 1, &["gave up after 1s", "refused", &url]);
+    let ended = run(["watch", "pods", "--server", &url, "--timeout", "4s"]).await;
+    check(&ended, 1, &["gave up after 4s", "refused", &url]);
 }
 
 #[tokio::test]
@@ -73,8 +77,8 @@ async fn what_may_not_be_listed_is_named_when_the_wait_is_over() {
     };
     let _fault = server.faults().on(forbidden).status(403);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let ended = run(["watch", "secrets", "--server", &listening.url(), "--timeout", "2s"]).await;
-    check(&ended, 1, &["gave up after 2s", "secrets", "403", "grant list and watch"]);
+    let ended = run(["watch", "secrets", "--server", &listening.url(), "--timeout", "8s"]).await;
+    check(&ended, 1, &["gave up after 8s", "secrets", "403", "grant list and watch"]);
 }
 
 #[tokio::test]
