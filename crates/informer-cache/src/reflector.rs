@@ -153,8 +153,7 @@ pub struct Reflector<O: Object> {
     running: Mutex<()>,
     /// Number of panics of the source, of a hook or of the queue that the reflector has contained.
     panics: AtomicU64,
-    /// The version of the server program that `ListWatch::server_version` returned with the last applied
-    /// list.
+    /// The server version that `ListWatch::server_version` returned for the last applied list.
     server: SyncMutex<Option<Arc<str>>>,
 }
 

@@ -89,10 +89,10 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
         false
     }
 
-    /// Identifies the server program that responds now, for example by its version; `None` if the program is
-    /// unknown. A reflector calls this method with each complete list. Another server may encode an object of
-    /// the same uid and version differently. When the returned value changes, the next list is therefore
-    /// decoded in full, and no object counts as [unchanged](SourceContext::unchanged).
+    /// Returns the version of the server that responds now; `None` if it is unknown. A reflector calls this
+    /// method for each complete list. A server of another version may encode an object with the same uid and
+    /// resourceVersion differently. When the returned value changes, every object of the next list is
+    /// therefore decoded, and no object counts as [unchanged](SourceContext::unchanged).
     fn server_version(&self) -> impl Future<Output = Option<Arc<str>>> + Send {
         std::future::ready(None)
     }
@@ -145,7 +145,7 @@ impl<O: Object> DynListWatch<O> {
         self.0.prefers_complete_lists()
     }
 
-    /// Identifies the server program, like [`ListWatch::server_version`].
+    /// Returns the version of the server, like [`ListWatch::server_version`].
     pub async fn server_version(&self) -> Option<Arc<str>> {
         self.0.server_version().await
     }

@@ -44,12 +44,12 @@ pub use funcs::{ObjectPredicate, PredicateFuncs, funcs, namespaces, object, sele
 
 use crate::Trigger;
 
-/// Decides whether a trigger concerns a controller.
+/// A filter that decides which triggers (events of a watched kind) enqueue requests for a controller.
 ///
 /// A predicate runs in the task that delivers events and must not block. If it panics, the panic is counted
 /// and logged with the key, and the trigger is rejected.
 pub trait Predicate<O>: Send + Sync + 'static {
-    /// Returns true if the trigger concerns the controller.
+    /// Returns true if the trigger passes, so that it enqueues requests; false if it is rejected.
     fn holds(&self, trigger: &Trigger<O>) -> bool;
 }
 

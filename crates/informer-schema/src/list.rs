@@ -60,13 +60,14 @@ const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The next bytes are the four-byte prefix.
+    /// The next bytes are the prefix `k8s\0` of a Kubernetes protobuf body.
     Magic,
-    /// The next bytes are fields of the envelope before the list.
+    /// The next bytes are fields of the envelope (`runtime.Unknown`) before its field `raw`, which contains
+    /// the list.
     Envelope,
-    /// The next bytes are fields of the envelope after the list.
+    /// The next bytes are fields of the envelope after its field `raw`.
     AfterList,
-    /// The next bytes are fields of the list, which has this number of remaining bytes.
+    /// The next bytes are fields of the list, of which this number of bytes has not been parsed.
     List(u64),
 }
 

@@ -117,12 +117,13 @@ pub struct ReflectorState<O: Object> {
     backoff: Backoff,
     streaming_supported: bool,
     complete_lists: bool,
-    /// The version of the server program that responded to the last applied list, if the version is known.
+    /// The version of the API server that sent the last applied list, if the version is known.
     server: Option<Arc<str>>,
-    /// The version of the server program that responds to the current list, if the version is known.
+    /// The version of the API server that sends the current list, if the version is known.
     next_server: Option<Arc<str>>,
-    /// True if `server` and `next_server` are known and differ, so that another server program responds.
-    /// Every object of the current list is then decoded.
+    /// True if `server` and `next_server` are known and differ, for example after an upgrade of the API
+    /// server. The new version may encode an unchanged object differently. Every object of the current list
+    /// is therefore decoded, and no cached object with the same uid and resourceVersion is reused.
     reread: bool,
     /// True if the server has sent a list in pages that it could have served from its watch cache.
     paged: bool,

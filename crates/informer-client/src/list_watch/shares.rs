@@ -1,5 +1,6 @@
-//! A share of a kind's objects, selected by a hash. The server filters the objects; if it does not support
-//! shares, the client drops the objects outside of the share.
+//! Divides the objects of a kind into shares by a hash, so that each replica of a program lists and watches
+//! only some shares. The server filters the objects; if it does not support `shardSelector`, the client drops
+//! the objects of other shares.
 
 use std::fmt;
 use std::future::ready;
@@ -55,11 +56,12 @@ pub struct HashShares {
 /// The field of an object whose hash determines the object's share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HashKey {
-    /// The uid of each object is hashed.
+    /// The hash of an object's uid determines its share. This spreads the objects of each namespace over all
+    /// shares.
     #[default]
     Uid,
-    /// The namespace of each object is hashed, so that all objects of a namespace are in the same share. All
-    /// objects without a namespace are in one share.
+    /// The hash of an object's namespace determines its share, so that all objects of a namespace are in the
+    /// same share. All cluster-scoped objects are in one share.
     Namespace,
 }
 
@@ -104,7 +106,7 @@ impl HashShares {
         }
     }
 
-    /// Sets which field of an object is hashed. The default is the uid.
+    /// Sets the field of an object whose hash determines the object's share. The default is the uid.
     #[must_use]
     pub fn by(self, key: HashKey) -> Self {
         Self { key, ..self }

@@ -1,10 +1,11 @@
-//! Removes fields from the `metadata` of a message and adds them again; all other bytes stay unchanged.
+//! Removes fields from the `metadata` of a protobuf object and restores them; all other bytes stay unchanged.
 
 use super::METADATA;
 use crate::error::Problem;
 use crate::wire::{Raw, Reader};
 
-/// Copies a message without some fields of its metadata. Only the result is allocated.
+/// Copies a protobuf object without those fields of its `metadata` whose numbers are in `unwanted`. Only the
+/// result is allocated.
 pub(super) fn without(object: &[u8], unwanted: &[u32]) -> Result<Vec<u8>, Problem> {
     let mut length = object.len();
     each_metadata(object, |whole, metadata| {
@@ -41,11 +42,14 @@ fn kept_length(metadata: &[u8], unwanted: &[u32]) -> Result<usize, Problem> {
     Ok(kept)
 }
 
-/// The byte range of all fields with one number in a message.
+/// The byte range of all occurrences of one field in a message.
 #[derive(Clone, Copy)]
 enum Run {
+    /// The field does not occur.
     Not,
+    /// All occurrences are contiguous, from the first to the second offset.
     Piece(usize, usize),
+    /// Other fields are between the occurrences.
     Scattered,
 }
 
@@ -59,8 +63,8 @@ impl Run {
     }
 }
 
-/// Returns the byte ranges of the fields with each number, if they are contiguous and the object has only one
-/// `metadata` field.
+/// Returns, for each field number of `wanted`, the bytes of all metadata fields with this number. `None` if
+/// there are none, if they are not contiguous, or if the object has more than one `metadata` field.
 pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[Option<&[u8]>; N], Problem> {
     let mut found: Option<&[u8]> = None;
     let mut several = false;
@@ -85,7 +89,7 @@ pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[O
     }))
 }
 
-/// Returns an object that contains only `metadata` with these fields.
+/// Returns a protobuf object whose only field is `metadata`, with `fields` as the encoded content.
 pub(super) fn object(fields: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(block_length(fields.len()));
     push_head(&mut out, fields.len());
@@ -93,7 +97,8 @@ pub(super) fn object(fields: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns an object with the metadata fields of the other objects appended to its own metadata.
+/// Restores metadata fields that [`without`] removed from `object`: appends the metadata fields of all
+/// `others` to the metadata of `object`.
 pub(super) fn join<'a>(
     object: &[u8],
     others: impl Iterator<Item = &'a [u8]> + Clone,
@@ -127,7 +132,7 @@ pub(super) fn join<'a>(
     Ok(out)
 }
 
-/// Iterates over the fields of an object, as the complete bytes of each field and, for `metadata`, its
+/// Calls `part` for each field of an object, with the complete bytes of the field and, for `metadata`, its
 /// content.
 fn each_metadata<'a>(
     object: &'a [u8],
@@ -139,7 +144,7 @@ fn each_metadata<'a>(
     })
 }
 
-/// Iterates over the fields of a message, as the complete bytes of each field.
+/// Calls `field` for each field of a message, with its number, its complete bytes and its value.
 fn each_field<'a>(
     message: &'a [u8],
     mut field: impl FnMut(u32, &'a [u8], Raw<'a>) -> Result<(), Problem>,

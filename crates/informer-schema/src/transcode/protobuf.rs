@@ -283,7 +283,7 @@ impl<'t> MessageWriter<'_, 't> {
             }
             (Base::SchemaOrArray(_), JsonKind::Array) => self.list(2, Base::Message(id), at),
             (Base::SchemaOrStrings(_), JsonKind::Array) => self.list(2, Base::String, at),
-            // A value of any other type is treated as absent.
+            // Go ignores JSON that is neither an object nor an array here, so an empty value is written.
             _ => Ok(()),
         }
     }
