@@ -37,7 +37,7 @@ pub(crate) struct Ledger<O> {
     logging: bool,
 }
 
-/// A change of one key that can be applied to the state.
+/// A requested change of the object with one key: [`Ledger::apply`] inserts, replaces or removes the object.
 pub(crate) enum Edit<O> {
     Put(ObjectKey, Arc<O>),
     Remove(ObjectKey),

@@ -131,7 +131,8 @@ pub(crate) struct MemberState {
     may_sweep: bool,
     in_flight: Option<(PendingRequest, Instant)>,
     action: Option<ShardAction>,
-    /// The number of times that the claims of this member became void.
+    /// The number of times that this member lost its claims to keys, because its lease expired or its Lease
+    /// was deleted.
     term: u64,
     /// The keys with running work in this term, and how many times each was entered.
     active_keys: HashMap<Arc<str>, u32>,
@@ -389,7 +390,9 @@ impl MemberState {
         self.refresh();
     }
 
-    /// Handles an accepted write. If the lease had expired before the write was sent, the claims are void.
+    /// Handles a successful write of this member's Lease. The lease counts from `sent`, the time at which the
+    /// write was sent. If the response arrives after the part of the lease on which this member relies, the
+    /// member's claims to keys are void.
     fn renew(&mut self, membership: Membership, sent: Instant, now: Instant) {
         self.renewed = Some(sent);
         let until = sent + self.times.lease * TRUSTED_TENTHS / 10;
