@@ -21,6 +21,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 const NAMESPACE: &str = "example-standby";
+/// The config map to which each leader writes its fencing token without a precondition, as to a storage that
+/// has no conditional writes.
 const LEDGER: &str = "ledger";
 const MAPS: usize = 20;
 /// The simulated duration of the work between reading an object and writing it. A replica that the example
@@ -59,6 +61,8 @@ fn lease() -> Duration {
     Duration::from_secs(seconds.unwrap_or(15))
 }
 
+/// Reconciles a config map in which a client has requested a round: writes the round, the name of this
+/// replica and its fencing token into the config map (the answer), and before that into [`LEDGER`].
 async fn answer(
     request: Request,
     ctx: Context,
@@ -86,15 +90,17 @@ async fn answer(
     Ok(Outcome::Done)
 }
 
-/// The writes of the replicas that were observed so far.
+/// The writes of the replicas that the parent process has observed.
 #[derive(Default)]
 struct Seen {
+    /// The replica that has written the last answer.
     leader: String,
     answers: usize,
-    /// The highest fencing token in the answers, and the highest one in the ledger.
+    /// The highest fencing token that replicas have written to the config maps with answers, and the highest
+    /// one that they have written to the config map [`LEDGER`].
     fences: [u64; 2],
-    /// The number of answers with an older fencing token than an earlier answer, and the number of such
-    /// writes to the ledger.
+    /// The number of answers with an older fencing token than an earlier answer, and the number of writes to
+    /// [`LEDGER`] with an older token than an earlier write to it.
     late: [usize; 2],
 }
 

@@ -226,21 +226,23 @@ impl Printer {
     }
 }
 
-/// One call of the handler: the event, and the decoded states and changes to print.
+/// An event to print, with its decoded objects and, for an update, the fields that changed.
 struct Call<'c> {
     kind: &'c ResourceKind,
     event: &'c Event<Text>,
     states: &'c States,
-    /// The changes of an update, without those that `--ignore` excludes.
+    /// The fields that an update changed, without those that `--ignore` excludes.
     changes: &'c [&'c Difference<'c>],
 }
 
+/// The decoded objects of an event. An object that cannot be decoded is `None`.
 #[derive(Default)]
 struct States {
+    /// The object before an update; `None` for other events.
     old: Option<Value>,
-    /// The state of the object after the event, or the last known state of a deleted object.
+    /// The object after the event, or the last known state of a deleted object.
     new: Option<Value>,
-    /// The error message for a state that could not be decoded.
+    /// The error message if `old` or `new` could not be decoded.
     error: Option<String>,
 }
 

@@ -73,7 +73,8 @@ impl Settings {
     }
 }
 
-/// Reads the settings in a file as the text of flags.
+/// Reads a YAML file of settings. Returns the name of each setting, and its value as a
+/// string in the format of the flag with this name.
 fn read_file(path: &Path) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let failed = |error: &dyn Error| format!("read {}: {error}", path.display());
     let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
