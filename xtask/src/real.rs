@@ -21,10 +21,10 @@ pub(crate) use process::{Process, Signal, last_lines};
 /// Time limit for a server to become ready. A cold machine under load takes a fraction of it.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// Operations on the real servers.
+/// Operations on a real kube-apiserver and its etcd.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RealCommand {
-    /// Build the programs without starting them.
+    /// Build etcd, kube-apiserver, kube-controller-manager and kubectl without starting them.
     Build,
     /// Build and start the servers, and wait until they are ready.
     Up(Up),
@@ -62,7 +62,7 @@ pub(crate) enum RealCommand {
     Compact(Place),
 }
 
-/// The directory of the servers.
+/// The directory of the servers' data, logs and kubeconfigs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Place {
     /// Directory of the servers [default: `real` below the build products].

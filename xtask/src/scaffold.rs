@@ -18,14 +18,14 @@ pub(crate) struct ScaffoldArguments {
     only: Option<String>,
 }
 
-/// The committed results of `informer new`.
+/// The projects in `examples/scaffold`, which `informer new` has written.
 const COMMITTED: [&str; 2] = ["minimal", "complete"];
 
-/// A project that is created and extended by the command.
+/// The project that this check creates with `informer new` and extends with `informer add`.
 const EXTENDED: &str = "extended";
 
-/// The commands that create [`EXTENDED`]: arguments of `informer`, in the folder of all projects or in that
-/// of the project.
+/// The runs of `informer` that create and extend the project [`EXTENDED`]: for each run, the working
+/// directory below `target/scaffold`, and the arguments.
 const STEPS: [(&str, &[&str]); 4] = [
     ("", &["new", EXTENDED, "--path", "../.."]),
     (EXTENDED, &["add", "kind", "HTTPRoute", "--cluster"]),
@@ -66,8 +66,8 @@ pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
     report
 }
 
-/// Creates the folder of the projects. rustfmt and clippy search for their configuration upwards; these empty
-/// files keep them from the configuration of this workspace.
+/// Creates the folder of the projects, with empty configuration files of rustfmt and clippy. Both tools
+/// search the parent directories, and would otherwise use the configuration of this workspace.
 fn prepare(folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("prepare {}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
@@ -77,7 +77,7 @@ fn prepare(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Creates and extends [`EXTENDED`] with the command.
+/// Creates and extends the project [`EXTENDED`] with `informer new` and `informer add`.
 fn extend(root: &Path, folder: &Path) -> Result<(), String> {
     let project = folder.join(EXTENDED);
     if project.exists() {
@@ -126,8 +126,8 @@ fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Returns the checks of the manifests by tools that may be missing.
-/// A tool in `target/go` is preferred to one in `PATH`.
+/// Returns the checks of the project's manifests by kubectl and helm, which may not be installed. A tool in
+/// `target/go` is preferred to one in `PATH`.
 fn manifest_checks(root: &Path, project: &Path, name: &str) -> Vec<Command> {
     let chart = format!("charts/{name}");
     let tool = |program: &str, arguments: &[&str]| {
