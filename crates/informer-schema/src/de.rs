@@ -1,9 +1,10 @@
 //! A serde deserializer for protobuf. It yields the same fields and values as the JSON of the object.
 //!
-//! `stream` reads messages as a server of the version of the schema table writes them: each field is known
-//! and occurs once, and the values of a list are contiguous. It buffers nothing. If a message is different,
-//! `general` reads it again from its beginning; `general` accepts everything that the protobuf format allows.
-//! Both yield the same fields.
+//! The module `stream` reads a message in one pass and buffers nothing. It accepts only messages as a server
+//! writes them whose release the schema table (`builtin.txt`) describes: each field is known and occurs once,
+//! the values of a list are contiguous, and the keys of a map are sorted. The module `general` reads every
+//! other message, again from its beginning; it accepts everything that the protobuf format allows. Both
+//! modules yield the same fields.
 
 mod general;
 mod stream;
@@ -26,7 +27,8 @@ pub enum ProtobufDecodeError {
     /// The bytes are not an object of the given kind.
     #[error(transparent)]
     Wire(TranscodeError),
-    /// The Rust type rejects the object.
+    /// The Rust type rejects the object, for example because a value has another JSON type than the Rust type
+    /// expects.
     #[error("cannot decode {kind}{}{path}: {expected}", if path.is_empty() { "" } else { " at " })]
     Type {
         /// The kind of the object, such as `v1 Pod`.
@@ -36,8 +38,8 @@ pub enum ProtobufDecodeError {
         /// The JSON type that the Rust type expects.
         expected: String,
     },
-    /// A newer server wrote the object: the object has fields that the schema table does not know, and the
-    /// Rust type has fields that may be among them.
+    /// A newer server wrote the object, and decoding would lose data: the object has fields that the schema
+    /// table does not know, and the Rust type has fields that may be among these.
     #[error("cannot decode {kind}: the type asks for fields that the table does not know")]
     Newer {
         /// The kind of the object, such as `v1 Pod`.
@@ -142,8 +144,8 @@ enum Unknown {
     Rejected,
 }
 
-/// The error inside the deserializer. It is boxed, because its size would be added to the `Result` of every
-/// value.
+/// The error that serde returns while it decodes; [`ProtobufDecodeError`] is the public one. It is boxed,
+/// because its size would be added to the `Result` of every value.
 #[derive(Debug)]
 struct Error(Box<Failure>);
 
@@ -156,7 +158,7 @@ struct Failure {
 
 #[derive(Debug)]
 enum Cause {
-    /// `stream` cannot read the message, so `general` must read it from the beginning.
+    /// The module `stream` cannot read the message, so the module `general` must read it from the beginning.
     Irregular,
     /// The message has fields that the schema table does not know, and the Rust type may have these fields.
     Newer,

@@ -7,9 +7,9 @@ use thiserror::Error;
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
-/// The largest magnitude of a duration in nanoseconds; only a negative duration reaches it.
+/// The largest magnitude of a duration in nanoseconds. Only the negative duration `i64::MIN` reaches it.
 const MAX_NANOS: u64 = 1 << 63;
-/// The number of digits of a fraction that are parsed. Further digits are less than a nanosecond.
+/// The number of digits of a fraction that are parsed. Further digits contribute less than a nanosecond.
 const FRACTION_DIGITS: usize = 18;
 
 /// The error for a string that is not a duration. It has the message of Go, which quotes the string.
@@ -19,21 +19,21 @@ pub enum DurationError {
     /// A number is missing in the string, or the duration does not fit into 64 bits.
     #[error("time: invalid duration {}", Quoted(text))]
     Invalid {
-        /// The whole string.
+        /// The string that was parsed.
         text: String,
     },
-    /// A number without a unit.
+    /// A number in the string has no unit.
     #[error("time: missing unit in duration {}", Quoted(text))]
     MissingUnit {
-        /// The whole string.
+        /// The string that was parsed.
         text: String,
     },
-    /// The unit is unknown.
+    /// A number in the string has an unknown unit.
     #[error("time: unknown unit {} in duration {}", Quoted(unit), Quoted(text))]
     UnknownUnit {
-        /// The unit.
+        /// The unknown unit, such as `d`.
         unit: String,
-        /// The whole string.
+        /// The string that was parsed.
         text: String,
     },
 }
@@ -122,7 +122,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// Parses digits as a number. An empty string is 0.
+/// Parses digits as a number. An empty string is 0, because one side of the decimal point may have no digits.
 fn whole_number(digits: &str) -> Option<u64> {
     if digits.is_empty() { Some(0) } else { digits.parse().ok() }
 }

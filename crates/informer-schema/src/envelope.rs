@@ -1,9 +1,10 @@
-//! Framing of objects in requests and responses: the protobuf envelope, and the frames of a watch.
+//! Framing of protobuf objects in requests and responses: the envelope around each object (Go type
+//! `runtime.Unknown`), and the length-prefixed frames of a watch.
 
 use crate::error::{Problem, TranscodeError};
 use crate::wire::{Writer, each_field};
 
-/// The first four bytes of every protobuf object.
+/// The first four bytes of every Kubernetes object in protobuf encoding. The envelope follows them.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
 /// The decoded envelope of a protobuf object, with its type and message.
@@ -20,14 +21,14 @@ pub const MAGIC: [u8; 4] = *b"k8s\0";
 pub struct Envelope<'a> {
     /// Group and version, as `apps/v1`.
     pub api_version: &'a str,
-    /// The kind.
+    /// The kind of the object, such as `Deployment`.
     pub kind: &'a str,
-    /// The protobuf message of the object.
+    /// The protobuf message of the object, which contains neither `apiVersion` nor `kind`.
     pub raw: &'a [u8],
 }
 
 impl<'a> Envelope<'a> {
-    /// Parses an envelope including its four-byte prefix.
+    /// Parses an envelope, which must begin with [`MAGIC`].
     ///
     /// # Errors
     ///
@@ -74,8 +75,8 @@ fn failed(what: &str, problem: Problem) -> TranscodeError {
     TranscodeError { operation: "read", kind: what.to_owned(), path: String::new(), problem }
 }
 
-/// Writes an envelope around the message that `message` writes. Messages are written backwards, from their
-/// last byte.
+/// Writes an envelope around the message that `message` writes. A [`Writer`] is filled from the last byte to
+/// the first, so the fields of the envelope are written in reverse order.
 pub(crate) fn close<E>(
     out: &mut Writer,
     (api_version, kind): (&str, &str),
@@ -93,7 +94,7 @@ pub(crate) fn close<E>(
     Ok(())
 }
 
-/// Wraps an encoded message in an envelope.
+/// Returns a protobuf object: [`MAGIC`] and an envelope that contains the encoded `message`.
 pub fn enclose(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = Writer::default();
     let done: Result<(), std::convert::Infallible> = close(&mut out, (api_version, kind), |out| {
@@ -106,7 +107,8 @@ pub fn enclose(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Returns the type of one watch event and its object, which is still in its envelope.
+/// Returns the type of a watch event, such as `ADDED`, and its object in its envelope. `event` is the content
+/// of a frame that [`frame`] returned.
 ///
 /// # Errors
 ///
@@ -149,8 +151,9 @@ pub fn write_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Returns the bytes of an envelope before a message of this length. [`ENVELOPE_TAIL`] follows the message.
-/// Lists use this function, because they are written piece by piece.
+/// Returns the bytes that precede a message of `length` bytes in a protobuf object: [`MAGIC`] and the
+/// beginning of the envelope. [`ENVELOPE_TAIL`] follows the message. An API server uses this function to
+/// write a list item by item, instead of copying the complete list with [`enclose`].
 ///
 /// ```
 /// use informer_schema::{ENVELOPE_TAIL, enclose, envelope_head};
@@ -169,15 +172,15 @@ pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     head
 }
 
-/// The bytes of an envelope after the message.
+/// The bytes that follow the message in an envelope: an empty content encoding and an empty content type.
 pub const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// Returns the tag and length of a length-delimited field.
+/// Returns the bytes of a length-delimited protobuf field that precede its value: tag and length.
 ///
 /// # Panics
 ///
-/// Panics if the number is over 15. The tags of larger numbers are longer, and no field that is written piece
-/// by piece has a larger number.
+/// Panics if the field number is over 15, because the tag of such a field is longer than one byte. No field
+/// for which an API server needs this function has a larger number.
 pub fn block_head(number: u8, length: usize) -> Vec<u8> {
     assert!(number < 16, "the head of field {number} is longer than one byte");
     let mut head = vec![number << 3 | 2];
@@ -198,7 +201,8 @@ pub fn frame(stream: &[u8]) -> Option<(&[u8], &[u8])> {
     stream[4..].split_at_checked(length)
 }
 
-/// Returns the length of the next event of a watch stream, without its four-byte prefix.
+/// Returns the length of the next event of a watch stream, without the four bytes that contain this length.
+/// `None` if these four bytes are incomplete.
 pub fn frame_length(stream: &[u8]) -> Option<u32> {
     stream.first_chunk().copied().map(u32::from_be_bytes)
 }

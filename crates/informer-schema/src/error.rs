@@ -19,13 +19,13 @@ impl TranscodeError {
         &self.path
     }
 
-    /// Returns the problem.
+    /// Returns the reason why the object cannot be converted.
     pub fn problem(&self) -> Problem {
         self.problem
     }
 }
 
-/// A problem of encoded data.
+/// The reason why protobuf or JSON data cannot be read or converted.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -35,13 +35,14 @@ pub enum Problem {
     /// A protobuf varint has more than 64 bits.
     #[error("a variable-length integer has more than 64 bits")]
     Overflow,
-    /// An invalid protobuf tag: field 0, or the end of a group that did not begin.
+    /// A protobuf tag with an invalid field number (0, or over 32 bits) or an invalid wire type, such as the
+    /// end of a group that did not begin.
     #[error("illegal protobuf tag")]
     Tag,
-    /// A protobuf field has another wire type than in the schema table.
+    /// A protobuf field has another wire type than its type in the schema table requires.
     #[error("wrong wire type {found}")]
     WireType {
-        /// The wire type of the field.
+        /// The wire type of the field in the message.
         found: u8,
     },
     /// A string is not UTF-8.
@@ -50,25 +51,28 @@ pub enum Problem {
     /// Nesting exceeds [`MAX_DEPTH`](crate::MAX_DEPTH) or [`MAX_JSON_DEPTH`](crate::MAX_JSON_DEPTH).
     #[error("nested too deeply")]
     TooDeep,
-    /// The input exceeds [`MAX_INPUT`](crate::MAX_INPUT) bytes.
+    /// JSON input exceeds [`MAX_INPUT`](crate::MAX_INPUT) bytes, a field of a list exceeds the limit of the
+    /// [`ListSplitter`](crate::ListSplitter), or JSON output exceeds [`MAX_GROWTH`](crate::MAX_GROWTH) times
+    /// the size of the protobuf object.
     #[error("the input is too long")]
     TooLong,
-    /// The value does not fit the type of the field.
+    /// A value has another type than its field, or is out of the range of this type.
     #[error("expected {expected}")]
     Value {
-        /// The JSON type that the field expects.
+        /// The value that is expected, such as `a string`.
         expected: &'static str,
     },
     /// Invalid JSON.
     #[error("invalid JSON at byte {at}")]
     Json {
-        /// The offset of the error.
+        /// The offset of the error in bytes.
         at: usize,
     },
-    /// The four-byte prefix of a protobuf object is missing.
+    /// The data does not begin with [`MAGIC`](crate::MAGIC), the prefix of every Kubernetes object in
+    /// protobuf encoding.
     #[error("the data does not begin with the prefix of a protobuf object")]
     Magic,
-    /// The table does not contain the kind with this `apiVersion` and `kind`.
+    /// The schema table does not contain the `apiVersion` and `kind` of the object.
     #[error("no built-in kind has this name")]
     UnknownKind,
     /// The kind has no protobuf encoding.
@@ -79,7 +83,8 @@ pub enum Problem {
     Encoding,
 }
 
-/// A problem and its field path. The path is built from the innermost field outwards.
+/// A problem and the path of the field in which it occurred. The path is built from the innermost field
+/// outwards, while the error is returned to the callers.
 #[derive(Debug)]
 pub(crate) struct Fault {
     problem: Problem,
@@ -93,7 +98,7 @@ impl From<Problem> for Fault {
 }
 
 impl Fault {
-    /// Prepends the name of the field that contains the fault to the path.
+    /// Prepends a field name to the path: the problem occurred within this field.
     #[cold]
     pub(crate) fn within(mut self, name: &str) -> Self {
         let path = self.path.get_or_insert_default();
@@ -103,7 +108,7 @@ impl Fault {
         self
     }
 
-    /// Prepends the list index of the value that contains the fault to the path.
+    /// Prepends a list index to the path: the problem occurred within this entry of a list.
     #[cold]
     pub(crate) fn entry(self, index: usize) -> Self {
         self.within(&format!("[{index}]"))

@@ -1,8 +1,9 @@
-//! Schema of the built-in Kubernetes kinds, as one generated table, and the encoders, decoders and patches
-//! that use it.
+//! Schema of the built-in Kubernetes kinds, and the encoders, decoders and patches that use it. The schema is
+//! one text file, the *schema table* (`src/builtin.txt`), which is generated from the Go types and from a
+//! kube-apiserver of Kubernetes.
 //!
-//! [`Schema::builtin`] contains names, types and numbers: the fields of each kind in JSON and protobuf, merge
-//! strategies of lists, the resources of a server and their printer columns.
+//! [`Schema::builtin`] contains the fields of each kind with their JSON names, types and protobuf field
+//! numbers, the merge strategies of lists, and the resources of a server with their printer columns.
 //!
 //! ```
 //! use informer_core::Gvk;
@@ -26,7 +27,7 @@
 //! | split the body of a list into objects while it arrives | [`ListSplitter`] |
 //! | read the metadata of an object without decoding it, and remove its managed fields | [`Scan`] |
 //! | read one field | [`KindSchema::scalar`] |
-//! | detect fields of a newer server that the table does not know | [`KindSchema::has_unknown_fields`], [`KindSchema::has_path`] |
+//! | detect fields that the schema table lacks | [`KindSchema::has_unknown_fields`], [`KindSchema::has_path`] |
 //! | decode a type of `k8s-openapi`, or any other `Deserialize` type | [`Schema::decode`], [`KindSchema::decode_message`] |
 //! | find unknown fields and duplicate keys (strict decoding) | [`KindSchema::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
@@ -35,11 +36,12 @@
 //!
 //! # Bad input
 //!
-//! Functions that read input never panic. For invalid input they return an error that contains the field but
-//! no value. Memory is limited by the input: decoded data takes a small multiple of its bytes, and JSON at
-//! most [`MAX_GROWTH`] times as many. Nesting is limited by [`MAX_DEPTH`] and [`MAX_JSON_DEPTH`], lengths by
-//! [`MAX_INPUT`] and by the limit of a [`ListSplitter`]. Protobuf is read as the format allows it (fields in
-//! any order, split messages, unknown fields) and written as Go writes it.
+//! Functions that read input never panic. For invalid input they return an error that contains the path of
+//! the field, but never a value, which could be secret. Memory use is limited by the size of the input:
+//! decoded data takes a small multiple of its bytes, and JSON at most [`MAX_GROWTH`] times as many. Nesting
+//! is limited by [`MAX_DEPTH`] and [`MAX_JSON_DEPTH`], lengths by [`MAX_INPUT`] and by the limit of a
+//! [`ListSplitter`]. Protobuf is read as the format allows it (fields in any order, split messages, unknown
+//! fields) and written as Go writes it.
 //!
 //! This crate depends neither on tokio nor on HTTP and has no global state: create one [`Schema`] and share
 //! it.

@@ -1,10 +1,10 @@
-//! Splits a protobuf list into its items while the bytes arrive.
+//! Splits the protobuf body of a list response into its items while the bytes of the body arrive.
 
 use crate::envelope::MAGIC;
 use crate::error::{Problem, TranscodeError};
 use crate::wire::{Raw, Reader, each_field};
 
-/// The maximum number of bytes of a tag and a length together.
+/// The maximum number of bytes of a protobuf tag and a length together: two varints of ten bytes.
 const HEAD: usize = 20;
 
 /// A segment of a list: its type, its metadata, or an item, in the order in which the server sent them.
@@ -26,12 +26,13 @@ pub enum ListSegment<'a> {
         /// `metadata.remainingItemCount`.
         remaining: Option<i64>,
     },
-    /// An object without envelope. Parse it with [`Scan`](crate::Scan) or [`KindSchema`](crate::KindSchema).
+    /// An item of the list: an object without envelope. Parse it with [`Scan`](crate::Scan) or
+    /// [`KindSchema`](crate::KindSchema).
     Item(&'a [u8]),
 }
 
-/// Splits the body of a list response into its items, at any chunk boundary. It buffers at most one
-/// incomplete item.
+/// Splits the protobuf body of a list response into its items. The body may arrive in chunks of any size; at
+/// most one incomplete item is buffered.
 ///
 /// ```
 /// use informer_schema::{ListSegment, ListSplitter, Schema};
@@ -54,8 +55,8 @@ pub struct ListSplitter {
     limit: usize,
 }
 
-/// The capacity to which the buffer shrinks after a large object, so that one large object does not occupy
-/// memory until the end of the list.
+/// The capacity in bytes to which the buffer of a [`ListSplitter`] shrinks after a large object, so that one
+/// large object does not occupy memory until the end of the list.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +72,15 @@ enum State {
     List(u64),
 }
 
-/// The result of parsing the beginning of a buffer.
+/// The result of parsing the beginning of the bytes that have arrived and are not parsed yet.
 enum Parsed<'a> {
-    /// The buffer is incomplete: at least this many bytes are needed.
+    /// The field is incomplete: at least this many bytes are needed to parse it.
     Short(usize),
-    /// The list begins after this many bytes and has this length in bytes.
+    /// The list message begins after this many bytes (first number) and has this length in bytes (second
+    /// number).
     Enter(usize, u64),
-    /// The buffer begins with a field of this many bytes.
+    /// The bytes begin with a complete field of this many bytes. The segment is `None` for a field that
+    /// callers do not need.
     Field(usize, Option<ListSegment<'a>>),
 }
 
@@ -87,7 +90,7 @@ impl ListSplitter {
         Self { state: State::Magic, buffer: Vec::new(), max_buffered: 0, limit }
     }
 
-    /// Parses the next bytes and passes complete segments to `part`.
+    /// Parses the next chunk of the body and calls `part` with each segment that is now complete.
     ///
     /// # Errors
     ///
@@ -103,7 +106,7 @@ impl ListSplitter {
         read.map_err(failed)
     }
 
-    /// Returns the maximum number of bytes that were buffered at once.
+    /// Returns the largest number of bytes that have been buffered at once so far.
     pub fn max_buffered(&self) -> usize {
         self.max_buffered
     }
@@ -146,7 +149,8 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Passes the complete fields to `part`, and returns their length in bytes.
+    /// Calls `part` with each complete field at the beginning of `bytes`, and returns the total length of
+    /// these fields.
     fn fields(&mut self, bytes: &[u8], part: &mut impl FnMut(ListSegment<'_>)) -> Result<usize, Problem> {
         let mut used = 0;
         while used < bytes.len() {
@@ -240,7 +244,9 @@ fn failed(problem: Problem) -> TranscodeError {
     TranscodeError { operation: "read", kind: "a list".to_owned(), path: String::new(), problem }
 }
 
-/// Returns the tag and length of a field; `None` if the bytes are incomplete.
+/// Converts the error of a truncated tag or length to `None`, because the rest may arrive with the next
+/// chunk. With [`HEAD`] bytes or more, `bytes` contains any valid tag and length completely, so the error
+/// remains.
 fn if_complete<T>(head: Result<T, Problem>, bytes: &[u8]) -> Result<Option<T>, Problem> {
     match head {
         Ok(head) => Ok(Some(head)),

@@ -1,4 +1,5 @@
-//! Strategic merge patch: objects are merged field by field, and lists by the strategies in the schema table.
+//! Strategic merge patch: objects are merged field by field. A list is merged or replaced, as the schema
+//! table says for its field.
 
 mod lists;
 mod meta;
@@ -25,22 +26,22 @@ pub enum MergeError {
     /// A list that is to be merged contains another list.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// `$deleteFromPrimitiveList` has no list name.
+    /// A patch key `$deleteFromPrimitiveList` is not followed by `/` and the name of a list.
     #[error("invalid patch format of primitive list")]
     PrimitiveList,
     /// `$retainKeys` is not a list, or does not contain every key that the patch sets.
     #[error("invalid patch format of retainKeys")]
     RetainKeys,
-    /// `$setElementOrder` is not a list, or has no list name.
+    /// A patch key `$setElementOrder` is not followed by `/` and the name of a list.
     #[error("invalid patch format of setElementOrder list")]
     ElementOrder,
-    /// `$setElementOrder` and the list of the patch have different orders.
+    /// The patch contains a list in another order than the `$setElementOrder` of this list.
     #[error("the order of the patch list `{field}` does not match its $setElementOrder list")]
     OrderMismatch {
-        /// The field that contains the list.
+        /// The name of the list, such as `containers`.
         field: String,
     },
-    /// The directive is unknown.
+    /// The value of a `$patch` directive is unknown.
     #[error("unknown patch type: {directive}")]
     Directive {
         /// The value of `$patch`.
@@ -49,45 +50,47 @@ pub enum MergeError {
     /// An entry of a list contains `$patch: merge`, which is not supported there.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeDirective,
-    /// An entry of a list does not have the merge key.
+    /// An entry of a list does not have the merge key, by which entries of the object and the patch are
+    /// matched.
     #[error("an entry does not contain the declared merge key: {key}")]
     NoMergeKey {
-        /// The merge key.
+        /// The merge key, such as `name`.
         key: String,
     },
-    /// A list of objects is to be merged but has no merge key.
+    /// A list of objects is to be merged, but its field has no merge key in the schema table.
     #[error("cannot merge lists without merge key for struct")]
     Unkeyed,
     /// The entries of a list have different types, or are null.
     #[error("list element types are not identical")]
     MixedList,
-    /// `$setElementOrder` is given for two empty lists.
+    /// `$setElementOrder` is given for a list that is empty in the object and in the patch.
     #[error("no elements in any of the given slices")]
     NoElements,
-    /// The value of a directive has the wrong type.
+    /// A value that is needed to merge a list has the wrong type: `$setElementOrder`, the list itself, an
+    /// entry, or the merge key of an entry.
     #[error("expected {expected}")]
     Type {
-        /// The type that the directive needs.
+        /// The expected type, such as `a list`.
         expected: &'static str,
     },
-    /// The Go type has no field of this name.
+    /// The patch sets a field that the Go type of the object does not have.
     #[error("unable to find api field in struct {message} for the json field {field:?}")]
     NoField {
-        /// The Go type.
+        /// The Go type, such as `PodSpec`.
         message: String,
-        /// The unknown field.
+        /// The JSON name of the field.
         field: String,
     },
-    /// A field is to be merged into a value that is not a struct.
+    /// The patch merges an object into a field whose Go type is not a struct.
     #[error("merging an object in json but data type is not struct, instead is: {found}")]
     NotAStruct {
-        /// The type that was found.
+        /// The Go type of the field, such as `map` or `struct`.
         found: &'static str,
     },
-    /// Both values are lists, but the type of the field is not a list.
+    /// Object and patch both have a list in a field whose Go type is not a list.
     #[error("expected slice or array type, but got: {found}")]
     NotAList {
-        /// The type that was found.
+        /// The Go type of the field, such as `map` or `struct`.
         found: &'static str,
     },
 }
@@ -159,8 +162,8 @@ fn objects(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Ob
     Ok(original)
 }
 
-/// Applies `$retainKeys`: removes the directive from the patch, and the keys that it does not contain from
-/// the object.
+/// Applies `$retainKeys`: removes this directive from the patch, and removes the keys that the directive does
+/// not list from the object.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), MergeError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let retained = retained.as_array().ok_or(MergeError::RetainKeys)?;

@@ -12,8 +12,8 @@ const INVALID: Problem = Problem::Value { expected: "a quantity such as 250Mi or
 /// The maximum number of digits after the decimal point; smaller fractions are rounded up.
 const NANO: i64 = 9;
 
-/// The maximum number of digits of a quantity whose string apimachinery may keep unchanged; so many digits
-/// always fit into 64 bits. A quantity with more digits is always converted to the canonical form.
+/// The maximum number of digits of a quantity whose string apimachinery may keep unchanged; 18 digits always
+/// fit into 64 bits. A quantity with more digits is always converted to the canonical form.
 const SAFE_DIGITS: usize = 18;
 
 /// The notation of a quantity, which determines its canonical form.
@@ -32,7 +32,8 @@ struct QuantityParts<'a> {
     format: Format,
 }
 
-/// The magnitude of a quantity: `digits` times ten to the power of `exponent`.
+/// The magnitude of a quantity: the integer with these decimal `digits`, times ten to the power of
+/// `exponent`.
 struct Amount {
     digits: Vec<u8>,
     exponent: i64,
@@ -113,7 +114,7 @@ fn interpret(suffix: &str) -> Option<(i32, Format)> {
         "Ti" => (40, Format::BinarySi),
         "Pi" => (50, Format::BinarySi),
         "Ei" => (60, Format::BinarySi),
-        // Exponents beyond 32 bits are truncated, as in apimachinery.
+        // Exponents beyond 32 bits are truncated to their lower 32 bits, as in apimachinery.
         other => (other.strip_prefix(['e', 'E'])?.parse::<i64>().ok()? as i32, Format::DecimalExponent),
     };
     Some((exponent, format))
@@ -187,7 +188,7 @@ impl Amount {
         }
     }
 
-    /// Rounds fractions below a billionth up.
+    /// Rounds the magnitude up to a multiple of a billionth, the smallest fraction of a quantity.
     fn round_up(&mut self) {
         self.trim();
         let Some(excess) = usize::try_from(-NANO - self.exponent).ok().filter(|excess| *excess > 0) else {
@@ -216,7 +217,8 @@ impl Amount {
         self.digits.insert(0, 1);
     }
 
-    /// Removes leading and trailing zeros from the digits.
+    /// Removes leading and trailing zeros from the digits; `exponent` increases by the number of trailing
+    /// zeros.
     fn trim(&mut self) {
         let leading = self.digits.iter().take_while(|digit| **digit == 0).count();
         self.digits.drain(..leading);
@@ -226,8 +228,8 @@ impl Amount {
         }
     }
 
-    /// Returns the value, or `None` if it is not an integer. For a value that does not fit, the result is
-    /// `u128::MAX`, which is larger than every relevant limit.
+    /// Returns the value, or `None` if it is not an integer. For an integer that does not fit into 128 bits,
+    /// the result is `u128::MAX`, because callers limit the value to `i64::MAX`.
     fn as_integer(&self) -> Option<u128> {
         let zeros = u32::try_from(self.exponent).ok()?;
         let digits = self
@@ -256,7 +258,8 @@ impl Amount {
     }
 }
 
-/// Above exa, apimachinery writes no suffix, which changes the value; this function does the same.
+/// Returns the suffix for a power of ten, such as `k` for 3. For exponents above 18 (`E`) there is no suffix:
+/// apimachinery then writes the digits alone, which changes the value, and this crate does the same.
 fn suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",

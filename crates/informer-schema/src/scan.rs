@@ -16,8 +16,8 @@ use crate::time;
 use crate::transcode::view::{MessageView, Pieces, View, occurrences};
 use crate::wire::{Raw, each_field};
 
-// Protobuf field numbers of `metadata` and of its fields. They are the same in every kind; a test compares
-// them with the schema table.
+// Protobuf field numbers of `metadata` in an object and of the fields of `metadata`. The numbers are the same
+// in every kind; a test compares them with the schema table.
 const METADATA: u32 = 1;
 const NAME: u32 = 1;
 const NAMESPACE: u32 = 3;
@@ -31,7 +31,8 @@ const ANNOTATIONS: u32 = 12;
 const OWNERS: u32 = 13;
 const FINALIZERS: u32 = 14;
 const MANAGED_FIELDS: u32 = 17;
-/// The fields of `metadata` that are usually equal in all objects created from one pod template.
+/// The fields of `metadata` that are usually equal in all objects created from one template, such as the pods
+/// of a Deployment. A cache can store their bytes once for all these objects.
 const TEMPLATED: [u32; 3] = [LABELS, ANNOTATIONS, OWNERS];
 
 /// The bytes of a protobuf object without its envelope, and the result of scanning its `metadata`.
@@ -64,10 +65,10 @@ pub struct Scan<'a> {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProtobufHeaderError {
-    /// The bytes are not a protobuf object.
+    /// The bytes are not a protobuf object, or labels or owners cannot be read.
     #[error("cannot read the labels or owners of an object")]
     Wire(#[source] TranscodeError),
-    /// Name and namespace of the object are not a valid key.
+    /// The object has no name, or its name or namespace is invalid.
     #[error("the object has no valid key")]
     Key(#[source] ParseKeyError),
 }
@@ -93,8 +94,8 @@ impl<'a> Scan<'a> {
         error.map_or(Ok(scan), Err)
     }
 
-    /// Like [`of`](Self::of), but returns the metadata that was read before an error. This is enough to
-    /// identify an undecodable object.
+    /// Like [`of`](Self::of), but also returns the metadata that was read before an error. Namespace and
+    /// name, which usually precede the invalid bytes, identify the object that cannot be decoded.
     pub fn partial(object: &'a [u8]) -> (Self, Option<TranscodeError>) {
         let mut scan = Self {
             object,
@@ -156,7 +157,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the value is invalid.
+    /// Returns an error if the object has no name, or if its name or namespace is invalid.
     pub fn key(&self) -> Result<ObjectKey, ProtobufHeaderError> {
         let key = match self.namespace {
             "" => ObjectKey::cluster(self.name),
@@ -169,7 +170,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the value is invalid.
+    /// Returns an error if the bytes of the timestamp are invalid.
     pub fn creation_timestamp(&self) -> Result<Option<Box<str>>, TranscodeError> {
         let mut found = None;
         self.metadata(|number, raw| {
@@ -185,7 +186,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the value is invalid.
+    /// Returns an error if the bytes of an annotation are invalid.
     pub fn annotations(&self) -> Result<Vec<(&'a str, &'a str)>, TranscodeError> {
         let mut found = Vec::new();
         self.metadata(|number, raw| {
@@ -201,7 +202,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the value is invalid.
+    /// Returns an error if the bytes of a finalizer are invalid.
     pub fn finalizers(&self) -> Result<Vec<&'a str>, TranscodeError> {
         let mut found = Vec::new();
         self.metadata(|number, raw| {
@@ -274,8 +275,8 @@ impl<'a> Scan<'a> {
     }
 
     /// Returns the bytes of labels, annotations and owners, in this order. These fields are usually equal in
-    /// all objects of one workload. An element is `None` if the field is absent or its entries are not
-    /// contiguous.
+    /// all objects of one workload, so a cache can store their bytes once. An element is `None` if the field
+    /// is absent or its entries are not contiguous.
     ///
     /// ```
     /// use informer_core::Object;
@@ -316,8 +317,8 @@ impl<'a> Scan<'a> {
         cut::without(self.object, &unwanted).map_err(failed)
     }
 
-    /// Returns an object whose `metadata` consists of `fields`. These bytes must be one element of
-    /// [`templated`](Self::templated).
+    /// Returns the bytes of an object whose `metadata` consists of `fields`, which must be one element of the
+    /// result of [`templated`](Self::templated).
     pub fn object_of_metadata(fields: &[u8]) -> Vec<u8> {
         cut::object(fields)
     }
@@ -404,7 +405,8 @@ impl KindSchema<'_> {
         self.scalar_at(raw, path.segments())
     }
 
-    /// Like [`scalar`](Self::scalar), but takes a list of path segments, which may contain any character.
+    /// Like [`scalar`](Self::scalar), but takes the path as a list of segments. Unlike in a [`FieldPath`], a
+    /// segment may contain any character.
     ///
     /// # Errors
     ///
@@ -453,9 +455,9 @@ fn walk<'a, 'p>(
 
 type Step<'s, 'a> = Result<Option<View<'s, 'a>>, crate::error::Fault>;
 
-/// Returns the value of the next path segment, which may be a field of an embedded type. For a map, the path
-/// segment with the key is consumed, too. No memory is allocated if every field occurs once, as servers write
-/// it.
+/// Returns the value of the next path segment, which may be a field of an embedded Go struct. For a map, the
+/// path segment with the key is consumed, too. No memory is allocated if every field occurs once, as servers
+/// write it.
 fn member<'s, 'a, 'p>(
     message: &MessageView<'s, 'a>,
     path: &mut std::iter::Peekable<impl Iterator<Item = &'p str>>,
@@ -483,8 +485,8 @@ fn member<'s, 'a, 'p>(
     Ok(None)
 }
 
-/// The occurrences of one field in a message. A list is allocated only for a field that occurs more than
-/// once.
+/// The occurrences of one field in a message. This enum avoids the allocation of a list for a field that
+/// occurs at most once.
 enum Occurrence<'a> {
     Absent,
     One(Raw<'a>),

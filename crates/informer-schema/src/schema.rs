@@ -14,19 +14,21 @@ pub(crate) mod kind;
 mod load;
 pub(crate) mod resource;
 
-/// The table that `cargo xtask schema` generates; `docs/schema.md` describes its grammar.
+/// The schema table: the text that `cargo xtask schema` generates from a kube-apiserver and from Go types.
+/// `docs/schema.md` describes its grammar.
 const BUILTIN: &str = include_str!("builtin.txt");
 
 /// Selects the Kubernetes releases whose kinds and fields a schema contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Releases {
-    /// Kinds and fields of the recorded server.
+    /// Kinds and fields of the kube-apiserver of [`Schema::server_version`].
     Served,
-    /// Kinds and fields of the recorded server, and of the newest Go types.
+    /// Kinds and fields of the kube-apiserver of [`Schema::server_version`], and those that only the newer Go
+    /// types of [`Schema::types_version`] have.
     All,
 }
 
-/// The index of a message type in the schema table.
+/// The index of a message type in the `messages` of a [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageId(pub(crate) u16);
 
@@ -38,8 +40,8 @@ pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
     pub(crate) extras: Vec<Extra>,
-    /// For each message, a range of entries that maps a protobuf field number to the index of the field in
-    /// its message, plus 1.
+    /// For each message, a range of entries that is indexed by protobuf field number. An entry is the index
+    /// of the field in its message, plus 1; 0 means that the message has no field with this number.
     pub(crate) numbers: Vec<u8>,
     /// The kinds, sorted by group, version and kind.
     pub(crate) kinds: Vec<KindData>,
@@ -48,21 +50,23 @@ pub struct Schema {
     pub(crate) server_version: &'static str,
     pub(crate) types_version: &'static str,
     by_name: HashMap<&'static str, MessageId>,
-    /// A hash table from group, version and kind to the index of the kind plus 1. At least half of its slots
-    /// are empty.
+    /// An open-addressing hash table from group, version and kind to the index of the kind in `kinds`, plus
+    /// 1. At least half of its slots are empty.
     by_kind: Box<[u16]>,
 }
 
 impl Schema {
     /// Parses the schema table that is compiled into this crate. The schema has the kinds and fields of the
-    /// server of [`Schema::server_version`], and those of the newer types of [`Schema::types_version`].
-    /// Clients use this schema, because they send requests to servers of any version.
+    /// kube-apiserver of [`Schema::server_version`], and those that only the newer Go types of
+    /// [`Schema::types_version`] have. Clients use this schema, because they send requests to servers of any
+    /// version.
     pub fn builtin() -> Self {
         load::parse(BUILTIN, Releases::All)
     }
 
-    /// Parses the same table without the kinds and fields that the server of [`Schema::server_version`] does
-    /// not have. Servers use this schema: a field of a newer release is unknown to them.
+    /// Parses the schema table of [`builtin`](Self::builtin) without the kinds and fields that the
+    /// kube-apiserver of [`Schema::server_version`] does not have. An embedded API server uses this schema to
+    /// treat a field of a newer release as unknown, as that kube-apiserver does.
     pub fn builtin_served() -> Self {
         load::parse(BUILTIN, Releases::Served)
     }
@@ -100,7 +104,8 @@ impl Schema {
         find(group, version).or_else(|| find("meta.k8s.io", "v1"))
     }
 
-    /// Returns a kind that shares ownership of the schema, for objects that outlive the request.
+    /// Returns a kind that shares ownership of the schema. Unlike [`kind`](Self::kind), the result does not
+    /// borrow the schema, so a value of any lifetime can contain it.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -154,13 +159,14 @@ impl Schema {
         self.groups.iter().map(|data| (data.group, data.version))
     }
 
-    /// Returns the version of the server whose schema was recorded, such as `v1.36.3`.
+    /// Returns the version of the kube-apiserver from which the schema table was generated, such as
+    /// `v1.36.3`.
     pub fn server_version(&self) -> &'static str {
         self.server_version
     }
 
-    /// Returns the version of the newest Go modules whose types were recorded, such as `v0.37.2` for
-    /// Kubernetes 1.37.
+    /// Returns the version of the newest Go modules (`k8s.io/api`) whose types are in the schema table, such
+    /// as `v0.37.2` for Kubernetes 1.37.
     pub fn types_version(&self) -> &'static str {
         self.types_version
     }
@@ -191,20 +197,22 @@ impl Schema {
         let range = self.range_of(id);
         match self.message_at(id).index(name) {
             Some(index) if range.contains(&index) => Some(index - range.start),
-            // An embedded type may have a field with the same name, which precedes the message's own field.
+            // `Message::index` has found the field of an embedded Go struct with the same name; the message's
+            // own field is looked up here.
             Some(_) => self.fields[range].iter().position(|field| field.name == name && !field.flags.inline),
             None => None,
         }
     }
 
-    /// Returns the index of the field in its message, plus 1, for each protobuf number.
+    /// Returns a table of the fields of a message, indexed by protobuf field number. An entry is the index of
+    /// the field in its message, plus 1; 0 means no field.
     pub(crate) fn numbers_of(&self, id: MessageId) -> &[u8] {
         let run = &self.messages[usize::from(id.0)].numbers;
         &self.numbers[run.start as usize..run.end as usize]
     }
 
     /// Returns the indexes of the fields that protobuf messages contain, in descending order of their field
-    /// numbers.
+    /// numbers: messages are written from the last field to the first.
     pub(crate) fn indexes_by_descending_number(&self, id: MessageId) -> impl Iterator<Item = usize> {
         let run = &self.messages[usize::from(id.0)].numbers;
         self.numbers[run.start as usize..run.end as usize]

@@ -10,21 +10,22 @@ use crate::schema::kind::{KindSchema, Message};
 use crate::text::{At, JsonKind, Tape};
 use crate::transcode::MAX_DEPTH;
 
-/// The maximum number of problems that are reported per object, as in kube-apiserver.
+/// The maximum number of unknown fields and duplicate keys that are reported per object, as in
+/// kube-apiserver.
 pub const MAX_STRICT_PROBLEMS: usize = 100;
 
-/// A field of a request that the server ignores. Its text is that of a server's warning; it contains names
-/// and no values.
+/// An unknown field or a duplicate key in the JSON of a request. [`Display`](fmt::Display) writes the text of
+/// kube-apiserver's warning, which contains the field path and no value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StrictProblem {
-    /// The type has no field of this name.
+    /// The type of the enclosing object has no field with this name.
     Unknown {
         /// The path, such as `spec.containers[0].imge`.
         path: String,
     },
-    /// The key occurs more than once; the last one wins.
+    /// A key occurs more than once in an object; its last value is used.
     Duplicate {
-        /// The path.
+        /// The path of the duplicate key, such as `data.k`.
         path: String,
     },
 }

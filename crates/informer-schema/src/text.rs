@@ -7,7 +7,7 @@ use crate::error::Problem;
 /// The maximum nesting of JSON values, as in kube-apiserver.
 pub const MAX_JSON_DEPTH: usize = 10_000;
 
-/// The maximum input in bytes, since offsets are stored in 32 bits.
+/// The maximum length of JSON input in bytes, because offsets are stored in 32 bits.
 pub const MAX_INPUT: usize = u32::MAX as usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(crate) enum JsonKind {
     Object,
 }
 
-/// A value and its byte range in the text. The nodes of nested values follow it.
+/// A JSON value or object key, and its byte range in the text. The nodes of the nested keys and values follow
+/// their container.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: JsonKind,
@@ -334,7 +335,8 @@ fn unescape(inner: &str) -> String {
     out
 }
 
-/// Parses the code unit of `\uXXXX`; the caller has already consumed `\u`.
+/// Parses the character of a `\uXXXX` escape, and the low surrogate that must follow a high one. The caller
+/// has already consumed the first `\u`.
 fn unit(rest: &mut &str) -> char {
     let hex = |text: &str| text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     let high = hex(rest).unwrap_or(0xfffd);

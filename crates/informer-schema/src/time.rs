@@ -6,7 +6,8 @@ use crate::error::Problem;
 
 pub use self::layout::TimeError;
 
-/// 0001-01-01T00:00:00Z, which is Go's zero time. JSON and protobuf both treat it as absent.
+/// Go's zero time, 0001-01-01T00:00:00Z, in seconds since 1970. JSON and protobuf both treat this time as
+/// absent.
 pub(crate) const ZERO: i64 = -62_135_596_800;
 
 const DAY: i64 = 86_400;
@@ -68,8 +69,8 @@ fn day_of(year: i64, month: i64, date: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Parses a timestamp as seconds and nanoseconds. If `micro` is true, exactly six fractional digits are
-/// required, as for `MicroTime`.
+/// Parses a timestamp; returns seconds since 1970-01-01T00:00:00Z and nanoseconds. If `micro` is true,
+/// exactly six fractional digits are required, as for `MicroTime`.
 pub(crate) fn read(text: &str, micro: bool) -> Result<(i64, i64), Problem> {
     strict(text, micro).or_else(|| layout::read(text, micro).ok()).ok_or(INSTANT)
 }

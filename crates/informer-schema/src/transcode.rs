@@ -23,7 +23,8 @@ pub const MAX_DEPTH: usize = 128;
 /// protobuf and hundreds of names and zeros in JSON.
 pub const MAX_GROWTH: usize = 64;
 
-/// The JSON size that is allowed for any input, so that the ratio does not limit small objects.
+/// The JSON size in bytes that is allowed in addition to [`MAX_GROWTH`] times the input, so that small
+/// objects never exceed the limit.
 const FREE_GROWTH: usize = 1 << 16;
 
 impl Schema {
@@ -109,8 +110,8 @@ impl Schema {
 }
 
 impl KindSchema<'_> {
-    /// Converts a message of this kind without envelope to JSON without `kind` and `apiVersion`, the form of
-    /// the items of a list.
+    /// Converts a message of this kind, without envelope, to JSON without `kind` and `apiVersion`. Lists
+    /// contain their items in these two forms.
     ///
     /// # Errors
     ///

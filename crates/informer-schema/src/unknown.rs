@@ -1,8 +1,8 @@
 //! Finds protobuf fields that the schema table does not know, because a newer server wrote them.
 //!
-//! Functions that read a message skip such fields, so an object that has some is incomplete after decoding. A
-//! message is searched for unknown fields only when a caller needs to know, not when the message arrives,
-//! because the search visits every field.
+//! The decoders of this crate skip unknown fields, so an object that has such fields is incomplete after
+//! decoding. A message is searched for unknown fields only when a caller needs to know, not when the message
+//! arrives, because the search visits every field.
 
 use crate::schema::field::{Base, FieldData, Shape};
 use crate::schema::kind::KindSchema;
@@ -12,11 +12,11 @@ use crate::wire::{Raw, Reader};
 
 impl<'s> KindSchema<'s> {
     /// Returns true if a message of this kind has a field that the schema table does not know, at any depth.
-    /// The other functions of this crate drop that field.
+    /// The decoders of this crate skip unknown fields, so the decoded object lacks this data.
     ///
     /// An unknown field counts even if its value is empty: servers always write a field that is not a
-    /// pointer, and only the table knows which fields are pointers. Bytes that are not a message of this kind
-    /// count as an unknown field.
+    /// pointer, and only the schema table contains which fields are pointers. Bytes that are not a message of
+    /// this kind count as an unknown field.
     ///
     /// ```
     /// use informer_schema::{Envelope, ExtraField, Schema};
@@ -109,7 +109,8 @@ fn is_unknown(schema: &Schema, base: Base, raw: Raw<'_>, depth: usize) -> bool {
     }
 }
 
-/// Returns true if `found` returns true for a field of a message, or if the value is not a message.
+/// Returns true if `found` returns true for any field of the message `raw`, or if `raw` is not a valid
+/// message.
 fn any_field<'a>(raw: Raw<'a>, mut found: impl FnMut(u32, Raw<'a>) -> bool) -> bool {
     let Raw::Bytes(message) = raw else { return true };
     let mut reader = Reader::new(message);

@@ -5,13 +5,14 @@ use crate::error::Problem;
 /// The value of one field in a protobuf message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Raw<'a> {
-    /// Wire type 0.
+    /// Wire type 0: a variable-length integer.
     Varint(u64),
-    /// Wire type 1.
+    /// Wire type 1: eight bytes.
     Fixed64(u64),
-    /// Wire type 2.
+    /// Wire type 2: a length and as many bytes.
     Bytes(&'a [u8]),
-    /// A field of wire type 5, or a group. Built-in kinds use neither.
+    /// A field of wire type 5 (four bytes), or a group (wire type 3). The number is the wire type. Built-in
+    /// kinds use neither.
     Other(u8),
 }
 
@@ -100,8 +101,8 @@ impl<'a> Reader<'a> {
         self.rest(raw)
     }
 
-    /// Reads a field with a number below 16 and a length below 128. This fast path handles nearly every
-    /// field.
+    /// Reads a length-delimited field with a number below 16 and a length below 128; `None` for any other
+    /// field. This fast path handles nearly every field.
     #[inline]
     fn short(&mut self) -> Option<(u32, &'a [u8])> {
         if let [tag, length, rest @ ..] = &self.data[self.at..]
@@ -134,7 +135,8 @@ impl<'a> Reader<'a> {
         Ok(number)
     }
 
-    /// Reads the tag of the next field, and the length after it. Returns number, wire type and length.
+    /// Reads the tag of the next field. Returns its number, its wire type and the length in bytes of the
+    /// value that follows. A varint is skipped, so its length is 0.
     pub(crate) fn head(&mut self) -> Result<(u32, u8, u64), Problem> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
@@ -277,7 +279,8 @@ impl Writer {
         self.close(number, before);
     }
 
-    /// Writes the length and tag of a nested message, before the bytes that were written since `before`.
+    /// Turns the bytes that were written since the buffer had the length `before` into a length-delimited
+    /// field, such as a nested message, by writing their length and the tag.
     pub(crate) fn close(&mut self, number: u8, before: usize) {
         self.varint((self.len() - before) as u64);
         self.tag(number, 2);

@@ -35,7 +35,7 @@ fn read(name: &str) -> String {
     text
 }
 
-/// Returns lists that a real server sent in both encodings.
+/// Returns lists that a kube-apiserver sent as JSON and as protobuf.
 fn served() -> Vec<Sample> {
     read("served.jsonl.gz").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -44,7 +44,8 @@ fn samples() -> Vec<Sample> {
     let mut samples: Vec<Sample> =
         read("objects.jsonl.gz").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for sample in &mut samples {
-        // Go writes null for a list that it has decoded without items; servers never send such a list.
+        // For a list without items that Go has decoded, the recorded JSON contains null. Servers send `[]`,
+        // as this crate writes it, so the null is replaced.
         if sample.kind.ends_with("List") && sample.json.ends_with(r#""items":null}"#) {
             sample.json.truncate(sample.json.len() - "null}".len());
             sample.json.push_str("[]}");
@@ -135,7 +136,8 @@ fn unusual_json_is_decoded_as_by_go() {
         let (Some(loose), Some(wire)) = (&sample.loose, &sample.loose_wire) else { continue };
         let ours = schema.to_protobuf(loose.as_bytes()).map_err(|error| with_sources(&error));
         check("loose", &mut failures, &sample, ours, &bytes(wire));
-        // The test adds one unknown field to the object; the other fields were written by Go.
+        // The generator of the corpus added one unknown field, `noSuchField`, to this JSON. All other fields
+        // are from the Go type, so the schema table must know them.
         let [group, version, name] = sample.kind.split('/').collect::<Vec<_>>().try_into().unwrap();
         let kind = schema.kind(&informer_core::Gvk::new(group, version, name)).unwrap();
         let problems = kind.strict_problems(loose.as_bytes()).unwrap();

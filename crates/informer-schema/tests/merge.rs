@@ -35,7 +35,8 @@ fn kind<'s>(schema: &'s Schema, name: &str) -> KindSchema<'s> {
     schema.kind(&Gvk::new(group, version, kind)).unwrap()
 }
 
-/// Normalizes numbers: Go writes integral numbers without a decimal point.
+/// Converts all numbers to floating point, because Go writes an integral floating point number as `1` and
+/// serde_json as `1.0`.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

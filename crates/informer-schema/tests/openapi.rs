@@ -9,17 +9,18 @@ use std::process::Command;
 use informer_core::Gvk;
 use informer_schema::Schema;
 
-/// Types that programs never decode from protobuf.
+/// Types of `k8s-openapi` that need not be in the schema table, because they are never decoded from protobuf
+/// objects.
 const NOT_IN_PROTOBUF: [&str; 3] = [
     // The response of `/version`.
     "io.k8s.apimachinery.pkg.version.Info",
     // The generic list type of `k8s-openapi`.
     "io.k8s.List",
-    // The frame of a watch event, which the watch reader parses.
+    // The frame of a watch event, which `informer_schema::watch_event` parses without the schema table.
     "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
 ];
 
-/// The version of `k8s-openapi` in `Cargo.lock`, from `cargo metadata`.
+/// The sources of the `k8s-openapi` version in `Cargo.lock`, as found by `cargo metadata`.
 struct Package {
     sources: PathBuf,
     /// The newest Kubernetes minor version among the crate's features: 37 for `v1_37`.
@@ -51,8 +52,8 @@ fn package() -> Package {
     Package { sources: manifest.with_file_name("src").join(format!("v1_{newest}")), newest }
 }
 
-/// A type from which `k8s-openapi` is generated, with its published name, the JSON names of its fields, and
-/// its kind, if it has one.
+/// An OpenAPI definition from which a type of `k8s-openapi` is generated, with its published name, the JSON
+/// names of its fields, and its kind, if it has one.
 struct Definition {
     name: String,
     fields: Vec<String>,
@@ -88,7 +89,7 @@ fn definition(head: &str, text: &str) -> Option<Definition> {
 #[test]
 fn table_is_not_older_than_the_newest_types_of_k8s_openapi() {
     let schema = Schema::builtin();
-    // The Go modules of Kubernetes 1.37 have the version number 0.37.
+    // `types_version` is the version of Go modules: those of Kubernetes 1.37 have the version 0.37.
     let minor: u32 = schema.types_version().split('.').nth(1).unwrap().parse().unwrap();
     let newest = package().newest;
     assert!(minor >= newest, "the table is of 1.{minor}, k8s-openapi has 1.{newest}; see docs/schema.md");
@@ -123,7 +124,7 @@ fn table_has_every_kind_and_field_of_k8s_openapi() {
     assert!(missing.is_empty(), "{} missing:\n{}", missing.len(), missing.join("\n"));
 }
 
-/// Fields of Kubernetes 1.37 that the recorded 1.36 server does not have.
+/// Fields of Kubernetes 1.37 that the kube-apiserver 1.36 of the schema table does not have.
 const NEWER: [(&str, &str); 3] = [
     ("core.v1.VolumeMount", "bindMountOptions"),
     ("core.v1.KeyToPath", "user"),
@@ -148,8 +149,8 @@ fn fields_newer_than_the_server_are_unknown_to_a_server_only() {
 #[test]
 fn absent_struct_of_a_newer_release_is_not_written_to_json() {
     let schema = Schema::builtin();
-    // A 1.37 server always writes this field, because it is a struct and not a pointer in Go. A 1.36 server
-    // does not have it.
+    // A 1.37 server always writes `CSINode.status`, because this field is a struct and not a pointer in Go. A
+    // 1.36 server does not have the field.
     let status = schema.message("storage.v1.CSINode").unwrap().field("status").unwrap();
     assert_eq!((status.since(), status.is_always_written()), (Some("1.37"), false));
     let json = br#"{"kind":"CSINode","apiVersion":"storage.k8s.io/v1","metadata":{"name":"a"},"spec":{"drivers":null}}"#;

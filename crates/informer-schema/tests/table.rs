@@ -1,4 +1,5 @@
-//! Verifies well-known kinds of the built-in schema table.
+//! Verifies the schema table against facts about well-known kinds, such as field numbers, merge keys and
+//! resources.
 
 use informer_core::{Gvk, Gvr};
 use informer_schema::{BaseType, ExtraField, Field, KindSchema, ListType, Message, Schema, Shape};

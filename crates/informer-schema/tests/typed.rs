@@ -142,8 +142,9 @@ fn field_paths_read_the_same_values_as_from_json() {
         let mut expected = Vec::new();
         scalars(&json, "", &mut expected);
         for (path, value) in expected {
-            // Skipped: names with quotes, which a path cannot express, and numbers in embedded JSON, which a
-            // path returns unchanged.
+            // Three kinds of values are skipped: those whose names contain quotes, because a field path
+            // cannot express them; numbers in embedded JSON, which `scalar` returns unchanged; and `kind` and
+            // `apiVersion`, which are not in the message.
             let Ok(path) = path.parse() else { continue };
             if matches!(&*value, "12.5" | "-10000000000.0")
                 || ["['kind']", "['apiVersion']"].contains(&informer_core::FieldPath::as_str(&path))
@@ -411,7 +412,7 @@ proptest! {
     }
 }
 
-/// A type with a field that the built-in schema does not have: `shells`.
+/// A pod type whose containers have a field that the built-in schema does not have: `shells`.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 struct NewerPod {
     spec: NewerPodSpec,

@@ -1,4 +1,5 @@
-//! Deserializes any valid message. The fields of the message are collected and sorted first.
+//! Deserializes any valid protobuf message, such as one with repeated or unknown fields. All fields of the
+//! message are collected and sorted first, which costs more than the single pass of the module `stream`.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use super::{Cause, Error, Unknown, type_error};
 use crate::transcode::is_type_meta;
 use crate::transcode::view::{Many, MessageView, View, WireFields};
 
-/// A message as a map of fields.
+/// A protobuf message that serde visits as a map from field names to values.
 pub(super) struct Members<'s, 'a, 't> {
     pub(super) message: MessageView<'s, 'a>,
     pub(super) type_meta: Option<(&'t str, &'t str)>,
@@ -39,7 +40,8 @@ impl<'a> Members<'_, 'a, '_> {
 impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     type Error = Error;
 
-    /// Types that accept any field, such as `serde_json::Value`, call this method.
+    /// Rust types that accept any field, such as `serde_json::Value`, call this method. Their decoded values
+    /// would lack each field that the schema table does not know.
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.is_refused()? {
             true => Err(Error::new(Cause::Newer)),
@@ -96,12 +98,14 @@ impl<'s, 'a> Frame<'s, 'a> {
     }
 }
 
-/// The fields of a message in the form of a JSON object, including those of embedded types.
+/// The fields of a message, in the order and with the names that they have in JSON. Like in JSON, the fields
+/// of an embedded Go struct are yielded as fields of the message.
 struct MemberAccess<'s, 'a, 't> {
     innermost: Frame<'s, 'a>,
     outer: Vec<Frame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
-    /// The keys of the object in reverse order.
+    /// `apiVersion` and `kind` with their values, as far as they have not been yielded. The last element is
+    /// yielded next.
     names: Vec<(&'static str, &'t str)>,
     value: Option<(&'s str, View<'s, 'a>)>,
     unknown: Unknown,

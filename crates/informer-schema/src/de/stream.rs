@@ -51,7 +51,7 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
         let Self { schema, id, data, depth, type_meta } = self;
         let frame = Frame::begin(schema, id, data, depth)?;
         let value = Slot::new(schema, depth + 1);
-        // `Members` is passed by reference because it is large.
+        // `Members` is passed by reference, because it is large and serde would move it.
         visitor.visit_map(&mut Members { frame, outer: Vec::new(), type_meta, kind: None, name: "", value })
     }
 
@@ -80,14 +80,14 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
 
 struct Frame<'s, 'a> {
     reader: Reader<'a>,
-    /// The offset of the last field that was read.
+    /// The offset of the first byte of the field that was read last.
     before: usize,
     fields: &'s [FieldData],
     numbers: &'s [u8],
     /// The fields that were read, one bit per field index.
     seen: u64,
-    /// The fields that JSON always contains, one bit per field index. After the end of the message, only
-    /// those that were neither read nor yielded.
+    /// The fields that JSON contains even if the message does not, one bit per field index. Once the end of
+    /// the message is reached, the bits of fields that were read or yielded are cleared.
     always: u64,
     depth: usize,
 }
@@ -108,8 +108,8 @@ impl<'s, 'a> Frame<'s, 'a> {
         })
     }
 
-    /// Reads the next field. Unknown and repeated fields are errors. Consecutive entries of one list or map
-    /// have already been skipped together.
+    /// Reads the next field. Unknown and repeated fields are errors. The entries of a list or map do not
+    /// count as repeated fields, because `run` has already skipped them if they are contiguous.
     #[inline]
     fn next(&mut self, raw: &mut Raw<'a>) -> Result<Option<&'s FieldData>, Error> {
         self.before = self.reader.position();
@@ -134,8 +134,8 @@ impl<'s, 'a> Frame<'s, 'a> {
         Some(field)
     }
 
-    /// Skips the remaining values of a list or map. Returns the number of its values, including the one that
-    /// was read last, and the bytes from that one on.
+    /// Skips the remaining values of a list or map whose first value has just been read. Returns the number
+    /// of all its values, and the bytes of the message from the first value on.
     fn run(&mut self, field: &FieldData) -> Result<(u32, &'a [u8]), Problem> {
         let (mut count, mut raw) = (1, Raw::Varint(0));
         loop {
@@ -158,12 +158,14 @@ fn is_packed(field: &FieldData, raw: &Raw<'_>) -> bool {
     field.shape == Shape::List && is_packed_block(field.base, raw)
 }
 
-/// The fields of a message, including those of embedded types, as a serde map.
+/// A serde map of the fields of a message. The fields of an embedded Go struct appear as fields of the
+/// message, as in JSON.
 struct Members<'s, 'a, 't> {
     frame: Frame<'s, 'a>,
     outer: Vec<Frame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
-    /// The kind, which is yielded as a field after `apiVersion`.
+    /// The `kind` of the object, which is yielded as the field after `apiVersion`; `None` before and
+    /// afterwards.
     kind: Option<&'t str>,
     /// The name of the field whose value is next.
     name: &'s str,
@@ -213,7 +215,7 @@ impl<'s, 'a> Members<'s, 'a, '_> {
     }
 
     /// Sets `value` for a field that the message contains. Returns false if JSON omits the field, or if it is
-    /// an embedded type, whose fields follow.
+    /// an embedded Go struct, whose fields follow.
     #[inline]
     fn present(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         match (field.shape, field.base) {
@@ -257,8 +259,8 @@ impl<'s, 'a> Members<'s, 'a, '_> {
     }
 
     /// Sets `value` for a field that is absent in the message: to the type of the object for `apiVersion` and
-    /// `kind`, otherwise to the zero value. Returns false if JSON omits the field, or if it is an embedded
-    /// type, whose fields follow.
+    /// `kind`, otherwise to the zero value. Returns false if JSON omits the field, or if it is an embedded Go
+    /// struct, whose fields follow.
     fn absent(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         if is_type_meta(field) {
             let (kind, api_version) = self.type_meta.take().unwrap_or_default();
@@ -297,7 +299,7 @@ impl<'s, 'a> Members<'s, 'a, '_> {
     }
 }
 
-/// Returns true if Go's `omitempty` omits this scalar.
+/// Returns true if JSON omits the field because its value is zero and Go's `omitempty` is set.
 fn is_omitted(field: &FieldData, raw: &Raw<'_>) -> bool {
     field.flags.omit_empty
         && field.shape == Shape::Value
@@ -322,7 +324,7 @@ impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        // `map_err` is avoided because it would move the value, which may be large.
+        // `map_err` is avoided, because it would move the decoded value, which may be large.
         match seed.deserialize(Value(&mut self.value)) {
             Err(error) => Err(error.within(self.name)),
             read => read,

@@ -1,4 +1,5 @@
-//! Merges lists: entries are matched by merge key or by value, and the order of the entries is preserved.
+//! Merges the lists of an object with those of a strategic merge patch: entries are matched by merge key or
+//! by value, and the order of the entries is preserved.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +8,12 @@ use serde_json::Value;
 use super::meta::{FieldMeta, Meta};
 use super::{DIRECTIVE, ELEMENT_ORDER, MergeError, Object, objects, without_directives};
 
-/// Maps each value of a list, by its JSON text, to its position. Numbers of different types differ, as in Go.
+/// Maps each value of a list, by its JSON text, to its position. Numbers of different types, such as `1` and
+/// `1.0`, differ, as in Go.
 type Ranks = HashMap<String, usize>;
 
-/// Merges the lists for which the patch contains `$setElementOrder`, and removes them from the patch.
+/// Merges the lists for which the patch contains `$setElementOrder`. Removes these lists and the directives
+/// from the patch, so that they are not merged again.
 pub(super) fn ordered(original: &mut Object, patch: &mut Object, meta: Meta<'_>) -> Result<(), MergeError> {
     let orders: Vec<String> = patch.keys().filter(|name| name.starts_with(ELEMENT_ORDER)).cloned().collect();
     for name in orders {
@@ -33,7 +36,8 @@ pub(super) fn ordered(original: &mut Object, patch: &mut Object, meta: Meta<'_>)
     Ok(())
 }
 
-/// Merges two lists whose order is given; `None` if both are empty.
+/// Merges a list of the object with the list of the patch, in the order of `$setElementOrder`. `None` if
+/// neither the object nor the patch has the list.
 fn in_order(
     old: Option<Vec<Value>>,
     new: Option<Vec<Value>>,
@@ -83,7 +87,7 @@ fn order_after_deletions(old: &[Value], new: &[Value], field: &FieldMeta<'_>) ->
     Some(kept.into_iter().chain(added).collect())
 }
 
-/// Verifies that the entries of a patch list have the order of its `$setElementOrder`.
+/// Verifies that the entries of a list in the patch have the order of the list's `$setElementOrder`.
 fn check_order(entries: &[Value], order: &[Value], list: &str, key: &str) -> Result<(), MergeError> {
     if entries.is_empty() || order.is_empty() {
         return Ok(());
@@ -111,7 +115,8 @@ fn check_order(entries: &[Value], order: &[Value], list: &str, key: &str) -> Res
     }
 }
 
-/// Merges two lists. If `deletes` is true, the second list contains entries to remove from the first.
+/// Merges the list `old` of the object with the list `new` of the patch. If `deletes` is true, `new` contains
+/// the entries to remove from `old`.
 pub(super) fn merge(
     old: Vec<Value>,
     new: Vec<Value>,
@@ -157,7 +162,9 @@ fn merge_objects(old: Vec<Value>, new: Vec<Value>, field: &FieldMeta<'_>) -> Res
     arrange(merged, &patch, &server, identity)
 }
 
-/// Applies the directives in a patch list. Returns both lists without the entries that were handled.
+/// Applies the `$patch` directives in the entries of a patch list: `delete` removes matching entries of the
+/// object's list, and `replace` replaces this list by the other entries of the patch list. Returns the
+/// resulting list, and the entries of the patch that still have to be merged into it.
 fn directives(
     old: Vec<Value>,
     new: Vec<Value>,
@@ -182,7 +189,8 @@ fn directives(
     Ok((old.into_iter().filter(stays).collect(), patch))
 }
 
-/// The identity of a list entry: its merge key, or the entry itself.
+/// The identity by which list entries of object and patch are matched: the value of the merge key, or the
+/// whole entry if `key` is empty.
 #[derive(Clone, Copy)]
 struct Identity<'k> {
     key: &'k str,
@@ -226,8 +234,9 @@ fn ranks(list: &[Value], identity: Identity<'_>) -> Ranks {
     ranks
 }
 
-/// Orders a merged list: entries of the patch stay in the order of the patch, other entries in the order of
-/// the server, and entries of both are interleaved in the order of the server as far as possible.
+/// Orders the entries of a merged list. Entries that the patch contains stay in the order of the patch;
+/// entries that only the server's object contains stay in the order of the server. Both sequences are
+/// interleaved in the order of the server as far as possible.
 fn arrange(
     merged: Vec<Value>,
     patch_order: &[Value],

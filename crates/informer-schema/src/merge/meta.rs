@@ -7,9 +7,10 @@ use crate::schema::kind::Message;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meta<'s> {
     Struct(Message<'s>),
-    /// A Go struct with its own unmarshaler, whose fields have no names in the schema table.
+    /// A Go struct with its own JSON unmarshaler, such as `Quantity`. Its fields are not in the schema table,
+    /// so a patch can replace such a value but not merge into it.
     Opaque,
-    /// A list whose entries have the field's type.
+    /// A list; its entries have the base type of this field.
     List(Field<'s>),
     /// A map, string, number or boolean.
     Other(&'static str),
@@ -55,7 +56,7 @@ impl<'s> Meta<'s> {
         Ok(FieldMeta { meta, key: field.merge_key().unwrap_or_default(), strategy: field.patch_strategy() })
     }
 
-    /// Returns the list field with this name, with the type of its entries.
+    /// Returns the list field with this name. Its `meta` is that of the list's entries.
     pub(super) fn list(self, name: &str) -> Result<FieldMeta<'s>, MergeError> {
         let field = self.field(name)?;
         let meta = match field.meta {

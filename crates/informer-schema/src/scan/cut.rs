@@ -42,7 +42,7 @@ fn kept_length(metadata: &[u8], unwanted: &[u32]) -> Result<usize, Problem> {
     Ok(kept)
 }
 
-/// The byte range of all occurrences of one field in a message.
+/// The byte range that all occurrences of one field have in a message.
 #[derive(Clone, Copy)]
 enum Run {
     /// The field does not occur.
@@ -63,8 +63,9 @@ impl Run {
     }
 }
 
-/// Returns, for each field number of `wanted`, the bytes of all metadata fields with this number. `None` if
-/// there are none, if they are not contiguous, or if the object has more than one `metadata` field.
+/// Returns, for each field number of `wanted`, the bytes of all `metadata` fields with this number. An
+/// element is `None` if `metadata` has no such field, or if these fields are not contiguous. All elements are
+/// `None` if the object has more than one `metadata` field.
 pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[Option<&[u8]>; N], Problem> {
     let mut found: Option<&[u8]> = None;
     let mut several = false;

@@ -1,11 +1,12 @@
-//! Adds fields to the schema table, to simulate a server that is newer than the table.
+//! Adds fields to a parsed schema, so that tests can simulate a server that is newer than the schema table.
 
 use thiserror::Error;
 
 use super::{Releases, Schema, load};
 use crate::schema::field::{FieldData, Flags};
 
-/// A field that a newer server has and the schema table does not have, for tests of version skew.
+/// A field that the schema table does not have. Tests of version skew use such fields to simulate a newer
+/// server.
 ///
 /// ```
 /// use informer_schema::{ExtraField, Schema};
@@ -36,17 +37,17 @@ impl ExtraField {
         Self { message, name, number, value }
     }
 
-    /// Returns the type that has the field, such as `core.v1.PodSpec`.
+    /// Returns the message type to which the field is added, such as `core.v1.PodSpec`.
     pub fn message(self) -> &'static str {
         self.message
     }
 
-    /// Returns the name in JSON.
+    /// Returns the name of the field in JSON.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Returns the number in protobuf.
+    /// Returns the protobuf field number.
     pub fn number(self) -> u8 {
         self.number
     }
@@ -83,7 +84,8 @@ fn add(schema: &mut Schema, extra: ExtraField) -> Result<(), ExtraFieldError> {
     if extra.number == 0 || fields.iter().any(|field| field.number == extra.number) {
         return Err(failed("the number is 0 or already used"));
     }
-    // `Message::field` is not used here, because it would cache an index of names without the new field.
+    // The names are compared one by one, because `Message::field` would cache an index of names without the
+    // new field.
     if schema.message_at(id).fields().iter().any(|field| field.name() == extra.name) {
         return Err(failed("the name is already used"));
     }

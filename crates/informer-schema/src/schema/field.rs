@@ -47,15 +47,15 @@ pub enum BaseType<'s> {
     FieldsV1,
     /// Any JSON value.
     Json,
-    /// A list of strings that is encoded as a separate message in protobuf.
+    /// A list of strings that protobuf encodes as a message of its own (Go type `ExtraValue`, for example).
     Strings,
-    /// A `JSONSchemaProps` or a list of them.
+    /// A `JSONSchemaProps` or a list of them (Go type `JSONSchemaPropsOrArray`).
     SchemaOrArray,
-    /// A `JSONSchemaProps` or a boolean.
+    /// A `JSONSchemaProps` or a boolean (Go type `JSONSchemaPropsOrBool`).
     SchemaOrBool,
-    /// A `JSONSchemaProps` or a list of strings.
+    /// A `JSONSchemaProps` or a list of strings (Go type `JSONSchemaPropsOrStringArray`).
     SchemaOrStrings,
-    /// A struct of this type.
+    /// A struct with the fields of this message type.
     Message(Message<'s>),
 }
 
@@ -64,7 +64,8 @@ pub enum BaseType<'s> {
 pub enum ListType {
     /// The list is replaced as a whole.
     Atomic,
-    /// The values of the list are unique, and the lists are merged.
+    /// The values of the list are unique. The list is the union of the values that all field managers
+    /// applied.
     Set,
     /// Entries are identified by their [keys](Field::list_map_keys).
     Map,
@@ -122,7 +123,7 @@ impl Flags {
 }
 
 impl Base {
-    /// Returns true if a value is a struct in Go, which `omitempty` never omits.
+    /// Returns true if values of this type are structs in Go, which `omitempty` never omits from JSON.
     fn is_struct(self) -> bool {
         !matches!(
             self,
@@ -152,8 +153,8 @@ pub(crate) struct FieldData {
     pub(crate) flags: Flags,
     /// True if JSON omits the field when protobuf does not contain it.
     pub(crate) quiet: bool,
-    /// The index, plus 1, of the rare attributes of the field in the schema's extras. 0 if the field has no
-    /// such attributes, which holds for nine of ten fields.
+    /// The index, plus 1, of the rare attributes of the field in the `extras` of its [`Schema`]. 0 if the
+    /// field has no such attributes: nine of ten fields have none, so `FieldData` stays small.
     pub(crate) extra: u16,
 }
 
@@ -171,7 +172,8 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// Parses the `key=value` pairs of a field, which are separated by tabs.
+    /// Parses the `key=value` pairs with which the line of a field ends in the schema table. Tabs separate
+    /// the pairs.
     pub(crate) fn parse(text: &'static str) -> Self {
         let mut extra = Self::default();
         for (key, value) in text.split('\t').filter_map(|pair| pair.split_once('=')) {
@@ -280,7 +282,7 @@ impl<'s> Field<'s> {
         !self.data.quiet
     }
 
-    /// Returns true if the published schema requires the field.
+    /// Returns true if the OpenAPI schema that servers publish lists the field as required.
     pub fn is_required(self) -> bool {
         self.data.flags.required
     }
@@ -314,12 +316,13 @@ impl<'s> Field<'s> {
         self.extra().is_some_and(|extra| extra.atomic) || self.message().is_some_and(Message::is_atomic)
     }
 
-    /// Returns the allowed values of the field, if the server publishes them.
+    /// Returns the allowed values (`enum`) of the field, if the OpenAPI schema of the server contains them.
     pub fn enum_values(self) -> Option<Names> {
         self.extra()?.enums.map(Names::new)
     }
 
-    /// Returns the default of the field as JSON, if the server publishes one that is not the zero value.
+    /// Returns the default of the field as JSON, if the OpenAPI schema of the server contains a default that
+    /// is not the zero value.
     pub fn default_json(self) -> Option<&'static str> {
         self.extra()?.default
     }

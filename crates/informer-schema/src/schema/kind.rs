@@ -9,17 +9,18 @@ use crate::schema::{MessageId, Schema};
 
 #[derive(Debug)]
 pub(crate) struct MessageData {
-    /// The last three components of the type's name.
+    /// The last three components of the type's published name, such as `core.v1.PodSpec`.
     pub(crate) short: &'static str,
-    /// The name before these components, with its trailing dot.
+    /// The published name before its last three components, with the trailing dot, such as `io.k8s.api.`.
     pub(crate) prefix: &'static str,
     pub(crate) fields: Range<u32>,
     pub(crate) numbers: Range<u32>,
     pub(crate) atomic: bool,
-    /// The fields that JSON may contain even if protobuf does not, one bit per field index.
+    /// The fields that JSON contains, with a zero value or `null`, even if the protobuf message does not. One
+    /// bit per field index.
     pub(crate) always: u64,
-    /// An open-addressing hash table from JSON names to field indexes plus 1, which includes embedded fields.
-    /// It is built on the first lookup.
+    /// An open-addressing hash table from JSON names to field indexes plus 1. It includes the fields of
+    /// embedded Go structs, and is built on the first lookup of a name.
     pub(crate) by_name: OnceLock<Box<[u16]>>,
 }
 
@@ -58,8 +59,8 @@ impl<'s> Message<'s> {
         self.data.atomic
     }
 
-    /// Returns the fields in the order of JSON. Fields of embedded types (`apiVersion` and `kind`, volume
-    /// sources) are at the positions at which Go writes them.
+    /// Returns the fields in the order of JSON. They include the fields of embedded Go structs (such as
+    /// `apiVersion` and `kind`, or the volume sources), which appear in JSON as fields of this message.
     pub fn fields(self) -> Vec<Field<'s>> {
         let mut fields = Vec::with_capacity(self.data.fields.len());
         self.collect(&mut fields);
@@ -96,8 +97,8 @@ impl<'s> Message<'s> {
         Some(Field { schema: self.schema, data: &self.schema.fields[index] })
     }
 
-    /// Returns the index of the field in the schema. A field of an embedded type has the index that it has in
-    /// that type.
+    /// Returns the index of a field in the `fields` of the [`Schema`]. A field of an embedded Go struct has
+    /// one index there, whichever message embeds the struct.
     pub(crate) fn index(self, name: &str) -> Option<usize> {
         let table = self.data.by_name.get_or_init(|| self.build_name_index());
         let mask = table.len() - 1;
@@ -116,7 +117,7 @@ impl<'s> Message<'s> {
         self.indexes(&mut indexes);
         let mut table = vec![0; (2 * indexes.len()).next_power_of_two()];
         let mask = table.len() - 1;
-        // If two fields have the same name, the first one is found.
+        // If two fields of a message have the same name, a lookup finds the one that was inserted first.
         for index in indexes {
             let name = self.schema.fields[index].name;
             let mut at = hash(name) & mask;
@@ -139,7 +140,8 @@ impl<'s> Message<'s> {
         }
     }
 
-    /// Returns the field with this protobuf number. In protobuf, an embedded type is a single field.
+    /// Returns the field with this protobuf number. In protobuf, an embedded Go struct is a single field
+    /// without a JSON name.
     pub fn field_by_number(self, number: u32) -> Option<Field<'s>> {
         self.own_fields().find(|field| field.number() == Some(number))
     }
@@ -211,8 +213,8 @@ impl<'s> KindSchema<'s> {
         self.schema.indexes_by_descending_number(self.data.message).next().is_some()
     }
 
-    /// Returns the resource that serves objects of this kind; `None` for lists, options and other kinds that
-    /// are not stored.
+    /// Returns the resource whose requests and responses contain objects of this kind; `None` for lists,
+    /// options and other kinds that have no resource.
     pub fn resource(self) -> Option<Resource<'s>> {
         self.schema.resources().find(|resource| {
             (resource.group(), resource.version()) == (self.data.group, self.data.version)

@@ -57,15 +57,15 @@ pub(super) fn parse_and_extend<E>(
     }
     extend(&mut schema)?;
     number(&mut schema);
-    // The lines of the schema table are sorted as strings, in which a slash separates group, version and
-    // kind.
+    // The schema table sorts its kinds as strings `group/version/kind`, which is another order than by group,
+    // then version, then kind.
     schema.kinds.sort_unstable_by_key(|data| (data.group, data.version, data.kind));
     schema.by_kind = by_kind(&schema.kinds);
     Ok(schema)
 }
 
-/// Returns true if a kind or a field is newer than the server. It then has the attribute `since`, which is
-/// the first attribute after four columns.
+/// Returns true if the kind or field of a table line is newer than the kube-apiserver of
+/// [`Schema::server_version`]. Such a line has `since` as its first attribute, after four columns.
 fn is_newer(rest: &str) -> bool {
     rest.splitn(5, '\t').nth(4).is_some_and(|extra| extra.starts_with("since="))
 }
@@ -88,7 +88,7 @@ fn cells<const N: usize>(rest: &'static str) -> [&'static str; N] {
     std::array::from_fn(|_| cells.next().expect(PARSED_BY_TESTS))
 }
 
-/// Parses a name; an absent name is a dash in the schema table.
+/// Parses a name from a cell of the schema table, in which `-` means that there is no name.
 fn name(cell: &'static str) -> &'static str {
     if cell == "-" { "" } else { cell }
 }
@@ -125,8 +125,9 @@ fn field(schema: &mut Schema, rest: &'static str) {
     };
     let (shape, base) = base(schema, kind).expect(PARSED_BY_TESTS);
     let flags = Flags::parse(flags);
-    // An older server does not have a newer field, so JSON contains it only if protobuf does. A newer server
-    // always writes a field to protobuf if it always writes that field to JSON.
+    // A field that only newer servers have is in JSON only if it is in protobuf, because an older server has
+    // it in neither. This is also right for a newer server: it writes a field that is always in JSON to
+    // protobuf, too.
     let quiet = is_newer(rest) || base.is_quiet(shape, flags);
     schema.fields.push(FieldData {
         name: name(json),
@@ -182,8 +183,9 @@ fn kind(schema: &mut Schema, rest: &'static str) {
     schema.kinds.push(KindData { group: name(group), version, kind, message });
 }
 
-/// Parses a line of a group, resource, subresource or column. Each line belongs to the preceding line of the
-/// next higher level.
+/// Parses a line that describes an API group version, a resource, a subresource or a printer column. A
+/// resource belongs to the preceding group version; a subresource or column belongs to the preceding
+/// resource.
 fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
     match tag {
         "G" => {

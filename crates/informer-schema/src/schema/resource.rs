@@ -5,7 +5,7 @@ use crate::schema::kind::KindSchema;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameList(pub(crate) &'static str);
 
-/// An iterator over names in the schema table, such as verbs or short names, in the order of the table.
+/// An iterator over names of a resource, such as its verbs or short names, in the order of the schema table.
 #[derive(Clone, Debug)]
 pub struct Names(Option<std::str::Split<'static, char>>);
 
@@ -47,7 +47,8 @@ pub(crate) struct ResourceData {
     pub(crate) columns: Vec<(&'static str, &'static str, &'static str, i32)>,
 }
 
-/// The kind of the request and response bodies of a resource or subresource.
+/// The kind of the objects in the request and response bodies of a resource or subresource, such as `Scale`
+/// for `deployments/scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResponseKind {
     /// The group.
@@ -56,12 +57,13 @@ pub struct ResponseKind {
     pub version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// True if discovery contains group and version of this kind, because they differ from those of the
-    /// resource.
+    /// True if discovery lists group and version of this kind explicitly, because they differ from those of
+    /// the resource.
     pub foreign: bool,
 }
 
-/// A resource of an API server, which is a path under a group and version.
+/// A resource of an API server: a plural name such as `pods` under a group and version, with its verbs and
+/// subresources.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'s> {
     pub(crate) schema: &'s Schema,
@@ -100,7 +102,7 @@ impl<'s> Resource<'s> {
         self.schema.kind(&informer_core::Gvk::new(response.group, response.version, response.kind))
     }
 
-    /// Returns the kind of the resource's request and response bodies, as in discovery.
+    /// Returns the kind of the objects in the resource's request and response bodies, as listed in discovery.
     pub fn response_kind(self) -> ResponseKind {
         self.complete(self.data.response)
     }
@@ -133,8 +135,8 @@ impl<'s> Resource<'s> {
         self.data.storage_hash
     }
 
-    /// Returns true if a server without flags serves the resource. Other resources need the flag
-    /// `--runtime-config`.
+    /// Returns true if kube-apiserver serves the resource by default. For other resources, it must be started
+    /// with the flag `--runtime-config`.
     pub fn is_served_by_default(self) -> bool {
         !self.data.on_request
     }
@@ -170,15 +172,15 @@ pub struct SubresourceInfo {
     pub verbs: Names,
 }
 
-/// A printer column.
+/// A column of the table that `kubectl get` prints for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
-    /// The title.
+    /// The title of the column, such as `Node`.
     pub name: &'static str,
-    /// The type in OpenAPI terms.
+    /// The OpenAPI type of the cells: `string`, `integer`, `boolean` or `date`.
     pub kind: &'static str,
-    /// The format of the column: `name` for the column of the name, otherwise mostly `""`.
+    /// The OpenAPI format of the cells: `name` for the column with the object's name, otherwise mostly `""`.
     pub format: &'static str,
-    /// 0 if the column is always shown; other columns are shown in wide output.
+    /// 0 if the column is always shown; columns with other values are shown only by `kubectl get -o wide`.
     pub priority: i32,
 }

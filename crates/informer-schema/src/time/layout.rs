@@ -24,29 +24,29 @@ pub enum TimeError {
         Quoted(element)
     )]
     Unreadable {
-        /// The whole string.
+        /// The string that was parsed.
         text: String,
-        /// The layout.
+        /// The layout of a timestamp in Go's notation.
         layout: &'static str,
         /// The part of the string from the invalid component on.
         rest: String,
-        /// The component of the layout.
+        /// The component of the layout that does not match, such as `15` for the hour.
         element: &'static str,
     },
     /// A number in the string is out of range.
     #[error("parsing time {}: {part} out of range", Quoted(text))]
     OutOfRange {
-        /// The whole string.
+        /// The string that was parsed.
         text: String,
-        /// The component, such as `month`.
+        /// The component of the timestamp that is out of range, such as `month`.
         part: &'static str,
     },
-    /// Extra text follows.
+    /// Text follows the timestamp.
     #[error("parsing time {}: extra text: {}", Quoted(text), Quoted(rest))]
     ExtraText {
-        /// The whole string.
+        /// The string that was parsed.
         text: String,
-        /// The extra text.
+        /// The text after the timestamp.
         rest: String,
     },
 }
@@ -59,7 +59,7 @@ pub(super) enum TimeProblem<'a> {
 }
 
 impl TimeProblem<'_> {
-    /// Returns the error for the whole string, given the problem of one component.
+    /// Returns the error for the timestamp `text`, given the problem of one of its components.
     pub(super) fn into_error(self, text: &str, micro: bool) -> TimeError {
         let text = text.to_owned();
         match self {
@@ -73,7 +73,7 @@ impl TimeProblem<'_> {
     }
 }
 
-/// Parses a timestamp as seconds and nanoseconds.
+/// Parses a timestamp; returns seconds since 1970-01-01T00:00:00Z and nanoseconds.
 pub(super) fn read(text: &str, micro: bool) -> Result<(i64, i64), TimeProblem<'_>> {
     let mut reader = LayoutReader { rest: text };
     let year = reader.number(4..=4, "2006")?;
@@ -139,8 +139,8 @@ impl<'a> LayoutReader<'a> {
         if range.contains(&read) { Ok(read) } else { Err(TimeProblem::Range(part)) }
     }
 
-    /// Parses a fraction of a second that the layout does not contain. An invalid fraction is not consumed,
-    /// so that parsing the next component fails.
+    /// Parses an optional fraction of a second, which Go accepts although the layout has none. An invalid
+    /// fraction is not consumed, so that parsing the time zone fails.
     fn any_fraction(&mut self) -> i64 {
         let (nanos, length) = fraction(self.rest.as_bytes()).unwrap_or_default();
         self.rest = &self.rest[length..];
@@ -172,7 +172,7 @@ impl<'a> LayoutReader<'a> {
         let &[sign, h, i, b':', m, n, ..] = self.rest.as_bytes() else { return Err(wrong) };
         let hours = number(&[h, i]);
         let minutes = hours.and_then(|_| number(&[m, n]));
-        // Go accepts an offset of 24 hours or of 60 minutes.
+        // As in Go, the largest valid values are 24 hours and 60 minutes, not 23 and 59.
         if hours > Some(24) {
             return Err(TimeProblem::Range("time zone offset hour"));
         }

@@ -7,7 +7,8 @@ use crate::schema::field::{Base, FieldData};
 use crate::schema::{MessageId, Schema};
 use crate::text;
 
-/// `kind` and `apiVersion` of the outermost object. In protobuf only that object has them, in its envelope.
+/// `kind` and `apiVersion` of the outermost object. In protobuf, the envelope of this object contains them,
+/// and nested objects have neither.
 type TypeMeta<'a> = Option<(&'a str, &'a str)>;
 
 pub(super) fn write(
@@ -21,7 +22,7 @@ pub(super) fn write(
     JsonWriter { out, limit }.object(&MessageView::new(schema, id, data), type_meta)
 }
 
-/// The output and its maximum length.
+/// Writes JSON to `out`, and fails when the length of `out` exceeds `limit`.
 struct JsonWriter<'o> {
     out: &'o mut Vec<u8>,
     limit: usize,
@@ -102,7 +103,8 @@ impl JsonWriter<'_> {
     }
 }
 
-/// Returns true for `TypeMeta`, the only embedded type that protobuf messages do not contain.
+/// Returns true for the embedded Go struct `TypeMeta` (`kind` and `apiVersion`), the only one that protobuf
+/// messages do not contain.
 pub(crate) fn is_type_meta(field: &FieldData) -> bool {
     field.flags.inline && field.number == 0 && matches!(field.base, Base::Message(_))
 }

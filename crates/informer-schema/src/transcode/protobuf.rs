@@ -38,8 +38,8 @@ struct MessageWriter<'w, 't> {
 }
 
 impl<'t> MessageWriter<'_, 't> {
-    /// Writes a message from JSON objects. There are several if a key occurred more than once: they are
-    /// merged into one message.
+    /// Writes one message from JSON objects. `objects` has several elements if the key of the object occurred
+    /// more than once in the JSON: Go merges the values of duplicate keys into one message.
     fn message(&mut self, id: MessageId, objects: &[At]) -> Result<(), Fault> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep.into());
@@ -94,7 +94,8 @@ impl<'t> MessageWriter<'_, 't> {
 
     fn field(&mut self, field: &FieldData, members: &[(u8, At)]) -> Result<(), Fault> {
         let null = |member: &(u8, At)| self.tape.kind(member.1) == JsonKind::Null;
-        // A later null removes earlier values of the key, if the field can be absent.
+        // If a key occurs more than once, a null removes the earlier values of a field that can be absent.
+        // Other fields ignore the null.
         let cleared = match field.shape {
             Shape::Value if !matches!(field.base, Base::Bytes | Base::Strings(_)) => 0,
             _ => members.iter().rposition(null).map_or(0, |at| at + 1),
@@ -123,7 +124,8 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Writes a value of a field that cannot be absent in protobuf; a JSON null is written as zero.
+    /// Writes an entry of a list or the value of a map entry, which cannot be absent in protobuf. A JSON null
+    /// is written as the zero value.
     fn nullable(&mut self, number: u8, base: Base, value: At) -> Result<(), Fault> {
         match self.tape.kind(value) {
             JsonKind::Null => self.value(number, base, &[]),
@@ -158,7 +160,7 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Writes one value. An absent value is written as zero.
+    /// Writes the value of a field. If `values` is empty, the zero value is written.
     fn value(&mut self, number: u8, base: Base, values: &[At]) -> Result<(), Fault> {
         let last = values.last().copied();
         match base {
@@ -283,7 +285,8 @@ impl<'t> MessageWriter<'_, 't> {
             }
             (Base::SchemaOrArray(_), JsonKind::Array) => self.list(2, Base::Message(id), at),
             (Base::SchemaOrStrings(_), JsonKind::Array) => self.list(2, Base::String, at),
-            // Go ignores JSON that is neither an object nor an array here, so an empty value is written.
+            // For these union types, Go ignores JSON that is neither an object nor an array, so the message
+            // stays empty.
             _ => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Interprets a protobuf message by the schema table, as fields and their values.
+//! Decodes a protobuf message with the schema table into fields and the values that they have in JSON.
 //!
 //! The JSON writer and the serde deserializer both use this view, which ensures that they yield the same
 //! fields.
@@ -52,7 +52,7 @@ pub(crate) struct MessageView<'s, 'a> {
     pub(crate) depth: usize,
 }
 
-/// One value in the form that it has in JSON.
+/// One value in its JSON representation.
 #[derive(Clone, Debug)]
 pub(crate) enum View<'s, 'a> {
     Null,
@@ -121,8 +121,8 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(WireFields { pairs, at: 0, remaining })
     }
 
-    /// Returns true if the message itself, or a type embedded in it, has fields that the schema table does
-    /// not know. Nested values are not checked.
+    /// Returns true if the message itself, or a Go struct embedded in it, has fields that the schema table
+    /// does not know. Nested values are not checked.
     pub(crate) fn has_unknown_members(&self) -> Result<bool, Problem> {
         let (fields, mut unknown) = (self.fields(), false);
         for piece in self.pieces.as_slice() {
@@ -141,7 +141,8 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(unknown)
     }
 
-    /// Returns the value of a key in a map; if the key occurs more than once, the last value is used.
+    /// Returns the value for the key `wanted` in the map `field` of this message. If the key occurs more than
+    /// once, the last value is used.
     pub(crate) fn entry(&self, field: &FieldData, wanted: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let mut found = None;
         for piece in self.pieces.as_slice() {
@@ -229,7 +230,8 @@ fn unpacked<'a>(base: Base, raws: &[IndexedRaw<'a>]) -> Result<Vec<IndexedRaw<'a
 }
 
 impl<'a> WireFields<'a> {
-    /// Returns the index of the next field that JSON may contain, and its values in the message.
+    /// Returns the index of the next field that JSON may contain, and all values of this field in the
+    /// message, which may be none.
     pub(crate) fn next(&mut self) -> Option<(usize, &[IndexedRaw<'a>])> {
         let place = self.remaining.trailing_zeros() as usize;
         if self.remaining == 0 {
@@ -249,7 +251,7 @@ impl<'s, 'a> Many<'s, 'a> {
         Context { schema: self.schema, depth: self.depth }.one(self.base, &[raw])
     }
 
-    /// Returns the value of a key; if the key occurs more than once, the last value is used.
+    /// Returns the value for a key of this map. If the key occurs more than once, the last value is used.
     pub(crate) fn get(&self, name: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth };
         for (_, raw) in self.raws.iter().rev() {
@@ -293,7 +295,7 @@ pub(crate) fn one<'s, 'a>(
 }
 
 pub(crate) fn map_entry(raw: Raw<'_>) -> Result<(&str, Option<IndexedRaw<'_>>), Problem> {
-    // Fast path: every known encoder writes the key before the value.
+    // Fast path: every known encoder writes the key of a map entry before its value.
     let mut reader = Reader::new(raw.bytes()?);
     if let Some((1, key)) = reader.next()?
         && let Some((2, value)) = reader.next()?
@@ -320,8 +322,8 @@ struct Context<'s> {
 }
 
 impl<'s> Context<'s> {
-    /// Returns one value. An absent value is zero. If the field occurs several times, the last value is used,
-    /// but messages are merged.
+    /// Decodes the value of a field from its occurrences in the message. Without any occurrence, the result
+    /// is the zero value. Of several occurrences, messages are merged; of other types the last one is used.
     fn one<'a>(self, base: Base, raws: &[IndexedRaw<'a>]) -> Result<View<'s, 'a>, Fault> {
         if let Base::Message(id) = base {
             let pieces = Pieces::of(raws)?;
@@ -358,7 +360,8 @@ impl<'s> Context<'s> {
         Ok(Many { schema: self.schema, base: Base::String, raws, depth: self.depth })
     }
 
-    /// Returns the value of a union type of apiextensions, which is the value of the only field that is set.
+    /// Returns the value of a union type of apiextensions such as `JSONSchemaPropsOrBool`, whose message has
+    /// one field for each type. The value is that of the field that is set.
     fn union<'a>(self, base: Base, id: MessageId, pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Fault> {
         let schema_at = if matches!(base, Base::SchemaOrBool(_)) { 2 } else { 1 };
         let other_at = 3 - schema_at;
@@ -485,7 +488,7 @@ fn int_or_string<'s, 'a>(pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Problem> {
     }
 }
 
-/// Returns the JSON in a message whose only field contains JSON.
+/// Returns the JSON bytes in a message whose only field contains JSON, such as `RawExtension`.
 fn embedded<'a>(pieces: &Pieces<'a>) -> Result<&'a [u8], Problem> {
     let mut json: &[u8] = &[];
     for piece in pieces.as_slice() {

@@ -10,7 +10,8 @@ use crate::schema::{MessageId, Schema};
 use crate::transcode::view::{Instant, View, one};
 use crate::wire::Raw;
 
-/// A value that is passed to a visitor. It is filled in place and passed by reference.
+/// The next value for a serde visitor. One slot is overwritten for each value and passed by reference,
+/// because moving it for each value would be slow.
 pub(super) struct Slot<'s, 'a, 't> {
     pub(super) schema: &'s Schema,
     pub(super) depth: usize,
@@ -18,7 +19,7 @@ pub(super) struct Slot<'s, 'a, 't> {
     /// The type of the value, or of the elements of a list or map.
     pub(super) base: Base,
     pub(super) count: u32,
-    /// The value in the protobuf message. For several values, the bytes of the message from the first value
+    /// The value in the protobuf message. For a list or map, the bytes of the message from its first value
     /// on.
     pub(super) raw: Raw<'a>,
     pub(super) name: &'t str,
@@ -34,7 +35,8 @@ pub(super) enum Content {
     Null,
     Name,
     Instant,
-    /// A value of any other type. These are rare and are read through a view.
+    /// A value that is rare in objects, such as bytes, a duration or embedded JSON, or the zero value of an
+    /// absent field. A `View` contains it.
     View,
 }
 
@@ -74,7 +76,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         self.view.take().map_or(View::Null, |view| *view)
     }
 
-    /// Returns the bytes of the value, if it is a single value of this type.
+    /// Returns the bytes of the value, if it is a single value of the type `base`.
     #[inline]
     pub(super) fn bytes_of(&self, base: Base) -> Option<&'a [u8]> {
         match self.raw {
@@ -96,7 +98,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
         Object { schema: self.schema, id, data, depth: self.depth, type_meta: None }
     }
 
-    /// Returns the values as a list, if there are several.
+    /// Returns the values if the slot contains a list.
     #[inline]
     pub(super) fn entries(&self) -> Option<Entries<'s, 'a>> {
         match (self.content, self.raw) {

@@ -1,4 +1,4 @@
-//! Deserializers for one value, for a list, and for a map.
+//! Serde deserializers for the values in a protobuf message: one value, a list, and a map.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
@@ -195,7 +195,8 @@ impl<'s, 'a> Map<'s, 'a> {
         let mut raw = Raw::Varint(0);
         self.reader.read(&mut raw)?;
         let key = self.enter(raw)?;
-        // Servers sort the keys of a map. Strictly ascending keys also contain no duplicates.
+        // Servers sort the keys of a map, and strictly ascending keys contain no duplicates. The module
+        // `general` reads a map in another order.
         if self.key.is_some_and(|last| last >= key) {
             return Err(Error::new(Cause::Irregular));
         }
@@ -204,7 +205,7 @@ impl<'s, 'a> Map<'s, 'a> {
     }
 
     fn enter(&mut self, entry: Raw<'a>) -> Result<&'a str, Error> {
-        // Fast path: every known encoder writes the key before the value.
+        // Fast path: every known encoder writes the key of a map entry before its value.
         let (mut reader, mut key) = (Reader::new(entry.bytes()?), Raw::Varint(0));
         if reader.read(&mut key)? == 1 && reader.read(&mut self.value.raw)? == 2 && reader.is_at_end() {
             self.value.content = Content::One;
