@@ -27,7 +27,7 @@
 //! | split the body of a list into objects while it arrives | [`ListSplitter`] |
 //! | read the metadata of an object without decoding it, and remove its managed fields | [`Scan`] |
 //! | read one field | [`KindSchema::scalar`] |
-//! | detect fields that the schema table lacks | [`KindSchema::has_unknown_fields`], [`KindSchema::has_path`] |
+//! | find fields of a newer server | [`KindSchema::has_unknown_fields`], [`KindSchema::has_path`] |
 //! | decode a type of `k8s-openapi`, or any other `Deserialize` type | [`Schema::decode`], [`KindSchema::decode_message`] |
 //! | find unknown fields and duplicate keys (strict decoding) | [`KindSchema::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
