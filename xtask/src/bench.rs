@@ -1,4 +1,5 @@
-//! Benchmarks: programs of this library and of its peers, run in turn.
+//! Benchmarks: programs of this library, of client-go, controller-runtime and kube-rs, and a real
+//! kube-apiserver, run in turn.
 
 mod apiserver;
 mod build;
@@ -29,22 +30,24 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Measure controllers next to controller-runtime and kube-rs, the start of a manager, and caches by
-    /// object representation.
+    /// Measure controllers, and compare them with those of controller-runtime and kube-rs. Also measure the
+    /// start of a manager, and the memory of caches by object representation.
     Runtime,
-    /// Measure the work queue next to those of client-go and controller-runtime.
+    /// Measure the work queue, and compare it with those of client-go and controller-runtime.
     Workqueue,
-    /// Measure informers next to client-go's and kube-rs's reflector. This is the default.
+    /// Measure informers, and compare them with those of client-go and with kube-rs's reflector. This is the
+    /// default.
     Informers(informers::Informers),
-    /// Measure how the cost of an informer grows with the number of objects.
+    /// Measure how the time of an informer's initial sync grows with the number of objects.
     Curve(informers::Curve),
-    /// Measure two informers of each kind in one process, with 1, 2, 5 and 10 kinds.
+    /// Measure the initial sync of 1, 2, 5 and 10 kinds in one process. Each kind has two informers: one of
+    /// whole objects, one of metadata.
     Kinds(informers::Kinds),
-    /// Measure the embedded API server next to a real kube-apiserver with etcd. Needs Go, unless `--alone` is
-    /// set.
+    /// Measure the embedded API server, and compare it with a real kube-apiserver with etcd. Needs Go, unless
+    /// `--alone` is set.
     Apiserver(apiserver::Apiserver),
-    /// Measure build times next to a controller of kube-rs: from a cold cache, and after a change of one
-    /// line.
+    /// Measure build times: of a controller from a cold cache, compared with a controller on kube-rs, and of
+    /// this workspace after a change of one line.
     Build(build::Build),
 }
 

@@ -52,7 +52,8 @@ fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             find_pages(&path, pages)?;
-        // The page for unknown addresses has links relative to the root of a site.
+        // 404.html, the page for unknown addresses, is not checked: its links are relative to the root of a
+        // site.
         } else if path.extension().is_some_and(|extension| extension == "html") && !path.ends_with("404.html")
         {
             pages.push(path);

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Returns a command that runs cargo as a shell would. It removes the variables that cargo has set for this
-/// program: build scripts of some crates run again when they change, and all dependent crates are then
-/// rebuilt.
+/// Returns a command that runs cargo as a shell would. It removes the environment variables that cargo has
+/// set for this program. With them, build scripts of some crates would run again, and all dependent crates
+/// would be rebuilt.
 pub(crate) fn command() -> Command {
     let mut command = Command::new("cargo");
     let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

@@ -25,14 +25,16 @@ pub(crate) struct Conformance {
     /// The server to run against.
     #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     server: Kind,
-    /// Record the responses of the real server as the new expectation (suites apiserver and envtest).
+    /// Record the responses (suite apiserver) or outcomes (suite envtest) of the real server as the new
+    /// expectation.
     #[arg(long)]
     record: bool,
     /// Run only scenarios whose names contain this text; in the suites programs, operators and envtest: only
     /// programs, operators or packages.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// Skip the scenarios that take most of a minute.
+    /// Skip the scenarios that take most of a minute; in the suite operators: skip the runs without a
+    /// permission.
     #[arg(long)]
     quick: bool,
     /// Directory of a running real server (`cargo xtask real up`). Without it, a server is started for the
@@ -47,7 +49,7 @@ enum Suite {
     Informer,
     /// Commands of kubectl, against `informer serve` or a real server. Needs Go.
     Kubectl,
-    /// Scripts of requests. Responses are compared with the recorded responses of a real server.
+    /// Scripts of HTTP requests. Responses are compared with the recorded responses of a real server.
     Apiserver,
     /// Typical programs on client-go, controller-runtime and kube-rs, against `informer serve` or a real
     /// server with its controllers. Needs Go.
@@ -118,7 +120,7 @@ pub(crate) fn with_server(
     with_servers(root, &Up { place, controllers: false, apiserver_flag: Vec::new() }, report, work)
 }
 
-/// Runs `work` with real servers that are started with these options, and stops them afterwards.
+/// Starts real servers with the options `up`, runs `work` on their directory, and stops them afterwards.
 pub(crate) fn with_servers(
     root: &Path,
     up: &Up,

@@ -16,8 +16,9 @@ pub(crate) struct FeaturesArguments {
     no_tests: bool,
 }
 
-/// The version of the Kubernetes types with which libraries are checked; a program selects it by a feature of
-/// `k8s-openapi`.
+/// The version of the Kubernetes types with which the library crates are checked. Libraries leave this choice
+/// to the program, which makes it by a feature of `k8s-openapi`. An environment variable replaces the feature
+/// here.
 const KUBERNETES: &str = "1.37";
 
 const PACKAGES: [&str; 6] = [
@@ -29,9 +30,10 @@ const PACKAGES: [&str; 6] = [
     "informer",
 ];
 
-/// Combinations whose tests run: the package, its features without the default ones, and the test targets.
+/// Combinations of features whose tests run: the package, the enabled features (default features are off),
+/// and the test targets.
 ///
-/// The API server runs once without CEL, and once with the other provider of TLS primitives.
+/// The API server is tested once without CEL, and once with `aws-lc-rs` instead of `ring` for TLS.
 const TESTED: [(&str, &str, &[&str]); 4] = [
     ("informer-apiserver", "ring", &["--lib"]),
     ("informer-apiserver", "cel,aws-lc-rs", &["--lib"]),

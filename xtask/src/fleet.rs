@@ -68,10 +68,12 @@ fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     eprintln!("building the peers (minutes for the first time, seconds after that)");
     let client_go = go.build(Module::Peers, "fleet").map_err(|error| error.to_string())?;
-    // The programs of docs/side-by-side.md must compile; that of kube-rs is built together with its peer.
+    // The programs that docs/side-by-side.md quotes must compile. The Go program is built here. The kube-rs
+    // program is built with all others of `conformance/kube-rs`.
     go.build(Module::Peers, "website").map_err(|error| error.to_string())?;
     cargo(root, &["build", "--quiet", "--package", "informer-conformance", "--bins"], None)?;
-    // A separate build folder, because the kube-rs programs use the same libraries with other features.
+    // A separate build folder, because the workspace of the kube-rs programs uses the same dependencies as
+    // this workspace, but with other features.
     let folder = target(root).join("kube-rs");
     let manifest = ["build", "--quiet", "--locked", "--manifest-path", "conformance/kube-rs/Cargo.toml"];
     cargo(root, &manifest, Some(&folder))?;

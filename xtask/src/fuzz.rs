@@ -1,5 +1,5 @@
 //! Fuzzing: runs the targets of `fuzz/` under libFuzzer if a nightly toolchain and cargo-fuzz are installed,
-//! else with the harness.
+//! otherwise with the harness, a program that mutates seeds without coverage feedback.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -37,11 +37,11 @@ pub(crate) struct FuzzArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Engine {
-    /// libFuzzer if it can be built, else the harness.
+    /// libFuzzer if a nightly toolchain and cargo-fuzz are installed, otherwise the harness.
     Auto,
-    /// Coverage-guided; needs a nightly toolchain and cargo-fuzz.
+    /// libFuzzer, which is guided by code coverage; needs a nightly toolchain and cargo-fuzz.
     Libfuzzer,
-    /// Mutates the seeds; runs on any toolchain.
+    /// A program of this workspace that mutates the seeds without coverage feedback; runs on any toolchain.
     Harness,
 }
 
@@ -83,8 +83,7 @@ struct Outcome {
     problem: Option<String>,
 }
 
-/// Runs the harness over each target, in a separate process per target: a stack overflow ends only one
-/// target.
+/// Runs each target in a separate process of the harness, because a stack overflow ends the whole process.
 fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     cargo(root, &["build", "--quiet", "--release", "--package", "informer-fuzz"], None)?;
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
@@ -106,8 +105,8 @@ fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// Reads the last line of the harness, which holds the number of executions. If there is none, the problem
-/// contains the exit status.
+/// Reads the number of executions from the last line that the harness printed. If this line is missing, the
+/// problem contains the exit status.
 fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
     let text = String::from_utf8_lossy(stdout);
     let last: Value =

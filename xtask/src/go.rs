@@ -1,4 +1,5 @@
-//! The Go toolchain, and the Go programs of `conformance/go`: the real servers and the peers.
+//! The Go toolchain, and the Go programs of `conformance/go`: real servers, and programs on client-go and
+//! controller-runtime.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +11,8 @@ use thiserror::Error;
 pub(crate) enum Module {
     /// kube-apiserver, etcd, kube-controller-manager and kubectl.
     Servers,
-    /// The programs of `Servers` that can also be built with the newest Go types of Kubernetes, which are
-    /// newer than the server.
+    /// Programs of `Servers`, built with the newest Go types of Kubernetes, which are newer than
+    /// kube-apiserver in `Servers`.
     NewestTypes,
     /// Programs on client-go and controller-runtime.
     Peers,

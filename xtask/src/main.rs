@@ -108,7 +108,8 @@ fn main() -> ExitCode {
 /// be written.
 fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     match &arguments.command {
-        // stdout carries only the result of the command: a path or a state.
+        // For `real`, stdout contains only the result, such as a path or the state of the servers, for use in
+        // scripts. The report goes to stderr.
         Command::Real { .. } => eprintln!("{report}"),
         _ => println!("{report}"),
     }

@@ -26,7 +26,8 @@ use crate::tree::{self, Tree};
 
 #[derive(Debug, Args)]
 pub(crate) struct MutantsArguments {
-    /// Test only this crate, for example `store`; may be repeated [default: all crates with a target].
+    /// Test only mutants of this crate, for example `store`; may be repeated [default: all crates with a
+    /// minimum share of caught mutants].
     #[arg(long = "crate", value_name = "NAME")]
     crates: Vec<String>,
     /// Number of mutants to draw from each crate.
@@ -83,7 +84,8 @@ const fn judged(
     Subject { name, judges, features, judged: true }
 }
 
-/// The share of viable mutants, in percent, that the tests of each crate with a target must catch.
+/// Minimum share of viable mutants, in percent, that the tests of each crate whose `Subject::judged` is true
+/// must catch. A mutant is viable if it compiles.
 const MIN_CAUGHT_PERCENT: f64 = 90.0;
 
 /// The shortest time limit of a test run, in seconds: a busy machine must not turn a survivor into a timeout.
@@ -155,6 +157,7 @@ fn test_crate(tree: &Tree, subject: &Subject, arguments: &MutantsArguments) -> R
     let sample = if arguments.all { all.clone() } else { draw(&all, arguments.sample, arguments.seed) };
     let own = [subject.package()];
     let mut outcomes = Stage { tree, subject, judges: &own, name: "own" }.run(&sample, None)?;
+    // Fewer outcomes than mutants mean that some mutants were not tested. More outcomes are expected:
     // cargo-mutants also tests every mutant that deletes a field in the files of the sample, even if no
     // expression selects it.
     if outcomes.len() < sample.len() {
@@ -183,8 +186,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Tests the given mutants. Without a time limit, cargo-mutants measures the tests of the unchanged crate
-    /// first.
+    /// Tests the given mutants. Without a time limit, cargo-mutants first measures the tests of the unchanged
+    /// crate, and derives the limit from their time.
     fn run(&self, mutants: &[String], timeout: Option<u64>) -> Result<Outcomes, String> {
         let folder = self.tree.products.join(self.subject.name).join(self.name);
         std::fs::create_dir_all(&folder).map_err(|error| format!("create {}: {error}", folder.display()))?;
@@ -213,8 +216,8 @@ impl Stage<'_> {
         read_outcomes(&written)
     }
 
-    /// Runs the tests of all packages without a mutant: cargo-mutants does so only with the tests of the
-    /// mutated crate. Returns the time limit for a mutant in seconds.
+    /// Runs the tests of all packages on the unchanged code, because cargo-mutants does so only with the
+    /// tests of the mutated crate. Returns the time limit for a mutant in seconds.
     fn test_without_mutant(&self) -> Result<u64, String> {
         self.test(&["--no-run"])?;
         let clock = Deadline::after(Duration::MAX);
@@ -243,7 +246,7 @@ impl Stage<'_> {
         command.env("CARGO_TARGET_DIR", self.tree.products.join("build"));
         command.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         command.env("CARGO_INCREMENTAL", "1");
-        // Shrinking would be wasted time: only the failure counts.
+        // proptest need not shrink failing inputs: only the failure counts.
         command.env("PROPTEST_MAX_SHRINK_ITERS", "0");
         command
     }
@@ -275,8 +278,8 @@ fn list(tree: &Tree, subject: &Subject) -> Result<Vec<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Draws mutants by the hash of their names and the seed: code that did not change keeps its place in the
-/// order.
+/// Draws mutants by the hash of the seed and of their names without line and column. A mutant of unchanged
+/// code keeps its place in the order when other code changes.
 fn draw(all: &[String], count: usize, seed: u64) -> Vec<String> {
     let mut ordered: Vec<_> = all.iter().map(|name| (order(name, seed), name)).collect();
     ordered.sort();

@@ -26,7 +26,8 @@ pub(crate) struct Ordeal {
     /// Seed of the order of the faults and of the changes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of connections to break while nothing changes.
+    /// Number of connections to break while no object changes; the use of memory, tasks and file descriptors
+    /// is reported before and after.
     #[arg(long, default_value_t = 1000)]
     reconnects: u64,
 }

@@ -16,12 +16,12 @@ pub(crate) struct ParityArguments {
     /// election/NAME.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
-    /// Print the traces of both sides, line by line.
+    /// Print the traces of client-go and of this library, line by line.
     #[arg(long)]
     traces: bool,
 }
 
-/// The outcomes that the program `parity` writes. It prints the details itself.
+/// The outcomes that the program `parity` writes to a file. The program itself prints the details.
 #[derive(Debug, Deserialize)]
 struct Outcomes {
     outcomes: Vec<Outcome>,
@@ -73,7 +73,7 @@ fn compare(root: &Path, go: &Go, arguments: &ParityArguments) -> Result<Outcomes
     if arguments.traces {
         cargo.arg("--traces");
     }
-    // The file of an earlier run must not count as the outcome of this one.
+    // The output file of an earlier run must not count as the outcome of this run.
     let _ = std::fs::remove_file(&json);
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     let text = std::fs::read_to_string(&json)

@@ -26,7 +26,7 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 pub(crate) enum RealCommand {
     /// Build etcd, kube-apiserver, kube-controller-manager and kubectl without starting them.
     Build,
-    /// Build and start the servers, and wait until they are ready.
+    /// Build and start etcd and kube-apiserver, and wait until they are ready.
     Up(Up),
     /// Stop the servers that `up` started, and remove their data.
     Down(Place),
@@ -52,10 +52,10 @@ pub(crate) enum RealCommand {
     Start(One),
     /// Stop one server and start it again.
     Restart(One),
-    /// Copy etcd's data. Stops both servers and starts them again.
+    /// Copy etcd's data. Stops etcd and kube-apiserver, and starts them again.
     Backup(Place),
-    /// Restore the data that `backup` copied. Resource versions are then used again for other changes. Stops
-    /// both servers and starts them again.
+    /// Restore the data that `backup` copied. The server then assigns resource versions again that it has
+    /// assigned to other changes since the backup. Stops etcd and kube-apiserver, and starts them again.
     Restore(Place),
     /// Compact etcd's history at its newest revision: watches and lists at an older resourceVersion then fail
     /// with status 410.
@@ -223,7 +223,7 @@ fn restart(root: &Path, one: &One, report: &mut Report) -> Result<(), RealError>
     start(root, one, report)
 }
 
-/// Stops the servers, calls `work` on their data, and starts them again.
+/// Stops etcd and kube-apiserver, calls `work` on their data, and starts them again.
 fn with_stopped(
     root: &Path,
     place: &Place,

@@ -1,4 +1,4 @@
-//! The report of a command.
+//! The report that a command of `cargo xtask` prints: problems and figures.
 
 use std::fmt;
 

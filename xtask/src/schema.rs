@@ -1,4 +1,5 @@
-//! Generates the table of `informer-schema`, and compares its transcoder with that of Go.
+//! Generates the table of built-in kinds in `informer-schema`, and compares encoding, decoding and patching
+//! in that crate with Go.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,7 +17,8 @@ use crate::report::Report;
 
 const CRATE: &str = "crates/informer-schema";
 
-/// The recorded objects of each kind. With them the tests need neither Go nor a server.
+/// Parameters of the generated objects that are stored in the tree. With these objects, the tests of
+/// `informer-schema` need neither Go nor a server.
 const RECORDED: Fill = Fill { seed: 1, count: 2, size: 60 };
 
 /// Time limit for a server to become ready. A cold machine under load takes a fraction of it.
@@ -24,11 +26,11 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Do not write the table. Generate N new objects of each kind, and compare transcoding and the merging
-    /// of patches with Go.
+    /// Do not write the table of built-in kinds. Generate N new objects of each kind, and compare transcoding
+    /// and the merging of patches with Go.
     #[arg(long, value_name = "N")]
     verify: Option<usize>,
-    /// Seed of the objects to verify with [default: random].
+    /// Seed of the new objects [default: random].
     #[arg(long, requires = "verify")]
     seed: Option<u32>,
 }
@@ -76,7 +78,8 @@ pub(crate) fn run(root: &Path, options: &Options, check: bool) -> Report {
     report
 }
 
-/// Writes the table and the recorded objects; with `check`, compares them with the files in the tree.
+/// Writes the table of built-in kinds and the recorded objects; with `check`, compares them with the files in
+/// the tree.
 fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaError> {
     let go = Go::find(root)?;
     let types = Types::built(root, &go)?;
@@ -101,7 +104,7 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
             report.problems.push(format!("{CRATE}/{name} differs from the output of `cargo xtask schema`"));
         }
     }
-    // UIDs and times differ between servers, so these objects cannot be compared.
+    // The lists of a server are not compared: their UIDs and times differ between servers.
     if !check {
         let path = root.join(CRATE).join("tests/corpus/served.jsonl.gz");
         std::fs::write(&path, served).map_err(|source| SchemaError::Write { path, source })?;
@@ -109,8 +112,8 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
     Ok(())
 }
 
-/// The Go program `schema`, built with one release of the types, and the file with its catalog of these
-/// types.
+/// The Go program `schema`, built with one release of the Kubernetes types, and the file with its catalog of
+/// these types.
 struct Built {
     program: PathBuf,
     catalog: PathBuf,
@@ -139,8 +142,8 @@ impl Types {
         Ok(Self { served, newest })
     }
 
-    /// Generates objects of every kind of both releases: first those of the newest types, then those of kinds
-    /// that the newest types no longer have.
+    /// Generates objects of every kind of both releases of the Kubernetes types: first those of the newest
+    /// types, then those of kinds that the newest types no longer have.
     fn objects(&self, fill: Fill) -> Result<Vec<u8>, SchemaError> {
         let mut objects = filled(&self.newest.program, "corpus", fill, &[])?;
         let without = [OsStr::new("--without"), self.newest.catalog.as_os_str()];
@@ -149,7 +152,7 @@ impl Types {
     }
 }
 
-/// Returns every list of a server, in both encodings.
+/// Lists every resource of a server, and returns the responses in JSON and in protobuf.
 fn lists(program: &Path, kubeconfig: &OsStr) -> Result<Vec<u8>, SchemaError> {
     output(program, &[OsStr::new("served"), "--kubeconfig".as_ref(), kubeconfig])
 }
@@ -191,7 +194,7 @@ fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealErro
     }
 }
 
-/// Runs the golden tests of the crate with newly generated objects.
+/// Runs the tests `golden` and `merge` of `informer-schema` with newly generated objects.
 fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> Result<(), SchemaError> {
     let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() as u32);
     let go = Go::find(root)?;

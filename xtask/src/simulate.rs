@@ -1,4 +1,5 @@
-//! Runs a simulator, either on the code of the tree or on a list of deliberate defects.
+//! Runs a simulator, either on the code of the tree or on copies of it that each contain one deliberate
+//! defect.
 
 mod mutants;
 
@@ -15,17 +16,17 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// Number of schedules [default: 100,000 if no other option ends the run].
+    /// Number of schedules [default: 100,000, or 1,000 with `--system`, if no other option ends the run].
     #[arg(long)]
     schedules: Option<u64>,
-    /// First seed of the schedules; without another limit, replays the one schedule of this seed with a
-    /// timeline.
+    /// First seed of the schedules. Without `--schedules`, `--seconds` and `--system`, only the schedule of
+    /// this seed runs, with a timeline.
     #[arg(long)]
     seed: Option<u64>,
     /// Run as many schedules as fit into this time, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Run the script in this file.
+    /// Run the script in this file instead of random schedules.
     #[arg(long)]
     script: Option<std::path::PathBuf>,
     /// Build and run each deliberate defect of `conformance/simulator/mutants`; each must be detected from
@@ -39,7 +40,7 @@ pub(crate) struct SimulateArguments {
     /// With `--mutants`: run only defects whose names contain this text; separate several texts by commas.
     #[arg(long)]
     only: Option<String>,
-    /// Run the schedules against a model of the rules of kube-rs's watcher.
+    /// Run the schedules against a model of the rules of kube-rs's watcher instead of this library.
     #[arg(long)]
     kube_rs_model: bool,
     /// Run the simulator of whole programs: clients, caches and managers against the embedded API server.
@@ -62,10 +63,12 @@ struct Written {
     invariant: Option<String>,
 }
 
-/// Coverage is checked from this number of schedules on: the rarest case happens 7 times in 100,000.
+/// Minimum number of schedules of a run in which every case must happen. The rarest case happens 7 times in
+/// 100,000, so a shorter run may miss it.
 const SCHEDULES_TO_COVER: f64 = 150_000.0;
 
-/// Prefixes of the figures that must not be 0.
+/// Prefixes of the figures that count how often a case happened. In a run of [`SCHEDULES_TO_COVER`] schedules
+/// or more, none may be 0.
 const COVERED: [&str; 5] = ["fault ", "transition ", "list ", "notice ", "reached "];
 
 pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
@@ -105,14 +108,14 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     report
 }
 
-/// Starts a simulator and reads the figures that it writes to a file. Its output is for people. A simulator
-/// that does not end within the time limit is killed.
+/// Starts a simulator and reads the figures that it writes to a file. Its printed output is for people and is
+/// not parsed. A simulator that does not end within the time limit is killed.
 fn start(mut command: Command, json: &Path, time_max: Option<Duration>) -> Result<Written, String> {
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     }
-    // The file of an earlier run must not count as the outcome of this one.
+    // The output file of an earlier run must not count as the outcome of this run.
     let _ = std::fs::remove_file(json);
     let failed = |error: std::io::Error| format!("cannot run the simulator: {error}");
     let mut running = command.arg("--json").arg(json).spawn().map_err(failed)?;
@@ -130,7 +133,7 @@ fn start(mut command: Command, json: &Path, time_max: Option<Duration>) -> Resul
     serde_json::from_str(&text).map_err(|error| format!("cannot read {}: {error}", json.display()))
 }
 
-/// Reports cases that no schedule reached: they prove nothing.
+/// Reports the cases that no schedule of a long run reached, because the run has not tested them.
 fn check_coverage(report: &mut Report) {
     let schedules = report.figures.iter().find(|(name, _)| name == "schedules");
     if schedules.is_none_or(|(_, count)| *count < SCHEDULES_TO_COVER) {

@@ -21,7 +21,8 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct TidyArguments {
-    /// Report only the prose findings below this folder, for example `crates/informer-cache`.
+    /// Report prose findings only for files below this folder, for example `crates/informer-cache`. Other
+    /// rules are checked everywhere.
     #[arg(long, value_name = "FOLDER")]
     prose: Option<String>,
     /// Also check the subjects of these commits, for example `origin/main..HEAD`.

@@ -15,9 +15,9 @@ pub(crate) struct Tree {
     pub(crate) products: PathBuf,
 }
 
-/// Makes the copy equal to the workspace: files that git tracks or would add. Equal files keep their
-/// modification time, by which cargo decides what to build; files of a mutant whose test was interrupted are
-/// restored.
+/// Makes `copy` equal to the workspace: to the files that git tracks or would add. Equal files keep their
+/// modification time, by which cargo decides what to build. A file that still contains a mutant after an
+/// interrupted test is restored.
 pub(crate) fn update(workspace: &Path, copy: &Path) -> Result<Tree, String> {
     let wanted = files(workspace)?;
     fs::create_dir_all(copy).map_err(|error| format!("create {}: {error}", copy.display()))?;
@@ -31,7 +31,7 @@ pub(crate) fn update(workspace: &Path, copy: &Path) -> Result<Tree, String> {
     Ok(Tree { root: copy.to_owned(), products })
 }
 
-/// Returns the paths of the files in the workspace, relative to its root.
+/// Returns the paths of the files that git tracks or would add, relative to the root of the workspace.
 fn files(workspace: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new("git");
     command.current_dir(workspace).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -56,7 +56,7 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to).map(drop)
 }
 
-/// Removes the files and folders below a folder that are not wanted.
+/// Removes the files and folders below `folder` for which `wanted` returns false.
 fn remove_others(root: &Path, wanted: &dyn Fn(&Path) -> bool, folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;

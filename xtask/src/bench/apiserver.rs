@@ -1,7 +1,7 @@
-//! Benchmarks of the embedded API server and a real one, each in a separate process, with the same client
-//! program.
+//! Benchmarks of the embedded API server, in a separate process and in the process of the client, and of a
+//! real kube-apiserver with etcd. The same client program measures all of them.
 //!
-//! Each run starts every server again, so that creates always meet an empty server.
+//! Each run starts every server again, so that the client always creates its objects on an empty server.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -36,13 +36,14 @@ const STALLED: &str = "a watch that never reads, RSS KB";
 const TARGETS: [Target; 3] = [
     Target { program: PLAIN, case: START, limit: Limit::Plain(20.0) },
     Target { program: PLAIN, case: EMPTY, limit: Limit::Plain(20.0) },
-    // The server may keep references to events, and the buffers of the connection, for a watch that is never
-    // read.
+    // The memory that a watch may cost if its client never reads. The server may keep references to events
+    // for this watch, and the buffers of its connection.
     Target { program: TLS, case: STALLED, limit: Limit::Plain(2048.0) },
 ];
 
-/// Cases in which the embedded server must have [`TIMES`] times the throughput of the real one, which only
-/// serves TLS. The factor applies to TLS, plaintext and in-process requests alike.
+/// Cases in which the embedded server must have [`TIMES`] times the throughput of the real kube-apiserver,
+/// which serves only TLS. The factor applies to requests to the embedded server over TLS, over plaintext and
+/// in process alike.
 const FASTER: [&str; 4] = [CREATES, LIST, LIST_PROTOBUF, DELIVERIES];
 const TIMES: f64 = 20.0;
 
@@ -91,7 +92,8 @@ fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) 
         for name in [PLAIN, TLS] {
             let embedded = programs.embedded(name)?;
             samples.run(&embedded.load(&programs), turns)?;
-            // The server reuses existing certificates, so the CA stays valid for later starts.
+            // The embedded server reuses the certificates of an earlier start, so this CA certificate also
+            // verifies the server that `Programs::start` starts next.
             let authority = embedded.authority.clone();
             drop(embedded);
             samples.run(&programs.start(name, authority.as_deref()), turns)?;
@@ -122,7 +124,7 @@ impl Programs<'_> {
         Program { name, path: self.bench.clone(), arguments }
     }
 
-    /// Returns the program that starts the server again and measures the time to its first response.
+    /// Returns the program that starts the embedded server again and measures the time to its first response.
     fn start(&self, name: &'static str, authority: Option<&str>) -> Program {
         let (informer, certificates) = (self.informer.display().to_string(), self.folder("certificates"));
         let mut words = vec!["start"];
@@ -193,7 +195,8 @@ impl Programs<'_> {
         outcome
     }
 
-    /// Gives the servers that already run the real-time priority of the measured programs.
+    /// With `--realtime`, gives the running kube-apiserver and etcd the real-time priority that all measured
+    /// programs have.
     fn hurry(&self, cluster: &Cluster) -> Result<(), BenchError> {
         let program = "chrt";
         for started in cluster.servers.iter().filter(|_| self.turns.is_realtime()) {
@@ -245,7 +248,7 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // The process may have exited already.
+        // `kill` fails if the process has already exited. That is no problem here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,9 @@
-//! Benchmarks of build times next to kube-rs: from a cold cache, and after a change of one line.
+//! Benchmarks of build times: from a cold cache, compared with a controller on kube-rs, and after a change of
+//! one line.
 //!
-//! A cold build is measured by the processor time of cargo and of all compilers that it starts, which other
-//! load on the machine hardly changes. A rebuild is measured in wall-clock time, because that is how long a
-//! developer waits.
+//! A cold build is measured by the processor time of cargo and of all compilers that it starts, because other
+//! load on the machine hardly changes that time. A rebuild is measured in wall-clock time, because that is
+//! how long a developer waits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,11 +18,11 @@ use serde_json::Value;
 use crate::report::Report;
 use crate::{cargo, tree};
 
-/// Maximum processor time of the first command of the README, as a multiple of that of a controller with
-/// kube-rs.
+/// Maximum processor time of a cold build for `cargo run --release -- demo`, the first command of the README,
+/// as a multiple of that of a controller on kube-rs.
 const MAX_DEMO: f64 = 1.3;
-/// Maximum processor time, and maximum number of crates, of a controller, as a multiple of those of a
-/// controller with kube-rs.
+/// Maximum processor time, and maximum number of crates, of a cold build of a controller on this library, as
+/// a multiple of those of a controller on kube-rs.
 const MAX_CONTROLLER: f64 = 1.15;
 /// Maximum time of rebuilding the `informer` command after a change of `informer-cache`.
 const MAX_REBUILD: Duration = Duration::from_secs(20);
@@ -37,7 +38,7 @@ pub(crate) struct Build {
     /// Also build all tests, and build them again after a change of `informer-apiserver`.
     #[arg(long)]
     tests: bool,
-    /// Measure only the rebuilds.
+    /// Skip the cold builds, and measure only the rebuilds after a change of one line.
     #[arg(long)]
     rebuilds: bool,
 }
@@ -71,7 +72,8 @@ fn measure(root: &Path, options: &Build, report: &mut Report) -> Result<(), Stri
         judge(report, "command with the demo, CPU s", ratio(demo.cpu, peer.cpu), MAX_DEMO);
     }
     let tree = tree::update(root, &products.join("tree"))?.root;
-    // The cold build of the command has left its built dependencies in this folder.
+    // The cold build of the `informer` command leaves its compiled dependencies in this folder, and the
+    // rebuilds reuse them.
     let folder = products.join("demo");
     rebuild(&tree, DEMO, &folder, "crates/informer-cache/src/lib.rs", MAX_REBUILD, report)?;
     if options.tests {
@@ -80,7 +82,7 @@ fn measure(root: &Path, options: &Build, report: &mut Report) -> Result<(), Stri
     Ok(())
 }
 
-/// Builds into an empty folder.
+/// Runs the cargo command `build` with an empty `folder` for its products, and reports crates and times.
 fn cold(root: &Path, build: &[&str], folder: &Path, name: &str, report: &mut Report) -> Result<Cost, String> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("empty {}: {error}", folder.display()))?;
@@ -96,7 +98,8 @@ fn cold(root: &Path, build: &[&str], folder: &Path, name: &str, report: &mut Rep
     Ok(cost)
 }
 
-/// Builds twice, with a line added to `file` in between, and measures the second build.
+/// Runs the cargo command `build` twice, with a line added to `file` in between, and measures the second
+/// build. A build that takes longer than `limit` is a problem.
 fn rebuild(
     tree: &Path,
     build: &[&str],
@@ -141,7 +144,8 @@ fn timed(root: &Path, build: &[&str], folder: &Path) -> Result<Cost, String> {
     Ok(Cost { crates: crates.len(), cpu, wall: began.elapsed() })
 }
 
-/// Returns the package of a message of cargo about a crate that was compiled, not taken from the cache.
+/// Returns the package that a JSON message of cargo reports as compiled. Returns `None` if cargo took the
+/// package from the cache, and for all other messages.
 fn built_crate(message: &str) -> Option<String> {
     let message: Value = serde_json::from_str(message).ok()?;
     let built = message["reason"] == "compiler-artifact" && message["fresh"] == false;
@@ -157,9 +161,10 @@ fn cpu_of_children() -> Option<Duration> {
 
 /// Reads the fields `cutime` and `cstime` of `/proc/PID/stat`.
 fn cpu_in_stat(stat: &str) -> Option<Duration> {
-    /// The unit of the fields, `USER_HZ`: the same on all systems with Linux.
+    /// The fields count ticks of `USER_HZ`, which is 100 a second on all systems with Linux.
     const TICKS_PER_SECOND: u64 = 100;
-    // The second field, the name of the program, may contain spaces and parentheses.
+    // The second field, the program's name in parentheses, may itself contain spaces and parentheses. Only
+    // the last `)` ends this field.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(13);
     let mut ticks = || fields.next()?.parse::<u64>().ok();

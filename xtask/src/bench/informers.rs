@@ -22,7 +22,7 @@ use names::{DELAY, EVENTS, OURS, PEAK, PEAK_EACH, PEERS, RELIST, STEADY, SYNC, S
 use programs::{Built, Lineup, Peer};
 pub(super) use server::Server;
 
-/// The plotted cases and the titles of their panels, in this order.
+/// The cases that `--plot` draws, each with the title of its panel, from top to bottom.
 const PLOTTED: [(&str, &str); 6] = [
     (SYNC, "initial sync, seconds"),
     (PEAK, "peak memory, MB"),
@@ -46,28 +46,30 @@ pub(crate) struct Informers {
     /// The server to run against.
     #[arg(long, value_enum, default_value_t)]
     server: Which,
-    /// Directory of a running real server (`cargo xtask real up`), which keeps its objects. Without it, a
-    /// server is started and stopped afterwards.
+    /// With `--server real`: directory of a running real server (`cargo xtask real up`), which keeps its
+    /// objects. Without `--dir`, a real server is started and stopped afterwards.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
     /// Measure only the initial list.
     #[arg(long)]
     only_sync: bool,
-    /// Also measure variants of the peers that have no target: client-go with JSON, with dynamic objects and
-    /// with metadata, kube-rs with dynamic objects.
+    /// Also measure variants of client-go and kube-rs with which no target compares this library: client-go
+    /// with JSON, with dynamic objects and with metadata, kube-rs with dynamic objects.
     #[arg(long)]
     all: bool,
-    /// Also count the allocations of our initial list, in a separate build.
+    /// Also count the allocations of this library's informers during the initial list, in a separate build.
+    /// Only with the embedded server.
     #[arg(long)]
     allocations: bool,
-    /// Draw the medians into this file.
+    /// Draw the medians of the main cases as bars into this file.
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// `informer-apiserver`, which encodes initial lists only once.
+    /// The embedded API server. It encodes the responses to initial lists only once, so that its own time
+    /// hardly affects the figures.
     #[default]
     Embedded,
     /// kube-apiserver with etcd, over TLS.

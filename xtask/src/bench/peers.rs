@@ -1,8 +1,8 @@
-//! Runs programs in turn, and collects and compares their figures.
+//! Runs benchmark programs in turn, and collects and compares their figures.
 //!
 //! A program prints one JSON object on the last line of its output: a figure for each case. Every program
 //! runs once before any program runs again, so that other load on the machine affects all of them alike.
-//! Figures are medians.
+//! Reported figures are medians of all runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ impl Turns {
 
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// A build failed; cargo has printed the errors.
+    /// A build failed; cargo or `go build` has printed the errors.
     #[error("cannot build {0}; see the messages above")]
     Build(String),
     #[error("cannot start {program}")]
@@ -127,8 +127,8 @@ fn build(
     }
 }
 
-/// Builds a program of `conformance/kube-rs` in a separate folder: it uses the same libraries with other
-/// features.
+/// Builds a program of `conformance/kube-rs` in a separate folder, because that workspace uses the same
+/// dependencies as this workspace, but with other features.
 pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     let folder = target(root).join("kube-rs");
     let status = crate::cargo::command()
@@ -143,7 +143,7 @@ pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, Bench
     }
 }
 
-/// Runs every program once in each of the runs.
+/// Runs all programs one after the other, and repeats this as often as `--runs` requires.
 pub(crate) fn in_turn(programs: &[Program], turns: Turns) -> Result<Samples, BenchError> {
     let mut samples = Samples::default();
     for run in 1..=turns.runs {
@@ -193,7 +193,8 @@ impl Samples {
         Ok(())
     }
 
-    /// Like [`run`](Self::run), but appends `of` to the names of the cases.
+    /// Like [`run`](Self::run), but appends `of`, for example the number of objects, to the names of the
+    /// cases.
     pub(crate) fn run_of(&mut self, program: &Program, turns: Turns, of: &str) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)? {
             self.push(program.name, format!("{case}, {of}"), value);
@@ -201,7 +202,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Adds a case with the figures of another case, multiplied by `times`.
+    /// Adds a case `name`, whose figures are those of `case` multiplied by `times`.
     pub(crate) fn derive(&mut self, case: &str, times: f64, name: &str) {
         let Some(programs) = self.cases.get(case) else { return };
         let scaled = programs
@@ -292,10 +293,11 @@ impl Samples {
     }
 }
 
-/// Rounds to three significant digits, which is more than the precision of such figures.
+/// Rounds to three significant digits, and numbers of 100 or more to whole numbers. That is more than the
+/// precision of such figures.
 pub(crate) fn rounded(value: f64) -> f64 {
     let magnitude = value.abs().log10().floor();
-    // Whole numbers keep all their digits. Zero has no magnitude.
+    // The lower bound 0 keeps all digits before the decimal point. The logarithm of 0 is not finite.
     let digits = if magnitude.is_finite() { (2.0 - magnitude).clamp(0.0, 6.0) } else { 0.0 };
     let scale = 10_f64.powf(digits);
     (value * scale).round() / scale
@@ -314,8 +316,8 @@ pub(crate) enum Limit {
     Part { of: &'static str, at_most: f64 },
     /// At least this multiple of a peer's figure in the same run. For figures of which more is better.
     Times { of: &'static str, at_least: f64 },
-    /// At most `at_most` if the peer's figure in `case` is `there`; scales with the peer's figure in this
-    /// run.
+    /// At most `at_most` on a machine on which the peer `by` has the figure `there` in `case`. On other
+    /// machines the limit scales with the peer's figure in this run.
     Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
     /// At most this value, on any machine.
     Plain(f64),
@@ -324,8 +326,8 @@ pub(crate) enum Limit {
 }
 
 impl Target {
-    /// Reports the limit as a figure, and as a problem if it is missed. Returns false if a figure of the
-    /// program or of its peer is missing; nothing is reported then.
+    /// Reports the limit as a figure. Reports a problem if the program misses the limit. Returns false and
+    /// reports nothing if a figure of the program or of its peer is missing.
     fn judge(&self, samples: &Samples, report: &mut Report) -> bool {
         let figure = samples.median(self.program, self.case);
         let Some((figure, (limit, told))) = figure.zip(self.limit(samples)) else { return false };
@@ -362,7 +364,7 @@ impl Target {
     }
 }
 
-/// Checks all targets. It is a problem if none can be checked.
+/// Checks all targets. A problem is reported if every target lacks figures, because then nothing was checked.
 pub(crate) fn judge<'a>(
     targets: impl IntoIterator<Item = &'a Target>,
     samples: &Samples,

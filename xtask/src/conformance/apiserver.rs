@@ -60,17 +60,17 @@ fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
     if arguments.record {
         command.arg("--record");
     }
-    // The file of an earlier run must not count as the outcome of this one.
+    // The output file of an earlier run must not count as the outcome of this run.
     let _ = std::fs::remove_file(&json);
     let status = command.status()?;
-    // Exit status 1 means that there are differences, which the figures name.
+    // Exit status 1 means that responses differ. The figures name the differences.
     if !matches!(status.code(), Some(0 | 1)) {
         return Err(RunError::Failed);
     }
     Ok(serde_json::from_slice(&std::fs::read(json)?)?)
 }
 
-/// Returns the folder of the real server's programs. Missing programs are built.
+/// Returns the folder with the programs etcd and kube-apiserver. If one of them is missing, both are built.
 fn programs(root: &Path) -> Result<PathBuf, GoError> {
     let folder = target(root).join("go");
     if !["etcd", "kube-apiserver"].iter().all(|program| folder.join(program).exists()) {

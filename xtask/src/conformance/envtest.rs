@@ -1,4 +1,5 @@
-//! Runs controller-runtime's own test suites with our `kube-apiserver` and `etcd` instead of the real ones.
+//! Runs controller-runtime's own test suites with the `kube-apiserver` and `etcd` that `informer envtest
+//! install` writes, or with the real ones.
 
 mod outcome;
 mod sources;
@@ -19,10 +20,9 @@ use crate::real::Process;
 use crate::report::Report;
 use outcome::Outcome;
 
-/// Minimum number of tests that must pass with our programs, out of those that pass with the real
-/// kube-apiserver and etcd (the real pair).
+/// Minimum number of tests that must pass in all packages together. It is checked only if all packages run.
 const PASSED_MIN: usize = 1_200;
-/// The packages whose tests start a server.
+/// The packages of controller-runtime whose tests start an API server.
 const PACKAGES: [&str; 18] = [
     "builder",
     "cache",
@@ -43,14 +43,17 @@ const PACKAGES: [&str; 18] = [
     "source",
     "webhook",
 ];
-/// The version whose programs some tests request by name, from the folder of envtest's downloads.
+/// The Kubernetes version and platform that some tests request. envtest searches the folder of its downloads
+/// for them, so `informer envtest install` is also run for that folder.
 const DOWNLOADED: &str = "1.28.0-linux-amd64";
 
-/// The outcomes of the packages with the real kube-apiserver and etcd, with which ours are compared.
+/// The recorded outcomes of the packages with the real kube-apiserver and etcd. The outcomes with the
+/// programs of `informer envtest install` are compared with them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Recorded(BTreeMap<String, Outcome>);
 
-/// A test that fails with our programs and passes with the real kube-apiserver and etcd, and the reason.
+/// A test that passes with the real kube-apiserver and etcd, but fails with the programs of `informer envtest
+/// install`, and the reason why that is accepted.
 #[derive(Debug, Deserialize)]
 struct Difference {
     package: String,
@@ -117,7 +120,9 @@ fn sum(outcomes: &BTreeMap<String, Outcome>, of: impl Fn(&Outcome) -> usize) -> 
     outcomes.values().map(of).sum()
 }
 
-/// Reports the numbers of tests, and each test that fails with our programs without a listed reason.
+/// Reports the numbers of tests. The "real pair" in the figures is the real kube-apiserver and etcd. A test
+/// that passes only with the real pair is a problem, unless `differences` lists it with a reason. A listed
+/// test that passes is a problem, too.
 fn compare(
     outcomes: &BTreeMap<String, Outcome>,
     recorded: &Recorded,
@@ -167,8 +172,9 @@ struct Assets {
 fn assets(root: &Path, server: Kind) -> Result<Assets, EnvtestError> {
     let go = Go::find(root)?;
     let kubectl = go.build(Module::Servers, "kubectl")?;
-    // The real kube-apiserver and etcd get a separate data folder without downloads. In the shared one, tests
-    // that request a downloaded version would run against our programs.
+    // The real kube-apiserver and etcd get a separate data folder without downloads. The other data folder
+    // contains the programs of `informer envtest install` as a downloaded version, and tests that request
+    // this version would run against them.
     let data = target(root).join(if server == Kind::Real { "envtest-data-real" } else { "envtest-data" });
     let programs = match server {
         Kind::Real => {

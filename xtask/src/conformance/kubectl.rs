@@ -17,7 +17,7 @@ use crate::report::Report;
 const SOON: Duration = Duration::from_secs(20);
 /// Time limit for a kubectl that must exit: one that hangs must not block the following steps.
 const ENDS: Duration = Duration::from_secs(120);
-/// The command that replaces the editor: it adds a second digit to the price of dates.
+/// The command that `kubectl edit` runs instead of an editor: it changes the price of dates from 7 to 77.
 const EDITOR: &str = "sed -i 's/date: \"7\"/date: \"77\"/'";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -147,7 +147,8 @@ fn soon(path: &Path, texts: &[String]) -> Result<(), String> {
     complete.ok_or_else(|| format!("does not show all of {texts:?}: {}", shown()))
 }
 
-/// Returns the first string that does not occur after the previous one.
+/// Returns the first of `texts` that does not occur in `shown` after the previous one; `None` if all occur in
+/// this order.
 fn missing<'a>(shown: &str, texts: &'a [String]) -> Option<&'a str> {
     let mut rest = shown;
     for text in texts {

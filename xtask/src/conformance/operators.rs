@@ -1,9 +1,10 @@
-//! Runs the example operators, each under a service account that has the permissions of its role and no
-//! others.
+//! Runs the example operators, each under a service account that has the permissions of the operator's
+//! ClusterRole and no others.
 //!
-//! On a real server, allowed and denied requests are read from the audit log: a missing permission is a
-//! problem, and so is an unused one. On both servers each operator is run again without one permission, and
-//! must fail.
+//! On a real server that this suite starts, allowed and denied requests are read from the audit log: a
+//! missing permission is a problem, and so is an unused one. On the embedded and on a real server, each
+//! operator is run again without one necessary permission. It must then fail, which shows that the server
+//! denies requests.
 
 mod audit;
 mod kubectl;
@@ -29,17 +30,17 @@ use kubectl::Kubectl;
 const NAMESPACE: &str = "operators";
 /// Time limit of an operator, longer than any timeout of its own.
 const OPERATOR_WAIT: Duration = Duration::from_secs(180);
-/// Minimum time limit of an operator that lacks a permission; the limit is at least twice its time with all
-/// permissions.
+/// Minimum time limit of an operator that lacks a permission. The limit is otherwise twice the time that the
+/// operator takes with all permissions.
 const LACKING_WAIT: Duration = Duration::from_secs(10);
 /// Time limit for the garbage collection of owned objects.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(60);
 
 struct Operator {
     name: &'static str,
-    /// The name of the operator's role, service account and bindings.
+    /// The name of the operator's ClusterRole, service account and bindings.
     role: &'static str,
-    /// Namespaces in which the role is bound; if empty, it is bound in all namespaces.
+    /// Namespaces in which the ClusterRole is bound; if empty, it is bound in all namespaces.
     namespaces: &'static [&'static str],
     /// Strings that the operator's output must contain, in this order.
     says: &'static [&'static str],
@@ -124,7 +125,7 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
         OPERATORS.iter().filter(|operator| operator.name.contains(part)).collect();
     let outcome = build(root, &operators).and_then(|()| {
         let log = target(root).join("operators-audit.log");
-        // Remove the log of an earlier run.
+        // The audit log of an earlier run must not count.
         let _ = fs::remove_file(&log);
         let flags = audit::flags(&target(root).join("operators-audit.yaml"), &log)?;
         let asking = For { name: "operators", flags: &flags };
@@ -157,7 +158,7 @@ struct Proof<'a> {
     root: &'a Path,
     kubectl: Kubectl,
     config: &'a Path,
-    /// The audit log, if the server writes one.
+    /// The audit log. `None` for the embedded server, and for a real server that this suite has not started.
     log: Option<PathBuf>,
 }
 
@@ -184,8 +185,8 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Runs an operator under its role. It must succeed, none of its requests may be denied, and it must use
-    /// every permission. Returns the time that it took.
+    /// Runs an operator under its ClusterRole. The operator must succeed. If the server writes an audit log,
+    /// no request may be denied, and the operator must use every permission. Returns the time that it took.
     fn suffices(&self, operator: &Operator, report: &mut Report) -> Result<Duration, String> {
         let role = self.root.join("examples/examples").join(operator.name).join("role.yaml");
         self.kubectl.run(&["apply", "-f", &role.display().to_string()])?;
@@ -218,7 +219,8 @@ impl Proof<'_> {
         Ok(took)
     }
 
-    /// Runs an operator without one permission. It must not succeed within the time limit.
+    /// Runs an operator whose ClusterRole lacks the permission `Operator::needs`. It must not succeed within
+    /// the time limit.
     fn is_needed(&self, operator: &Operator, limit: Duration, report: &mut Report) -> Result<(), String> {
         let (resource, verb) = operator.needs;
         let mut role = self.kubectl.get("clusterrole", operator.role)?;
@@ -229,7 +231,7 @@ impl Proof<'_> {
             }
         }
         if let Some(rules) = role["rules"].as_array_mut() {
-            // A rule without verbs is invalid.
+            // The API server rejects a ClusterRole with a rule without verbs.
             rules.retain(|rule| rule["verbs"] != json!([]));
         }
         self.kubectl.with_input(&["replace", "-f", "-"], &role.to_string())?;
@@ -242,7 +244,7 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Binds the role of an operator to its service account, in all namespaces or in the listed ones.
+    /// Binds the ClusterRole of an operator to its service account, in all namespaces or in the listed ones.
     fn bind(&self, operator: &Operator) -> Result<(), String> {
         let role = format!("--clusterrole={}", operator.role);
         let account = format!("--serviceaccount={NAMESPACE}:{}", operator.role);
@@ -253,7 +255,8 @@ impl Proof<'_> {
             return Ok(());
         }
         for namespace in operator.namespaces {
-            // The namespaces of an earlier run may still be terminating.
+            // A namespace of an earlier run may still exist or be terminating. kubectl waits until the
+            // namespace is deleted.
             self.kubectl.run(&["delete", "namespace", namespace, "--ignore-not-found"])?;
             self.kubectl.run(&["create", "namespace", namespace])?;
             self.kubectl.run(&["create", "rolebinding", operator.role, "-n", namespace, &role, &account])?;
@@ -261,9 +264,10 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Runs an operator with two kubeconfigs: that of its service account, and that of the administrator for
-    /// the actions of its user. Returns its exit status and the end of its output. The status is `None` if it
-    /// exceeds the time limit and is killed.
+    /// Runs an operator with two kubeconfigs. The operator's own requests use its service account. Requests
+    /// that the example sends in the role of a user, such as the creation of objects, use the administrator.
+    /// Returns the exit status and the end of the output. The status is `None` if the operator exceeds the
+    /// time limit and is killed.
     fn start(&self, operator: &Operator, limit: Duration) -> Result<(Option<ExitStatus>, String), String> {
         let config = self.kubectl.config_of(operator.role, NAMESPACE, self.config)?;
         let output = self.config.with_file_name(format!("{}.log", operator.name));
@@ -295,8 +299,8 @@ impl Proof<'_> {
         Ok(granted)
     }
 
-    /// Checks that the controllers of the server have scaled the deployment of the sample controller, and
-    /// have garbage-collected its pods and replica sets.
+    /// Checks that kube-controller-manager has scaled the deployment that `sample_controller` creates, and
+    /// has garbage-collected its pods and replica sets.
     fn controllers_have_worked(&self) -> Result<(), String> {
         let events = self.kubectl.run(&["get", "events", "-n", "default", "-o", "json"])?;
         for scaled in ["from 0 to 2", "from 2 to 3"] {
@@ -325,7 +329,7 @@ impl Proof<'_> {
     }
 }
 
-/// Parses a line of an operator that ends with a number of seconds.
+/// Parses an output line of an operator of the form `WHAT after SECONDS s`.
 fn told_seconds(line: &str) -> Option<(&str, f64)> {
     let (what, seconds) = line.strip_suffix(" s")?.rsplit_once(" after ")?;
     Some((what, seconds.parse().ok()?))

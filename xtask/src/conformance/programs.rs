@@ -1,5 +1,6 @@
-//! Programs on other client libraries, which do not know against which server they run. Each performs typical
-//! operations and reports the outcome of each step.
+//! Runs programs that use client-go, controller-runtime and kube-rs against the embedded or a real server. A
+//! program does not know which server it uses. It performs typical operations and reports the outcome of each
+//! step.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +18,8 @@ use crate::go::{Go, Module, target};
 use crate::real::last_lines;
 use crate::report::Report;
 
-/// Time limit of a program. Each of its waits has a shorter limit; not all waits reach theirs.
+/// Time limit of a program. Each wait inside a program has a shorter limit. Together these may exceed the
+/// time limit of the program, but not all waits reach their limits.
 const PROGRAM_WAIT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Deserialize)]
@@ -65,7 +67,8 @@ fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String
         }
     }
     if "kube-rs".contains(part) {
-        // A separate build folder, because the kube-rs program uses the same libraries with other features.
+        // A separate build folder, because the workspace of the kube-rs program uses the same dependencies as
+        // this workspace, but with other features.
         let folder = target(root).join("kube-rs");
         let manifest = "conformance/kube-rs/Cargo.toml";
         let build = ["build", "--quiet", "--locked", "--manifest-path", manifest, "--bin", "kube-rs-program"];

@@ -20,7 +20,7 @@ pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The process may have exited already.
+        // `kill` fails if the process has already exited. That is no problem here.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -35,7 +35,7 @@ struct Listening {
 pub(super) struct For<'a> {
     /// Name of a folder below the build products.
     pub(super) name: &'a str,
-    /// Flags of kube-apiserver, if one is started.
+    /// Additional flags of kube-apiserver, if this command starts one.
     pub(super) flags: &'a [String],
 }
 
@@ -81,7 +81,8 @@ fn embedded(root: &Path, folder: &Path) -> Result<(Running, PathBuf), String> {
     let listening: Listening = serde_json::from_str(&line).map_err(|error| {
         format!("the server exited before it was ready, or its first line is invalid: {error}")
     })?;
-    // The certificate chain ends with the generated CA certificate.
+    // apiserver.crt contains the server's certificate chain, which ends with the generated CA certificate.
+    // Clients can therefore use the whole file as their CA bundle.
     let authority = fs::read_to_string(folder.join("apiserver.crt")).map_err(failed)?;
     let config = folder.join("admin.conf");
     let user = json!({"token": token});

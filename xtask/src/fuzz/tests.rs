@@ -9,7 +9,7 @@ fn ended(code: i32) -> ExitStatus {
 
 #[test]
 fn targets_run_in_parallel_and_outcomes_keep_their_order() {
-    // The two items of a pair wait for each other: a single worker would wait forever.
+    // The two items of a pair wait for each other at the barrier: a single worker thread would wait forever.
     let pair = Barrier::new(2);
     let outcomes = side_by_side(&[4, 3, 2, 1], 2, |item| {
         pair.wait();

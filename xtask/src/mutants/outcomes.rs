@@ -127,7 +127,8 @@ fn parse(text: &str) -> Result<Outcomes, String> {
     Ok(outcomes)
 }
 
-/// Cuts line and column out of `FILE:LINE:COLUMN: MUTANT`, so that a name survives edits above it.
+/// Cuts line and column out of `FILE:LINE:COLUMN: MUTANT`, so that edits above a mutant do not change its
+/// name.
 pub(super) fn without_position(name: &str) -> String {
     let Some((position, mutant)) = name.split_once(": ") else { return name.to_owned() };
     let file = position.split(':').next().unwrap_or(position);

@@ -1,4 +1,4 @@
-//! The list of mutants that no test catches, each with a reason.
+//! The list of mutants in `conformance/mutants.txt` that no test catches, each with a reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;

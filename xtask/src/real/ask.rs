@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 
-/// Timeout of reads and writes. Readiness checks are retried.
+/// Timeout of each read and write on a connection. It can be short, because readiness checks are retried.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -58,8 +58,8 @@ fn exchange(stream: &mut (impl Read + Write), request: &str) -> io::Result<(u16,
     stream.flush()?;
     let mut response = Vec::new();
     match stream.read_to_end(&mut response) {
-        // The server closed the connection without a TLS close_notify. Callers check the status and the
-        // content.
+        // The server closed the connection without a TLS close_notify. This is no error, because callers
+        // notice a truncated response by its status and content.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
         _ => {}
     }

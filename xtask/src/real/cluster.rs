@@ -19,7 +19,7 @@ use crate::go::{Go, GoError, Module};
 
 const STATE: &str = "real.json";
 
-/// Folders for the data of etcd and for its copy.
+/// Folders for the data of etcd and for the copy that `backup` makes.
 const DATA: &str = "etcd";
 const BACKUP: &str = "etcd.backup";
 
@@ -122,7 +122,8 @@ impl Cluster {
         })
     }
 
-    /// Creates a directory with certificates and ports. No server is started.
+    /// Creates a directory with certificates, tokens and kubeconfigs, and chooses free ports. Starts no
+    /// server.
     pub(crate) fn prepare(folder: &Path) -> Result<Self, RealError> {
         if let Ok(earlier) = Self::open(folder) {
             if earlier.servers.iter().any(|started| started.process.runs()) {
@@ -206,8 +207,8 @@ impl Cluster {
         let path = match server {
             Server::Etcd => return matches!(self.etcd().ask("GET", "/health", ""), Ok((200, _))),
             Server::KubeApiserver => "/readyz",
-            // kube-controller-manager listens on no port; the first object that it creates is this service
-            // account.
+            // kube-controller-manager listens on no port. It is ready when the service account `default`
+            // exists, the first object that it creates.
             Server::KubeControllerManager => "/api/v1/namespaces/default/serviceaccounts/default",
         };
         let Ok(authority) = std::fs::read_to_string(self.folder.join("ca.crt")) else { return false };
@@ -263,7 +264,8 @@ impl Cluster {
         let request = format!(r#"{{"revision":"{revision}","physical":true}}"#);
         match self.etcd().ask("POST", "/v3/kv/compaction", &request) {
             Ok((200, _)) => Ok(revision),
-            // Nothing was written since the last compaction.
+            // etcd rejects a compaction if nothing was written since the last one. Its history is compacted
+            // then, too.
             Ok((_, response)) if response.contains("has been compacted") => Ok(revision),
             Ok((_, response)) => Err(refused(&response)),
             Err(error) => Err(refused(&error)),
@@ -326,7 +328,8 @@ impl Cluster {
                 format!("--token-auth-file={}", file("tokens.csv")),
                 "--authorization-mode=RBAC".to_owned(),
                 "--allow-privileged=true".to_owned(),
-                // No controller runs that creates the service accounts of pods.
+                // The `ServiceAccount` plugin rejects pods whose service account does not exist. Only
+                // kube-controller-manager creates service accounts, and servers are often started without it.
                 "--disable-admission-plugins=ServiceAccount".to_owned(),
             ],
             Server::KubeControllerManager => vec![

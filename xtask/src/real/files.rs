@@ -54,8 +54,8 @@ fn authority() -> io::Result<CertifiedIssuer<'static, KeyPair>> {
     CertifiedIssuer::self_signed(params, key).map_err(io::Error::other)
 }
 
-/// Issues a certificate for the server on loopback, or for a client of a group. Returns the certificate and
-/// its key.
+/// Issues a client certificate for a user of `group`, or without a group a server certificate for loopback.
+/// Returns the certificate and its key.
 fn leaf(
     authority: &CertifiedIssuer<'static, KeyPair>,
     who: &str,

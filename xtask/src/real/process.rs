@@ -47,7 +47,8 @@ impl Process {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let pid = command.spawn()?.id();
-        // Between fork and exec the process still has the command line of this program.
+        // Between fork and exec the process still has the command line of this program. Its identity is
+        // therefore accepted only when it contains the path of the started program.
         let program = program.to_string_lossy();
         let identity = Deadline::after(Duration::from_secs(5))
             .poll(|| identity(pid).filter(|identity| identity.contains(&*program)))
@@ -130,8 +131,8 @@ fn command_line(pid: u32) -> Option<String> {
 fn identity(pid: u32) -> Option<String> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-    // The second field is the name in parentheses, which may hold spaces. The third is the state, the 22nd
-    // the start.
+    // The second field is the name in parentheses, which may contain spaces. The third field is the state,
+    // the 22nd the start time.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?;

@@ -10,14 +10,15 @@ use crate::cargo::command;
 use crate::deadline::Deadline;
 use crate::report::Report;
 
-/// The first seeds of the schedules. They are far enough apart to share none.
+/// First seeds of the three runs for a defect. They are far enough apart that no schedule belongs to two
+/// runs.
 const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
 struct Simulator {
     package: &'static str,
     /// The folder of the simulator; its patches are in `mutants` below.
     folder: &'static str,
-    /// The members of the scratch workspace.
+    /// The crates of the scratch workspace in which defects are built.
     members: &'static [&'static str],
     /// A defect must be found within this number of schedules, from each seed.
     schedules_max: u64,
@@ -127,7 +128,8 @@ pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
 
 /// Draws some of the patches. Samples of different seeds differ, and soon cover all patches.
 fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
-    // The golden ratio spreads consecutive seeds evenly.
+    // Multiplication by the golden ratio spreads consecutive seeds evenly, so that they draw different
+    // samples.
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut drawn = Vec::new();
     while drawn.len() < count && !patches.is_empty() {
@@ -193,8 +195,8 @@ impl Scratch {
         Ok(found)
     }
 
-    /// Runs `git apply` on the copy. The ceiling hides the enclosing repository, in which git would skip the
-    /// files of the copy.
+    /// Runs `git apply` in the scratch copy. `GIT_CEILING_DIRECTORIES` hides the repository that contains the
+    /// copy, in which git would skip the files of the copy.
     fn apply(&self, patch: &Path, how: &[&str]) -> Result<(), String> {
         let mut command = Command::new("git");
         command.arg("apply").args(how).arg(patch).current_dir(&self.tree);

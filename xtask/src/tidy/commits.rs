@@ -8,7 +8,8 @@ use crate::report::Report;
 /// The longest subject, in characters. `git log` and reviews cut longer ones.
 const MAX_SUBJECT: usize = 72;
 
-/// Imperatives that end like another form of a verb.
+/// Imperatives that end in `-ed` or `-ing`. Other first words with these endings are rejected, such as
+/// `added`.
 const IMPERATIVES: [&str; 9] =
     ["bring", "embed", "exceed", "feed", "need", "seed", "speed", "spread", "string"];
 

@@ -62,7 +62,7 @@ fn patches(folder: &Path) -> BTreeSet<String> {
     entries.filter_map(|entry| name(&entry.path())).collect()
 }
 
-/// Returns the first cells of the rows below a header.
+/// Returns the first cell of each row of the Markdown table whose header line begins with `header`.
 fn rows(page: &str, header: &str) -> BTreeSet<String> {
     let lines = page.lines().skip_while(|line| !line.starts_with(header)).skip(2);
     let cells = lines.map_while(|line| line.strip_prefix("| ")?.split_once(" |"));

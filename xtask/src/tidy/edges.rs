@@ -86,7 +86,8 @@ fn check_crate(name: &str, manifest: &str, (ours, absent): (&[&str], &[&str]), r
     }
 }
 
-/// Returns the names under `[dependencies]`, in any notation. Dependencies of tests are not restricted.
+/// Returns the names of a manifest's dependencies, in any notation of TOML. `[dev-dependencies]` are not
+/// restricted.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut listed = false;
     manifest.lines().filter_map(move |line| {

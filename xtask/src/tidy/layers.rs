@@ -1,7 +1,7 @@
 //! The layers of a crate: a module may use only modules of lower layers.
 //!
-//! In every crate below `crates/` the top-level modules must be free of cycles. For the API server, the order
-//! of its layers is listed as well.
+//! In every crate below `crates/` the top-level modules must be free of cycles. `informer-apiserver` also has
+//! a fixed order of layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,10 +26,10 @@ const APISERVER: [&str; 13] = [
     "server",
 ];
 
-/// Modules outside the layers. Other modules may not use them.
+/// Modules of the API server outside the layers. Modules with a layer may not use them.
 const FREE: [&str; 1] = ["port"];
 
-/// The crates with layers, by their source folder.
+/// The crates with a fixed order of layers: the source folder, and the layers from the lowest to the highest.
 const CRATES: [(&str, &[&str]); 1] = [("crates/informer-apiserver/src/", &APISERVER)];
 
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {

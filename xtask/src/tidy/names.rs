@@ -11,13 +11,14 @@ use crate::report::Report;
 /// The section of `docs/parity.md` with the table of public names.
 const SECTION: &str = "## Public names";
 
-/// The public names of upstream, one per line: package and name.
+/// The public names of client-go, one per line: package and name.
 const UPSTREAM: &str = "conformance/parity/upstream-names.txt";
 
-/// Names from other libraries that the rows of the table may mention.
+/// Names from other libraries that the rows of the table of public names may mention.
 const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
 
-/// Members of types of kube-rs whose names are also those of types here.
+/// Members of kube-rs types that documents mention. Types of this workspace have the same names, but not
+/// these members.
 const FOREIGN_MEMBERS: [&str; 3] = ["Action::await_change", "Action::requeue", "Store::get"];
 
 /// Checks the table of public names in `docs/parity.md`: each upstream name must have a row in the part of
@@ -61,7 +62,8 @@ fn members(root: &Path, sources: &[Source]) -> Members {
     members
 }
 
-/// Checks the paths in backticks: what follows the name of a type of the crates must be a member of it.
+/// Checks paths in backticks such as `Type::member`. If a crate of this workspace declares the type, the type
+/// must have the member.
 fn check_members(document: &str, text: &str, members: &Members, report: &mut Report) {
     for (index, line) in text.lines().enumerate() {
         for path in quoted(line).filter_map(|code| code.split('(').next()) {

@@ -1,5 +1,5 @@
-//! Language: words of the glossary, openings of sentences, long sentences and long lines in comments,
-//! messages, test names and documents.
+//! Checks language: words of `glossary.txt`, openings of sentences, long sentences and long lines in
+//! comments, messages, test names and documents.
 //!
 //! Code between backticks is not checked. `cargo xtask tidy --prose FOLDER` lists the findings of one folder.
 
@@ -10,7 +10,8 @@ use regex::Regex;
 use super::Source;
 use crate::report::Report;
 
-/// All checked folders. A folder inside another one comes first.
+/// All checked folders. A finding counts for the first folder that contains its file, so a folder inside
+/// another one comes first.
 const FOLDERS: [&str; 17] = [
     "crates/informer-apiserver",
     "crates/informer-cache",
@@ -40,7 +41,7 @@ const MAX_WORDS: usize = 35;
 /// Openings that hide the subject of a sentence.
 const OPENINGS: &str = r"(?:^|[.!?] )(?:What|Who|Whoever|Whatever|Where|None is|It is there)\b";
 
-/// Code whose string literals are messages for users.
+/// Calls and attributes whose string literals are messages for users.
 const MESSAGES: [&str; 9] =
     ["#[error(", "expect(", "reason = ", "error!(", "warn!(", "info!(", "debug!(", "panic!(", "bail!("];
 
@@ -119,7 +120,8 @@ fn is_below(file: &str, folder: &str) -> bool {
     file.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The Markdown documents of the project. The change log describes the past and keeps its words.
+/// Returns the paths of the Markdown documents whose language and names are checked. The change log is not
+/// one of them: it describes the past and keeps the words of that time.
 pub(super) fn documents(root: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned).to_vec();

@@ -16,7 +16,7 @@ use syn::{Attribute, Block, ImplItem, Item, Signature};
 use super::Source;
 use crate::report::Report;
 
-/// The scenarios that run in real time.
+/// The folder of the conformance scenarios, which run in real time.
 const SCENARIOS: &str = "conformance/src/scenarios/";
 
 /// Functions that wait for a time or read a clock.
@@ -87,7 +87,7 @@ impl Function {
             path: path.to_owned(),
             name: signature.ident.to_string(),
             is_test: attributes.iter().any(|text| text == "test" || text.starts_with("tokio :: test")),
-            // Some tests build a paused runtime themselves.
+            // Some tests build a paused runtime in their body instead of by an attribute.
             is_paused: attributes.iter().any(|text| text.contains("start_paused = true"))
                 || words.contains("start_paused"),
             body,
@@ -197,12 +197,13 @@ fn compares_a_clock(tokens: TokenStream) -> bool {
         let head = text[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
         let tail = &text[at + found.len()..];
         let compared = |sign: &&str| tail.starts_with(*sign) || head.trim_end_matches('=').ends_with(*sign);
-        // A match arm is no comparison.
+        // The `>` in `=>` belongs to a match arm, not to a comparison.
         !head.ends_with("=>") && BEFORE.iter().any(compared)
     })
 }
 
-/// Writes tokens without the spaces between them, and without literals.
+/// Writes tokens without the spaces between them, and with `0` for each literal, so that `Instant::now()` is
+/// found by a text search and never inside a string.
 fn without_literals(tokens: TokenStream, into: &mut String) {
     for token in tokens {
         match token {

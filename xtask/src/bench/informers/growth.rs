@@ -1,4 +1,5 @@
-//! Checks that the cost per object hardly grows with the number of objects.
+//! Checks that the time of an informer's initial sync per object hardly grows with the number of objects and
+//! of kinds.
 
 use std::path::Path;
 
@@ -11,20 +12,21 @@ use super::server::Server;
 use crate::bench::peers::{BenchError, Program, Samples, Turns, rounded};
 use crate::report::Report;
 
-/// Maximum cost per object with many objects, as a multiple of the cost with few. It is above 1 because
-/// processor caches are smaller than informer caches.
+/// Maximum time of an initial sync per object with many objects or kinds, as a multiple of the time with few.
+/// It is above 1 because processor caches are smaller than informer caches.
 const GROWTH_MAX: f64 = 2.0;
-/// Minimum share of the cores that must work while bytes wait, in percent.
+/// Minimum share of the processor cores, in percent, that client and server together must keep busy while the
+/// informers of ten kinds sync. A lower share means that cores are idle while received bytes wait.
 const CORES_MIN: f64 = 80.0;
 const CORES: &str = "cores at work during the sync, %";
 const EACH: &str = "initial sync, us an object";
 
 #[derive(Debug, Args)]
 pub(crate) struct Curve {
-    /// Numbers of pods to measure.
+    /// Numbers of pods, measured one after the other with informers of whole objects.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     objects: Vec<usize>,
-    /// Numbers of objects to measure with informers of metadata.
+    /// Numbers of pods, measured one after the other with informers that cache only metadata.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 1_000_000])]
     metadata: Vec<usize>,
     /// The libraries to measure.
@@ -86,8 +88,8 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
     Ok(())
 }
 
-/// Compares the cost per object from the second size on: the cost of the first size is mostly the fixed cost
-/// of an informer.
+/// Compares the time per object at each larger size with that at the second size. The first size is left out:
+/// its time is mostly the fixed cost of an informer.
 fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &mut Report) {
     let each = |size: usize| {
         let sync = samples.median(name, &format!("{SYNC}, of {size:>7}"))?;

@@ -1,4 +1,4 @@
-//! Names of programs and cases.
+//! Names of the measured programs and of the cases. A case is named like the figure that the programs print.
 
 pub(super) const OURS: &str = "informer";
 pub(super) const JSON: &str = "informer, JSON";

@@ -24,7 +24,8 @@ pub(super) enum Peer {
 
 pub(super) struct Built {
     pub(super) ours: PathBuf,
-    /// Whether our informer is measured; if not, the program only serves.
+    /// Whether the informers of this library are measured. If not, the program `ours` only runs the server
+    /// and the plain HTTP reads.
     takes_part: bool,
     go: Option<PathBuf>,
     kube_rs: Option<PathBuf>,
@@ -60,7 +61,7 @@ pub(super) struct Lineup<'a> {
     pub(super) kind: Kind,
     pub(super) objects: usize,
     pub(super) only_sync: bool,
-    /// Whether to include variants of the peers that have no target.
+    /// Whether to include variants of client-go and kube-rs with which no target compares this library.
     pub(super) all: bool,
 }
 
@@ -97,13 +98,13 @@ impl Lineup<'_> {
         self.program(name, path, &[], &[words, only_sync].concat())
     }
 
-    /// Returns the program with two informers of each of `kinds` kinds.
+    /// Returns the program that syncs two informers of each of `kinds` kinds in one process.
     pub(super) fn many(&self, name: &'static str, kinds: &str) -> Program {
         self.program(name, &self.built.ours, &["many"], &["--kinds", kinds])
     }
 
-    /// Returns all programs in the order of the table. Variants that are measured only for memory stop after
-    /// the initial list.
+    /// Returns all programs to measure, in the order of the columns of the printed table. Programs that are
+    /// measured only for the time and the memory of the initial list stop after it.
     pub(super) fn everybody(&self) -> Vec<Program> {
         [self.drains(), self.all_of_ours(), self.all_of_go(), self.all_of_kube_rs()].concat()
     }
@@ -122,7 +123,8 @@ impl Lineup<'_> {
         if self.built_in() {
             drains.push(drain(DRAIN_PROTOBUF, &["--list"]));
         }
-        // A real server encodes lists and streaming lists differently.
+        // A real server encodes the response to a list and the events of a streaming list differently, so
+        // plain HTTP reads of both are measured.
         if self.is_real() {
             drains.push(drain(DRAIN_STREAM, &["--encoding", "json"]));
             if self.built_in() {

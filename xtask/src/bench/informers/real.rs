@@ -1,4 +1,5 @@
-//! The benchmarks of informers on a real kube-apiserver, whose own delivery time is the floor.
+//! The benchmarks of informers on a real kube-apiserver. No client can be faster than this server delivers
+//! objects.
 
 use std::path::Path;
 
@@ -26,8 +27,8 @@ fn measure(
     (turns, report): (Turns, &mut Report),
 ) -> Result<(), String> {
     if turns.is_realtime() {
-        // Observed: kube-apiserver and etcd wait for each other, and the one that spins meanwhile occupies
-        // the core.
+        // With real-time priority, kube-apiserver and etcd were observed to block each other: a server that
+        // spins while it waits for the other one occupies the core that the other one needs.
         return Err("a real server cannot run with real-time priority; remove --realtime".to_owned());
     }
     let told = |error: crate::bench::peers::BenchError| error.to_string();

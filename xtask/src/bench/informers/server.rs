@@ -1,4 +1,4 @@
-//! The servers of a benchmark, which are killed when dropped.
+//! Server processes of a benchmark, which are killed when their `Server` is dropped.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(in crate::bench) struct Place {
     pub(super) kubeconfig: Option<PathBuf>,
 }
 
-/// A program that serves until it is killed.
+/// A running process: the embedded server, or the program that fills and changes a real server.
 pub(in crate::bench) struct Server {
     process: Child,
     pub(in crate::bench) place: Place,
@@ -31,7 +31,8 @@ impl Server {
         Self::run(turns.command(program).arg("serve").args(arguments))
     }
 
-    /// Starts the program that fills and changes a real server. Returns when the server has all objects.
+    /// Starts the program that creates objects on a real server, and changes them while informers are
+    /// measured. Returns when the server has all objects.
     pub(super) fn remote(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Self, BenchError> {
         let mut command = Command::new(program);
         let mut server =
@@ -59,7 +60,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may have exited already.
+        // `kill` fails if the process has already exited. That is no problem here.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

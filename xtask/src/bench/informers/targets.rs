@@ -1,7 +1,8 @@
-//! Targets, most of them as fractions of the peers' figures.
+//! Performance targets of informers. Most are fractions of the figures of client-go or kube-rs in the same
+//! run.
 //!
-//! A target in ns, us or seconds applies to a machine on which the peer has the same figure as when the
-//! target was set. On other machines it scales with the peer's figure.
+//! A target of `scaled` is a time on the machine on which the target was set. On other machines it scales
+//! with the figure of client-go.
 
 use super::arguments::Kind;
 use super::names::{
@@ -20,7 +21,8 @@ const fn part(case: &'static str, of: &'static str, at_most: f64) -> Target {
     ours(case, Limit::Part { of, at_most })
 }
 
-/// A target of `at_most` on a machine on which client-go has the figure `there` in `case`.
+/// A target for the case `target`: `at_most` on a machine on which client-go has the figure `there` in
+/// `case`. On other machines the target scales with the figure of client-go.
 const fn scaled(target: &'static str, at_most: f64, case: &'static str, there: f64) -> Target {
     ours(target, Limit::Scaled { at_most, by: CLIENT_GO, case, there })
 }
@@ -58,7 +60,8 @@ fn built_in() -> Vec<Target> {
         scaled(DELAY, 40.0, DELAY, 163.0),
         scaled(DELAY_P99, 100.0, DELAY_P99, 4_000.0),
         scaled(DELAY_OF_TEN, 40.0, DELAY_OF_TEN, 162.0),
-        // 36 ms is the middle of the 28 to 44 ms that client-go took when this target was set.
+        // 36 ms is the middle of the 28 to 44 ms that client-go took for `DELAY_OF_TEN_P99` when this target
+        // was set.
         scaled(DELAY_OF_TEN_P99, 100.0, DELAY_OF_TEN_P99, 36_000.0),
         scaled(LOOKUP, 60.0, LOOKUP, 47.0),
         scaled(LOOKUP_BUSY, 120.0, LOOKUP, 47.0),
@@ -75,7 +78,8 @@ fn memory_of_pods() -> [Target; 4] {
     })
 }
 
-/// Returns the targets with a real server, whose own delivery time is the floor.
+/// Returns the targets for runs on a real kube-apiserver. The time of an initial sync is compared with a
+/// plain HTTP read of the same list, because no client can be faster than the server.
 pub(super) fn real(kind: Kind) -> Vec<Target> {
     if kind == Kind::Crd {
         return vec![

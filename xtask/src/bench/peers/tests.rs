@@ -1,4 +1,4 @@
-//! Medians, ratios and targets.
+//! Tests of medians, ratios and targets.
 
 use super::{Limit, Samples, Target, judge, rounded};
 use crate::report::Report;

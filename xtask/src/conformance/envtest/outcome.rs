@@ -1,4 +1,4 @@
-//! The outcome of one package: Ginkgo specs and plain tests, by name.
+//! The outcome of the tests of one Go package: Ginkgo specs and plain tests, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Assets, EnvtestError, io_error, read};
 
-/// Time limit of a package. The longest takes 80 s with the real kube-apiserver and etcd, on idle cores.
+/// Time limit for the tests of one package. The package that takes longest needs 80 s with the real
+/// kube-apiserver and etcd, on idle cores.
 pub(super) const PACKAGE_WAIT: Duration = Duration::from_secs(900);
 /// Failures are reported in one line, cut at this length.
 const MESSAGE_CHARS_MAX: usize = 300;
-/// Names are cut at this length: entries of tables are named after addresses and times, and a name must be
-/// the same in two runs.
+/// Names of tests are cut at this length. Entries of Ginkgo tables may be named after memory addresses and
+/// times, which differ between runs. A test must have the same name in both compared runs.
 const NAME_CHARS_MAX: usize = 400;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -33,7 +34,8 @@ impl Outcome {
 
     fn add(&mut self, name: String, state: &str, why: String) {
         match state {
-            // Several entries of a table may have the same name. A pass after a failure does not count.
+            // Several entries of a Ginkgo table may have the same name. A pass after a failure does not
+            // count.
             "passed" | "pass" if self.failed.contains_key(&name) => {}
             "passed" | "pass" => self.passed.push(name),
             "skipped" | "pending" | "skip" => self.skipped += 1,
@@ -65,7 +67,7 @@ struct Line {
     output: Option<String>,
 }
 
-/// A report of Ginkgo.
+/// A suite in a JSON report of Ginkgo.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Suite {
@@ -114,7 +116,8 @@ pub(super) fn of_package(
 
 fn run(module: &Path, modfile: &Path, package: &str, assets: &Assets) -> Result<Outcome, EnvtestError> {
     let report = assets.data.join("ginkgo.json");
-    // Remove the report of another package.
+    // A test program that aborts writes no report. The report of the previous package must not count for this
+    // one.
     let _ = fs::remove_file(&report);
     fs::create_dir_all(&assets.data).map_err(io_error("make a folder for reports"))?;
     let timeout = PACKAGE_WAIT.as_secs();
@@ -161,8 +164,9 @@ fn add_spec(spec: Spec, outcome: &mut Outcome) {
     }
 }
 
-/// Adds the plain tests that have no subtests. Returns whether the package has a Ginkgo suite, and the last
-/// line that was printed.
+/// Adds the outcomes of plain Go tests, from the output of `go test -json`. Tests with subtests are not
+/// counted, only their subtests are. Returns whether a report of Ginkgo must exist (the package has a Ginkgo
+/// suite, or no test ran), and the last line that was printed.
 fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
     let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let mut printed: BTreeMap<&str, String> = BTreeMap::new();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// Logs the requests of service accounts without their bodies, and no other requests.
+/// An audit policy that logs the requests of service accounts without their bodies, and no other requests.
 const POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -34,7 +34,9 @@ impl fmt::Display for Permission {
     }
 }
 
-/// Suffix of the resources whose permissions are checked by an admission plugin: no request shows them.
+/// Suffix of resources such as `deployments/finalizers`. Only the admission plugin
+/// `OwnerReferencesPermissionEnforcement` checks permissions for them, so the audit log contains no such
+/// request.
 const ASKED_BY_ADMISSION: &str = "/finalizers";
 
 impl Permission {
@@ -88,8 +90,8 @@ struct Status {
     code: Option<u16>,
 }
 
-/// Returns the flags with which kube-apiserver writes the audit log, and denies owner references that block
-/// the deletion of owners unless the account may update their finalizers.
+/// Returns flags of kube-apiserver. They enable the audit log, and an admission plugin that denies owner
+/// references with `blockOwnerDeletion` unless the account may update the owner's finalizers.
 pub(super) fn flags(policy: &Path, log: &Path) -> Result<Vec<String>, String> {
     fs::write(policy, POLICY).map_err(|error| format!("cannot write {}: {error}", policy.display()))?;
     Ok(vec![
@@ -106,7 +108,7 @@ pub(super) fn of_account(log: &Path, account: &str) -> Result<Seen, String> {
 
 fn read(text: &str, account: &str) -> Seen {
     let mut seen = Seen::default();
-    // The last line may be incomplete.
+    // Lines that are not valid JSON are skipped, because kube-apiserver may still be writing the last line.
     for entry in text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok()) {
         if entry.user.username != account {
             continue;

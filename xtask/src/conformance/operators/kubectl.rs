@@ -21,7 +21,8 @@ impl Kubectl {
     pub(super) fn new(root: &Path, config: &Path) -> Result<Self, String> {
         let go = Go::find(root).map_err(|error| error.to_string())?;
         let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
-        // kubectl must not use discovery data that it cached for another server.
+        // kubectl gets a separate home folder, because it must not use discovery data that it cached for
+        // another server.
         let home = target(root).join("operators-home");
         let _ = fs::remove_dir_all(&home);
         Ok(Self { program, config: config.to_owned(), home })
