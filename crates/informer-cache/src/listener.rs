@@ -307,8 +307,8 @@ impl<O> ProcessorListener<O> {
             self.finish(&mut held);
         }
         let event = held.buffer.pop();
-        // If the delivery of the previous event was dropped, that event counts as handled, which may change
-        // the synced state.
+        // If the future that delivered the previous event was dropped, `pop` has counted that event as
+        // handled, which may change the synced state.
         self.publish(&mut held);
         event
     }

@@ -55,7 +55,8 @@ pub struct Pump<O: Object> {
     refused: u32,
     /// True if the last list had a resourceVersion, so that all later changes are newer than the list.
     ordered: bool,
-    /// Records whether the resource versions of the source can be compared at all.
+    /// Decides from the events and lists received so far whether the resource versions of the source can be
+    /// compared.
     order: VersionOrder,
     informer: Arc<str>,
 }
@@ -97,8 +98,9 @@ pub struct Applied<O> {
     /// versions went back; only a consistent read can decide which. The caller requests one from the
     /// reflector.
     pub suspect: bool,
-    /// True if the applied changes contain a list that contradicted the order of the source's versions once
-    /// too often. From now on versions are not compared, and the caller reports that to the reflector.
+    /// True if the applied changes contain the last of several consecutive lists that contradict the order of
+    /// the source's versions. From now on versions are not compared, and the caller reports that to the
+    /// reflector.
     pub unordered: bool,
     /// True if the changes contain a resync: the caller replays the cached objects to the handlers.
     pub resync: bool,
@@ -291,8 +293,8 @@ impl<O: Object> Pump<O> {
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
         staged.count_bytes(old.as_deref(), Some(&object));
-        // The entry is removed at once instead of with the transaction, because a later change of the same
-        // batch may be undecodable again.
+        // The record that the object is undecodable is removed at once instead of with the transaction,
+        // because a later change of the same batch may be undecodable and add the record again.
         self.forget_undecodable(object.key());
         staged.writes.insert(object.key().clone(), Some(object));
     }
@@ -319,8 +321,8 @@ impl<O: Object> Pump<O> {
         }
         let Some(held) = self.current(staged, tombstone.key()) else {
             self.counters.unknown_deletes += 1;
-            // The object is removed from the log even if it was never cached, because possibly none of its
-            // states could be decoded.
+            // The object is removed from the log of undecodable objects even if it was never cached, because
+            // possibly none of its states could be decoded.
             self.undecodable.forget(tombstone.key().as_str());
             return;
         };

@@ -47,7 +47,8 @@ pub use keyed::{EnqueueError, KeyFunction, Processed};
 pub use popped::{Popped, Receipt, Taken};
 pub use transform::TransformError;
 
-/// The target to which a reflector writes: any queue of this module, or a user-defined store.
+/// The target to which a reflector writes: a queue of this module other than [`Heap`], or a user-defined
+/// store.
 pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
     /// Adds changes to the queue, in order. This method never waits. Instead, the writer awaits
     /// [`ready`](Self::ready) before it reads more from the source.

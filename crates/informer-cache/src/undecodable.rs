@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 /// objects are processed.
 ///
 /// An undecodable object counts as present: no relist reports it as deleted, its last decoded state stays in
-/// the cache, marked stale, and the watch continues after its version.
+/// the cache, and the watch continues after its version. The [`UndecodableLog`] shows that the cached state
+/// is out of date.
 #[derive(Clone)]
 pub struct Undecodable {
     key: Option<ObjectKey>,
@@ -92,8 +93,8 @@ impl UndecodableLog {
     /// undecodable. Further failures are only counted.
     pub const MAX_ENTRIES: usize = 1000;
 
-    /// Adds an entry to the log. Returns false if the log already has the same resourceVersion of the same
-    /// object.
+    /// Adds an entry to the log. Returns false if the log already has an entry for the same object at the
+    /// same resourceVersion.
     pub fn report(&self, undecodable: Undecodable) -> bool {
         let key = undecodable.key.as_ref().map_or("", ObjectKey::as_str);
         // The variable is declared before the lock guard, so that the replaced entry is dropped after the

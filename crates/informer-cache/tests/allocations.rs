@@ -80,8 +80,8 @@ fn an_event_allocates_only_its_share_of_the_batch_for_any_number_of_handlers() {
         let list = informer.list(1);
         informer.carry(vec![list]);
         for version in [2, 3] {
-            // In the first round, the store's two copies of its data allocate their own pages, which is not
-            // counted.
+            // In the first round (version 2), each of the store's two copies of its state, one for readers
+            // and one for the writer, allocates its own pages. The limit applies only to the second round.
             let changes = (0..OBJECTS).map(|number| Change::Updated(pod(number, version))).collect();
             let mut told = 0;
             let carried = measure(|| told = informer.carry(changes)).count_total;
@@ -118,7 +118,8 @@ fn a_list_without_changes_announces_and_stages_nothing() {
     let list = informer.list(2);
     let carried = measure(|| assert_eq!(informer.carry(vec![list]), 0));
     println!("{} allocations and {} bytes for {OBJECTS} objects", carried.count_total, carried.bytes_total);
-    // Only the set of listed keys is allocated; unchanged objects are not copied.
+    // A list of unchanged objects allocates only the set of its keys. It copies no object and stages no
+    // change.
     assert!(carried.count_total < 40, "{} allocations", carried.count_total);
     assert!(carried.bytes_total < OBJECTS as u64 * 64, "{} bytes", carried.bytes_total);
 }

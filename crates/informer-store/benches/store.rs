@@ -1,4 +1,4 @@
-//! Benchmarks of reads and writes of a store with 100,000 objects. A list reads two namespaces.
+//! Benchmarks of lookups, lists, snapshots and updates of a store with 100,000 objects.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 
 const OBJECTS: usize = 100_000;
 const NAMESPACES: usize = 100;
-/// Number of changes in a transaction, as an informer writes them under load.
+/// Number of changes in a transaction, typical of an informer under load.
 const BATCH: usize = 64;
 
 fn pod(number: usize, version: u64) -> Arc<Header> {
@@ -28,8 +28,8 @@ fn filled(builder: StoreBuilder<Header>) -> StoreWriter<Header> {
     let mut writer = builder.index("namespace", namespace()).writer();
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
-    // After an update of every object, the two copies of the store's state share no pages, as in a store that
-    // has been used for some time.
+    // After an update of every object, the two copies of the store's state (one for readers, one for the
+    // writer) share no pages, as in a store that has been used for some time.
     writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).expect("pods have keys");
     writer
 }
@@ -62,7 +62,8 @@ fn scattered(pods: &Indexer<Header>) -> Vec<ObjectKey> {
         state ^= state << 17;
         keys.swap(at, state as usize % (at + 1));
     }
-    // The list is truncated to 64 K keys, a power of two, so that the next key is chosen by a bit mask.
+    // The number of keys is reduced to 65,536, a power of two. `in_turn` can then wrap its position around
+    // with a bit mask, which costs less than a division.
     keys.truncate(1 << 16);
     keys
 }
@@ -80,7 +81,7 @@ fn lookups(criterion: &mut Criterion) {
     let mut writer = filled(StoreBuilder::new());
     let pods = writer.indexer().clone();
     let keys = scattered(&pods);
-    // The baseline: the same lookup in a plain map, with the same objects and keys.
+    // The baseline is a plain `HashMap` behind one `RwLock`, with the same objects and keys.
     let map = RwLock::new(HashMap::<ObjectKey, Arc<Header>, RandomState>::default());
     map.write().extend(pods.snapshot().iter().map(|(key, pod)| (key.clone(), pod.clone())));
     let mut group = criterion.benchmark_group("lookup");

@@ -52,8 +52,8 @@ impl<O: Object> StoreBuilder<O> {
         self
     }
 
-    /// Sets a function that changes each object before it is stored, but not objects passed to a deletion.
-    /// The function runs under no lock, before the key function.
+    /// Sets a function that changes each object before it is stored. Objects passed to a deletion are not
+    /// changed. The function runs under no lock, before the key function.
     pub fn transform(mut self, transform: impl Fn(Arc<O>) -> Arc<O> + Send + Sync + 'static) -> Self {
         self.keys.set_transform(transform);
         self
@@ -84,8 +84,8 @@ impl<O: Object> StoreBuilder<O> {
         Store::new(Arc::new(Shared::new(self.resource, self.indexers)), self.keys)
     }
 
-    /// Like [`build`](Self::build), but each call passes the key; the key function and the transform are not
-    /// used.
+    /// Creates a store to which the caller passes the key of each object. The key function and the transform
+    /// of the builder are not used.
     pub fn thread_safe(self) -> ThreadSafeStore<O> {
         ThreadSafeStore::new(Indexer::new(Arc::new(Shared::new(self.resource, self.indexers))))
     }

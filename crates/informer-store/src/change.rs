@@ -23,8 +23,8 @@ impl<O> StoreChange<O> {
         Self { key: None, action: Action::Upsert(object) }
     }
 
-    /// Deletes the object with the key of `last`, its final state, whose version becomes the version of the
-    /// store. Deleting a missing object is not an error.
+    /// Deletes the object with the key of `last`. `last` is the final state of the object, and its version
+    /// becomes the version of the store. Deleting a missing object is not an error.
     pub fn delete(last: Arc<O>) -> Self {
         Self { key: None, action: Action::Delete(last) }
     }

@@ -54,8 +54,8 @@ impl<O: Object> IndexersClaim<O> {
         Self { shared, claimed }
     }
 
-    /// Adds the indexes like [`Indexer::add_indexers`](crate::Indexer::add_indexers): all of them are
-    /// complete when this method returns.
+    /// Adds the claimed indexes to the store, like [`Indexer::add_indexers`](crate::Indexer::add_indexers):
+    /// all of them are complete when this method returns.
     pub fn install(mut self) {
         self.shared.install(std::mem::take(&mut self.claimed));
     }

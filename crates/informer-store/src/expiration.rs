@@ -117,7 +117,7 @@ impl<O: Object> ExpirationCache<O> {
         self.add(object, now)
     }
 
-    /// Deletes the object with the same key, if there is one.
+    /// Deletes the stored object that has the key of `object`, if there is one.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl<O: Object> ExpirationCache<O> {
         self.list(now);
     }
 
-    /// Does nothing: the cache has no listeners.
+    /// Does nothing: a resync replays objects to listeners, and this cache has none.
     pub fn resync(&self) {}
 
     fn entries(&self) -> Vec<(ObjectKey, Entry<O>)> {
@@ -186,8 +186,8 @@ impl<O: Object> ExpirationCache<O> {
         if !expired.is_empty() {
             let mut entries = self.entries.lock();
             for (key, entry) in &expired {
-                // `expired` still refers to the object, so its `drop`, which is user code, does not run under
-                // the lock.
+                // The vector `expired` keeps a reference to the object until the lock is released, because
+                // the `drop` of the object is user code and must not run under the lock.
                 if entries.get(key).is_some_and(|held| held.is(entry)) {
                     entries.remove(key);
                 }

@@ -10,7 +10,7 @@ use informer_core::{FieldPath, KeyError, Object, ObjectKey};
 /// The error of an index function. The operator `?` converts any error to this type.
 pub type IndexFnError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The index name that client-go's informers use for [`namespace`].
+/// The name under which client-go's informers register their [`namespace`] index.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// Computes the values of an object in one index: zero, one or several values.
@@ -55,7 +55,7 @@ pub enum IndexKind {
     /// Each object has exactly one value, that of its label with this key; objects without the label have
     /// none.
     Label(Arc<str>),
-    /// The values of the index are not known to listers.
+    /// The index computes its values in a way that listers do not know, so they cannot use the index.
     Custom,
 }
 
@@ -76,8 +76,9 @@ pub fn namespace() -> ByNamespace {
     ByNamespace
 }
 
-/// Returns an index function for the scalar at a field path such as `spec.nodeName`. Representations that
-/// support it read the field without a full decode. Objects without the field are not in the index.
+/// Returns an index function for the scalar at a field path such as `spec.nodeName`. Object representations
+/// that can read a single field do so without decoding the whole object. Objects without the field are not in
+/// the index.
 ///
 /// # Panics
 ///
@@ -262,7 +263,7 @@ pub struct Indexers<O> {
 }
 
 impl<O> Indexers<O> {
-    /// Creates an empty set.
+    /// Creates an empty set of index functions.
     pub fn new() -> Self {
         Self { functions: BTreeMap::new() }
     }
@@ -273,12 +274,12 @@ impl<O> Indexers<O> {
         self
     }
 
-    /// Returns the names, sorted.
+    /// Returns the names of the index functions, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.functions.keys().map(|name| &**name)
     }
 
-    /// Returns the function with this name.
+    /// Returns the index function with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn IndexFn<O>>> {
         self.functions.get(name)
     }

@@ -84,7 +84,7 @@ impl<O: Object> Indexer<O> {
         Ok(keys)
     }
 
-    /// Returns all values in the index `name`; an unknown index has none.
+    /// Returns all values that stored objects have in the index `name`; empty if the store has no such index.
     pub fn index_values(&self, name: &str) -> Vec<Arc<str>> {
         let size = |state: &State<O>| state.index(name).map_or(0, |index| index.value_count());
         self.collect(size, |state| state.index_values(name))
@@ -207,8 +207,9 @@ impl<O: Object> Indexer<O> {
         }
     }
 
-    /// Computes a result from the active copy of the state while it is locked, if the result is short. A
-    /// longer result is computed from a clone of the state, so that the writer does not wait.
+    /// Computes the result of a query. A short result is computed from the copy of the state that readers
+    /// share, while that copy is locked. A longer result is computed from a clone of the state, so that the
+    /// writer does not wait for the lock.
     fn collect<R>(&self, size: impl FnOnce(&State<O>) -> usize, compute: impl Fn(&State<O>) -> R) -> R {
         let direct = self.shared.read(|state| match size(state) <= MAX_DIRECT_READ {
             true => Ok(compute(state)),

@@ -1,12 +1,13 @@
-//! The state that only the writer of a store uses: the free slots, and the index values of each object.
+//! The state that only the writer of a store uses: the free slots (numbered places for objects), and the
+//! index values of each object.
 //!
 //! # Invariants
 //!
 //! 1. `values[i][slot]` contains the values of the object in `slot` in index `i`. The index function is never
-//!    called again for an old object, so a function whose result changes leaves no stale posting.
+//!    called again for an old object, so a function whose result changes leaves no stale index entry.
 //! 2. Every slot with a number below `next` is either occupied or in `free`.
-//! 3. Changes are computed on one of the two copies of the state and logged. Replaying the log brings the
-//!    other copy to the same version.
+//! 3. Changes are computed on one of the store's two copies of the state and logged. Replaying the log brings
+//!    the other copy to the same version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +19,15 @@ use crate::state::{Index, Op, Slot, State};
 use crate::values::{Computed, Definition, Values};
 
 /// The capacity of the log that is kept between transactions. A longer log comes from a rare, large
-/// transaction.
+/// transaction, so its memory is released after the replay.
 const MAX_LOG_ENTRIES: usize = 16_384;
 
 pub(crate) struct Ledger<O> {
-    /// Installed and pending indexes. Adding or installing an index creates a new list, which shows that
-    /// values computed outside the lock before are outdated.
+    /// All indexes: the installed ones, and those that are still being built. Adding or installing an index
+    /// replaces this `Arc`. A transaction computes its index values outside of the lock, and computes them
+    /// again if the `Arc` was replaced meanwhile.
     pub(crate) definitions: Arc<[Arc<Definition<O>>]>,
-    /// For each of `definitions`, true if readers see the index.
+    /// For each index in `definitions`, true if readers see the index.
     pub(crate) installed: Vec<bool>,
     /// The names that are reserved for indexes that are not yet registered.
     pub(crate) claimed: BTreeSet<Arc<str>>,
@@ -33,7 +35,8 @@ pub(crate) struct Ledger<O> {
     free: Vec<u32>,
     next: u32,
     log: Vec<Op<O>>,
-    /// False while building a state that both copies will share, so that no operation has to be replayed.
+    /// True if operations are logged, to be replayed on the other copy of the state. False while `rebuild`
+    /// creates a state that both copies will share.
     logging: bool,
 }
 
@@ -79,8 +82,8 @@ impl<O> Ledger<O> {
 
     pub(crate) fn replay(&mut self, state: &mut State<O>) {
         for op in self.log.drain(..) {
-            // The objects replaced here were also replaced on the first copy, and the caller still refers to
-            // them, so none is dropped here.
+            // The transaction has already replaced the same objects in the other copy of the state, and its
+            // caller still refers to them. Dropping these references therefore runs no `drop` of an object.
             drop(state.perform(op));
         }
         self.log.shrink_to(MAX_LOG_ENTRIES);
@@ -102,8 +105,8 @@ impl<O> Ledger<O> {
         position
     }
 
-    /// Builds the index at `position`. Slots that no transaction has changed since the registration get their
-    /// values from `computed`, which has one group of index values for each of `slots`.
+    /// Builds the index at `position`. Slots that no transaction has changed since the index was registered
+    /// get their values from `computed`, which has one group of index values for each of `slots`.
     pub(crate) fn fill(
         &mut self,
         position: usize,
@@ -114,8 +117,8 @@ impl<O> Ledger<O> {
         let mut index = Index::new(self.definitions[position].clone());
         let held = &mut self.values[position];
         for (group, slot) in slots.iter().enumerate() {
-            // If the content of the store was replaced meanwhile, there may be fewer slots; their values were
-            // computed by the replacement.
+            // If the whole content of the store was replaced meanwhile, there may be fewer slots than in the
+            // snapshot. The replacement has already computed the index values of its objects.
             if let Some(held) = held.get_mut(*slot as usize).filter(|held| held.is_unknown()) {
                 let values =
                     computed.group(group).map(|value| index.intern(hasher, value)).collect::<Values>();
@@ -124,8 +127,8 @@ impl<O> Ledger<O> {
             }
         }
         for (slot, values) in (0..).zip(held) {
-            // Adds the values that no transaction has added to the index; adding the others again has no
-            // effect.
+            // Adds the values that transactions have recorded since the index was registered. The values that
+            // the loop above has added are added again, which has no effect.
             values.as_slice().iter().for_each(|text| index.link(hasher, text.clone(), slot));
         }
         self.installed[position] = true;

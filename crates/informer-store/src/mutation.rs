@@ -61,7 +61,7 @@ pub struct MutationCache<O> {
 }
 
 impl<O: Object> MutationCache<O> {
-    /// Creates an overlay for own writes over a store.
+    /// Creates a cache that reads from a store and shows own writes on top of its objects.
     pub fn new(backing: Indexer<O>) -> Self {
         Self { backing, include_adds: false, ttl: TTL, overlay: Mutex::new(Overlay::default()) }
     }

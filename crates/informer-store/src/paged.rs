@@ -32,7 +32,7 @@ impl<T: Clone> Paged<T> {
         std::mem::replace(&mut page[slot % PAGE_SLOTS], value)
     }
 
-    /// Returns the occupied slots in ascending order.
+    /// Returns the occupied slots with their entries, in ascending order of the slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..)
             .zip(self.pages.iter().flat_map(|page| page.iter()))

@@ -1,4 +1,5 @@
-//! A posting: the slots of the objects that have one index value, in ascending order.
+//! A posting: the slots (numbers in the store) of all objects that have the same value in an index, in
+//! ascending order. A long posting is split into runs, which are vectors of limited length.
 //!
 //! # Invariants
 //!
@@ -82,7 +83,7 @@ impl Posting {
     }
 }
 
-/// Returns the run that contains `slot`, or the run into which it must be inserted.
+/// Returns the position of the run that contains `slot`, or into which `slot` must be inserted.
 fn run_of(runs: &[Arc<Vec<u32>>], slot: u32) -> usize {
     runs.partition_point(|run| run.first().is_some_and(|first| *first <= slot)).saturating_sub(1)
 }

@@ -29,7 +29,8 @@ impl<T: Clone> Sharded<T> {
         self.shards[self.shard(hash)].find(hash, eq)
     }
 
-    /// Like [`find`](Self::find), but for a change in place. If no entry is found, no shard is copied.
+    /// Like [`find`](Self::find), but returns a mutable reference to the entry. If no entry is found, no
+    /// shard is copied.
     pub(crate) fn find_mut(&mut self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<&mut T> {
         let shard = self.shard(hash);
         self.shards[shard].find(hash, &mut eq)?;

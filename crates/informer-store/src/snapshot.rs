@@ -94,7 +94,8 @@ impl<O: Object> Snapshot<O> {
         Ok(keys)
     }
 
-    /// Returns all values in the index `name`; an unknown index has none.
+    /// Returns all values that objects of the snapshot have in the index `name`; empty if the store had no
+    /// such index.
     pub fn index_values(&self, name: &str) -> Vec<Arc<str>> {
         self.state.index_values(name)
     }

@@ -45,7 +45,8 @@ pub(crate) struct Index<O> {
     values: Sharded<Value>,
 }
 
-/// The objects that a list still has to filter after an index has selected them.
+/// The candidates for a list: the objects that an index has selected. The list still has to filter them by
+/// its selector and, if `namespace` is set, by the namespace.
 pub(crate) struct Narrowed<'a> {
     postings: Vec<&'a Posting>,
     /// The namespace for which the objects must still be filtered. `None` if a namespace index has already
@@ -72,7 +73,8 @@ struct Value {
 /// One change of a state. A store keeps two copies of its state, one for readers and one for the writer
 /// (left-right). Applying the same operations brings both copies to the same version.
 pub(crate) enum Op<O> {
-    /// Fills a slot. `fresh` means that the slot was empty, so its key must be added.
+    /// Stores an object in a slot. If `fresh` is true, the slot was empty, so the key must be added to
+    /// `keys`.
     Put { slot: u32, hash: u64, entry: Slot<O>, fresh: bool },
     /// Removes the object from a slot.
     Take { slot: u32, hash: u64 },
@@ -103,7 +105,8 @@ impl<O> State<O> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &str) -> Option<(u32, &Slot<O>)> {
-        // The closure that compares keys also stores the slot, so that the slot need not be read again.
+        // The closure that compares keys also keeps the slot that it has read, so that the slot need not be
+        // read a second time after a match.
         let mut found = None;
         self.keys.find(hash, |slot| {
             found = self.slot(*slot).filter(|entry| entry.is_of(key)).map(|entry| (*slot, entry));
@@ -145,8 +148,9 @@ impl<O> State<O> {
         Some(&found.posting)
     }
 
-    /// Returns postings that together contain all requested objects and possibly others, or `None` if no
-    /// index helps. The postings have no slot in common.
+    /// Returns the smallest set of candidates for a list that an index provides, or `None` if no index helps.
+    /// The candidates include all requested objects and possibly others. Their postings have no slot in
+    /// common, so the list contains no object twice.
     pub(crate) fn narrow<'a>(
         &'a self,
         namespace: Option<&'a str>,
@@ -170,7 +174,8 @@ impl<O> State<O> {
         by_namespace.into_iter().chain(by_label).min_by_key(Narrowed::len)
     }
 
-    /// Applies one change. Returns the replaced slot, so that the caller decides where to drop its object.
+    /// Applies one change. Returns the replaced slot, so that the caller can drop the object outside of the
+    /// locks.
     pub(crate) fn perform(&mut self, op: Op<O>) -> Option<Slot<O>> {
         match op {
             Op::Put { slot, hash, entry, fresh } => {
@@ -210,7 +215,8 @@ impl<O> State<O> {
         std::mem::replace(&mut self.indexes[position], index)
     }
 
-    /// Returns the interned string of an index value, so that the index contains the string once.
+    /// Returns the string that the index already contains for a value, or else a new one. Equal values thus
+    /// share one allocation.
     pub(crate) fn intern(&self, index: usize, value: &str) -> Arc<str> {
         match self.indexes.get(index) {
             Some(Some(index)) => index.intern(&self.hasher, value),

@@ -41,7 +41,7 @@ impl<O: Object> Store<O> {
         &self.indexer
     }
 
-    /// Adds or replaces an object, and returns the previous one with its key.
+    /// Adds or replaces an object, and returns the object that had the same key before.
     ///
     /// # Errors
     ///
@@ -59,8 +59,8 @@ impl<O: Object> Store<O> {
         self.add(object)
     }
 
-    /// Deletes the object with the key of `last`, if there is one, and returns it. `last` is its final state,
-    /// whose version becomes the version of the store.
+    /// Deletes the object with the key of `last`, if there is one, and returns it. `last` is the final state
+    /// of the object, and its version becomes the version of the store.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl<O: Object> Store<O> {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing, because a store has no listeners. The method exists so that a store has the same methods
-    /// as a queue.
+    /// Does nothing: a resync replays objects to listeners, and a store has none. The method exists so that a
+    /// store has the same methods as a queue.
     pub fn resync(&self) {}
 
     fn one(&self, change: StoreChange<O>) -> Result<Option<Arc<O>>, KeyError> {

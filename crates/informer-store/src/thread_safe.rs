@@ -93,8 +93,8 @@ impl<O: Object> ThreadSafeStore<O> {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing, because a store has no listeners. The method exists so that a store has the same methods
-    /// as a queue.
+    /// Does nothing: a resync replays objects to listeners, and a store has none. The method exists so that a
+    /// store has the same methods as a queue.
     pub fn resync(&self) {}
 }
 

@@ -61,7 +61,7 @@ impl<O: Object> UndeltaStore<O> {
         self.add(object)
     }
 
-    /// Deletes the object with the same key, if there is one, then calls the callback.
+    /// Deletes the object with the key of `last`, if there is one, then calls the callback.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl<O: Object> UndeltaStore<O> {
         Ok(())
     }
 
-    /// Does nothing: the state has not changed.
+    /// Does nothing: a resync changes no object, so the callback is not called.
     pub fn resync(&self) {}
 
     fn push(&self) {

@@ -74,7 +74,8 @@ impl Computed {
         }
     }
 
-    /// Computes the values of one object in one index, outside of any transaction.
+    /// Computes the values of one object in one index for a lookup. A failure is returned to the caller of
+    /// the lookup and is not counted.
     pub(crate) fn of<O: 'static>(
         definition: &Definition<O>,
         object: &O,
@@ -86,8 +87,8 @@ impl Computed {
         Ok(values)
     }
 
-    /// Returns the values of one object in one index, sorted and without duplicates. `group` is the position
-    /// of this pair in the order of the calls.
+    /// Returns the values of one object in one index, sorted and without duplicates. `group` is the number of
+    /// the (object, index) pair, in the order in which the index functions were called.
     pub(crate) fn group(&self, group: usize) -> impl ExactSizeIterator<Item = &str> + Clone {
         let start = if group == 0 { 0 } else { self.groups[group - 1] };
         self.spans[start..self.groups[group]].iter().map(|(from, to)| &self.text[*from..*to])
@@ -101,7 +102,7 @@ impl Computed {
             text.push_str(value);
             spans.push((start, text.len()));
         };
-        // Unwind safe: values that the function emitted before a panic are truncated below.
+        // Unwind safe: if the function panics, the values that it has emitted before are removed below.
         let result = catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)));
         let failure: Option<Arc<str>> = match result {
             Ok(Ok(())) => None,

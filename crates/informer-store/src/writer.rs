@@ -61,7 +61,7 @@ impl<O: Object> StoreWriter<O> {
         &self.indexer
     }
 
-    /// Returns the key of an object from the key function.
+    /// Returns the key that the store's key function computes for an object.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ fn filled() -> StoreWriter<Header> {
     let mut writer = indexes.writer();
     let items = (0..OBJECTS).map(|number| pod(number, 1));
     writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
-    // After a second write to each object, the two copies of the state share no pages, as in a store that has
-    // applied many transactions.
+    // After a second write to each object, the two copies of the state (one for readers, one for the writer)
+    // share no pages, as in a store that has applied many transactions.
     writer.apply((0..OBJECTS).map(|number| StoreChange::upsert(pod(number, 2)))).unwrap();
     writer
 }
@@ -59,7 +59,8 @@ fn a_snapshot_copies_no_objects() {
     let mut snapshot = None;
     let taken = measure(|| snapshot = Some(pods.snapshot()));
     println!("{} allocations and {} bytes of a snapshot", taken.count_total, taken.bytes_total);
-    // A snapshot allocates a reference for each page, shard and value of an index.
+    // A snapshot copies only references: one for each page of objects, and one for each shard of keys or
+    // index values.
     assert!(taken.bytes_total < OBJECTS as u64 * 4, "{} bytes", taken.bytes_total);
     assert!(taken.count_total < 300, "{}", taken.count_total);
     assert_eq!(snapshot.unwrap().len(), OBJECTS);

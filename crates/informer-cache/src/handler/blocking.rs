@@ -68,8 +68,8 @@ impl<O: Send + Sync + 'static> Blocking<O> {
 fn serve<O>(mut callback: Box<dyn FnMut(Event<O>) + Send>, calls: &mpsc::Receiver<Call<O>>) {
     while let Ok(Call { event, done }) = calls.recv() {
         let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
-        // A failed send is ignored: the receiver may have been dropped, but the event was handled in any
-        // case.
+        // A failed send is ignored: it only means that the listener no longer waits for the result. The
+        // callback has handled the event in any case.
         let _ = done.send(outcome);
     }
 }

@@ -14,7 +14,7 @@ pub struct EventBatch<O> {
 }
 
 impl<O> EventBatch<O> {
-    /// Creates a batch of events, which must be in order.
+    /// Creates a batch of events. The events must be in the order in which the cache changed.
     pub fn new(events: impl Into<Box<[Event<O>]>>) -> Self {
         let events = events.into();
         let initial = events.iter().filter(|event| is_initial(event)).count();
@@ -34,7 +34,8 @@ fn is_initial<O>(event: &Event<O>) -> bool {
 /// The pending events of one handler. This type is pure state: it has no lock and no clock, and never waits.
 pub struct ListenerBuffer<O> {
     pending: Pending<O>,
-    /// Number of initial events of the handler that are pending or in flight.
+    /// Number of initial events (adds of objects in the first list, or replayed to a new handler) that are
+    /// pending or in flight.
     initial_left: usize,
     initial_complete: bool,
     in_flight_initial: bool,
@@ -118,8 +119,8 @@ impl<O> ListenerBuffer<O> {
     }
 
     /// Returns the next event. The event is in flight until [`finished`](Self::finished) or the next call of
-    /// this method. If `pop` is called again without `finished`, the delivery of the earlier event was
-    /// dropped, and that event counts as handled.
+    /// this method. If `pop` is called again without `finished`, the future that delivered the earlier event
+    /// was dropped, and that event counts as handled.
     pub fn pop(&mut self) -> Option<Event<O>>
     where
         O: Object,

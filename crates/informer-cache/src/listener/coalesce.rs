@@ -53,7 +53,7 @@ impl<O> Default for CoalescedEvents<O> {
 
 impl<O: Object> CoalescedEvents<O> {
     /// Adds an event and merges it with the pending events of its key. Returns the number of initial events
-    /// that this cancels, including the new event itself.
+    /// that will never be delivered because of the merge, including the new event itself.
     pub(super) fn push(&mut self, event: &Event<O>) -> usize {
         let Some(slot) = self.by_key.get_mut(event.key()) else {
             self.insert(event.clone());

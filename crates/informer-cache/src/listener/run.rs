@@ -17,8 +17,8 @@ use super::ProcessorListener;
 use crate::Event;
 use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 
-/// The maximum number of consecutive events that are delivered to a handler that never waits, before the task
-/// yields.
+/// The maximum number of consecutive events that are delivered to a handler that never waits. After that, the
+/// task yields, so that other tasks of its thread can run.
 const MAX_BURST: u32 = 256;
 
 /// The state of a burst: consecutive events that were delivered to a handler that did not wait between them.
@@ -67,7 +67,7 @@ impl<O: Object> ProcessorListener<O> {
     }
 
     /// Delivers the pending events to the handler and returns when no event is pending. Used by informers
-    /// that call their handler directly, without a separate task.
+    /// with a single handler, which is called by the task that writes the cache.
     pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
         while let Some(event) = self.pop() {
             self.deliver(handler, event, None).await;

@@ -195,7 +195,7 @@ fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
     })
 }
 
-/// The cache that results from the events of a handler. It panics if the history of a key is not legal.
+/// The cache that results from the events of a handler. `take` panics if the history of a key is not legal.
 #[derive(Default)]
 struct View(std::collections::BTreeMap<String, Arc<TestObject>>);
 

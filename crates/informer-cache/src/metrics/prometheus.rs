@@ -31,7 +31,8 @@ type Labels = Vec<(&'static str, String)>;
 /// Upper bounds of the latency buckets in seconds, from 1 ms to 10 s, as in client-go.
 const LATENCY_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
-/// The minimum number of probes at which the probes of dropped informers are removed.
+/// The smallest number of probes above which a collector looks for the probes of dropped informers, to remove
+/// them. Fewer probes need too little memory to make a search worthwhile.
 const MIN_PROBES: usize = 64;
 
 /// Resource versions are exported modulo this number, as in client-go, because a float represents larger
@@ -74,8 +75,9 @@ pub struct PrometheusInformers {
 
 struct Probes {
     list: Vec<InformerProbe>,
-    /// The number of probes at which the probes of dropped informers are removed. This limits the memory if
-    /// the registry is never scraped.
+    /// The number of probes above which the probes of dropped informers are removed when a probe is added; at
+    /// least twice the number that the last removal left. This limits the memory if the registry is never
+    /// scraped.
     look_at: usize,
 }
 

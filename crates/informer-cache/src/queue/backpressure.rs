@@ -1,6 +1,6 @@
 /// The queued weight at which the writer has to wait. A change weighs 1, and a list 1 plus the number of its
-/// objects. Ten batches keep the pump busy while the writer wakes up; at about 5 KB per object, such a queue
-/// takes 50 MB.
+/// objects. The value is that of ten full batches, which keep the pump busy while the writer wakes up. At
+/// about 5 KB per object, a full queue takes 50 MB.
 pub(super) const MAX_WEIGHT: usize = 10_000;
 
 /// A waiting writer continues when the queued weight has fallen to this value. The value is half of the

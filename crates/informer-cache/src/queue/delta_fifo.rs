@@ -11,9 +11,9 @@
 //!
 //! # Lock order
 //!
-//! The only lock is that of the `SharedQueue`. The key function, the transform, the known-objects view and
-//! the process function run while it is not held. Pops wait while the view is read, so that queue and view
-//! are consistent.
+//! The only lock is that of the `SharedQueue`. The key function, the transform, the known-objects view (of
+//! the consumer's store) and the process function run while it is not held. Pops wait while the view is read,
+//! so that queue and view are consistent.
 //!
 //! # Shutdown
 //!
@@ -128,8 +128,8 @@ impl<O: Object> DeltaFifo<O> {
     }
 
     /// Transforms the object of a tombstone and applies the key function to it. If the watch missed the
-    /// deletion, the object comes from the store and already has its key. If the transform fails, the
-    /// deletion counts as missed, so that it is not lost.
+    /// deletion, the tombstone is returned unchanged: its object comes from the consumer's store and is
+    /// already transformed. If the transform fails, the deletion counts as missed, so that it is not lost.
     fn named(&self, tombstone: Tombstone<O>) -> Result<(ObjectKey, Tombstone<O>), EnqueueError> {
         match tombstone.last() {
             Some(last) if !tombstone.stale() => {

@@ -52,7 +52,8 @@ impl<S: SharedQueueState> SharedQueue<S> {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// For short reads of the state only; changes use [`update`](Self::update).
+    /// Locks the state for a short read. Changes must use [`update`](Self::update), which notifies waiting
+    /// tasks.
     pub(super) fn lock(&self) -> MutexGuard<'_, S> {
         self.state.lock()
     }

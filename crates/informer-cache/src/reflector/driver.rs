@@ -51,7 +51,8 @@ struct WatchReader<O: Object> {
     stream: WatchStream<O>,
     /// Events of the watch that were received and not delivered yet.
     batch: Vec<WatchEvent<O>>,
-    /// The length of `batch` when the task last yielded, so that the task of the connection could run.
+    /// The length of `batch` when the reader last yielded to the task of the connection. If the length is
+    /// still the same afterwards, no more events are available, and the batch is complete.
     seen: usize,
     /// The time at which the last batch was delivered.
     last: Option<Instant>,
@@ -61,7 +62,8 @@ struct WatchReader<O: Object> {
 
 impl<'a, O: Object> Driver<'a, O> {
     pub(super) fn new(reflector: &'a Reflector<O>) -> Self {
-        // The last resourceVersion that an earlier run of this reflector has seen.
+        // The last resourceVersion that an earlier run of this reflector has seen. The first list of this run
+        // must not be older.
         let last_version = reflector.handle.status.borrow().last_version.clone();
         let mut state = ReflectorState::resume(Arc::clone(&reflector.config), now(), last_version);
         state.resume_server(reflector.server.lock().clone());
@@ -161,7 +163,7 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// Performs the action of the current step, but ignores the time limit of the step.
+    /// Performs the action of the current step. The caller enforces the time limit of the step.
     async fn act(&mut self) -> Input<O> {
         match self.state.step().action {
             ReflectorAction::List(plan) => self.send_list(plan).await,

@@ -125,7 +125,9 @@ pub struct ReflectorState<O: Object> {
     /// server. The new version may encode an unchanged object differently. Every object of the current list
     /// is therefore decoded, and no cached object with the same uid and resourceVersion is reused.
     reread: bool,
-    /// True if the server has sent a list in pages that it could have served from its watch cache.
+    /// True if the server has sent a list in pages that it could have served from its watch cache. Relists
+    /// are then requested in pages too, since a server without a watch cache gains nothing from a list
+    /// without a limit.
     paged: bool,
     /// True if the next list must be a consistent read.
     consistent: bool,

@@ -28,7 +28,8 @@ use crate::{Event, InformerCrash};
 #[derive(Debug)]
 pub(super) enum Lifecycle {
     Idle,
-    /// A run of the informer is active or ending; the state of its guard distinguishes the two cases.
+    /// A run of the informer was started. The run is active as long as its `RunGuard` exists and is not
+    /// cancelled; after that it is ending or has ended.
     Started {
         guard: Weak<RunGuard>,
         tasks: TaskTracker,

@@ -20,7 +20,8 @@ pub struct SourceError {
 pub enum SourceErrorKind {
     /// The requested resource version is no longer in the server's history (410).
     Expired,
-    /// The requested resource version is newer than the server's (504 with this cause).
+    /// The requested resource version is newer than the server's (504 with the message or cause `Too large
+    /// resource version`).
     VersionTooLarge,
     /// The server requests the client to retry later (429).
     TooManyRequests,

@@ -76,7 +76,8 @@ pub(crate) struct Server {
     pub(crate) compacted: u64,
     /// All changes since the start of the run, including those that a restore has undone.
     pub(crate) log: Vec<Happened>,
-    /// The text of every object state that ever existed. Texts are unique.
+    /// The body of every object state that ever existed, each with a unique text. An event with any other
+    /// state makes the test fail.
     pub(crate) ever: HashSet<String>,
     pub(crate) restored: bool,
     serial: u64,

@@ -58,7 +58,8 @@ struct Handler {
     buffer: ListenerBuffer<TestObject>,
     view: BTreeMap<String, Arc<TestObject>>,
     told: Vec<Event<TestObject>>,
-    /// The uids of the objects whose deletion was reported to the handler.
+    /// The uids of the objects whose deletion was reported to the handler. Without a restore of the server,
+    /// none of them may be added again.
     gone: HashSet<String>,
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct World {
     queue: InOrderState<TestObject>,
     pump: Pump<TestObject>,
     undecodable: UndecodableLog,
-    /// The handler whose buffer does not merge events, then the handler whose buffer does.
+    /// Two handlers: the buffer of the first one does not merge events, that of the second one does.
     handlers: [Handler; 2],
     /// True after a restore in which the server's resource versions went back. No object is written until the
     /// informer has detected the restore. If the versions reached those from before the restore earlier, the

@@ -33,7 +33,8 @@ pub fn main() -> Result {
     Ok(())
 }
 
-/// In each transaction, moves one object from one key to the other.
+/// Moves one object back and forth between two keys. Each transaction deletes the object under its current
+/// key and adds it under the other key.
 fn write(store: &ThreadSafeStore<Header>, sides: &[(&str, ObjectKey); 2]) {
     let mut moves = sides.iter().cycle();
     let mut from = &sides[1].1;
@@ -45,7 +46,8 @@ fn write(store: &ThreadSafeStore<Header>, sides: &[(&str, ObjectKey); 2]) {
     }
 }
 
-/// Reads one version of the store, in which objects and indexes are consistent.
+/// Takes a snapshot of the store, and returns an error if its objects and its index show a partial
+/// transaction.
 fn read(store: &ThreadSafeStore<Header>) -> Result {
     let snapshot = store.snapshot();
     let (left, right) = (snapshot.by_index("side", "left")?.len(), snapshot.by_index("side", "right")?.len());

@@ -1,5 +1,5 @@
 //! The own writes of a mutation cache. This type has no lock and no clock, and runs no user code. Removed
-//! entries are returned, so that the caller decides where to drop them.
+//! entries are returned, so that the caller can drop them after it has released its lock.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use informer_core::{Object, ObjectKey, ResourceVersion};
 use super::MAX_OVERLAY_ENTRIES;
 
 /// The overlay entries, from least to most recently used, in a vector: scanning a hundred keys costs less
-/// than maintaining two maps.
+/// than maintaining one map by key and another by the order of use.
 pub(super) struct Overlay<O> {
     entries: Vec<(ObjectKey, Entry<O>)>,
 }
@@ -42,7 +42,8 @@ impl<O> Overlay<O> {
         Some(&self.entries.last()?.1)
     }
 
-    /// Sets the entry of a key, and returns the entries that were evicted for it.
+    /// Sets the entry of a key. Returns the removed entries: the previous entry of the key, expired entries
+    /// and, if the overlay is full, the least recently used entry.
     pub(super) fn put(&mut self, key: ObjectKey, entry: Entry<O>, now: Instant) -> Vec<Entry<O>> {
         let mut left: Vec<Entry<O>> = Vec::new();
         left.extend(self.position(key.as_str()).map(|at| self.entries.remove(at).1));
@@ -63,7 +64,7 @@ impl<O> Overlay<O> {
         wanted(&self.entries[at].1).then(|| self.entries.remove(at).1)
     }
 
-    /// Returns the objects that have not expired. The order of use does not change.
+    /// Returns the written objects that have not expired, with their keys. The order of use does not change.
     pub(super) fn objects(&self, now: Instant) -> Vec<(ObjectKey, Arc<O>)> {
         let alive = self.entries.iter().filter(|(_, entry)| entry.expires >= now);
         alive.filter_map(|(key, entry)| Some((key.clone(), entry.object.clone()?))).collect()

@@ -42,8 +42,7 @@ fn pod(name: &str, version: u64, words: &str) -> Arc<Pod> {
     Arc::new(Header::new(key).with_version(version).with_labels([("words", words), ("app", &name[1..])]))
 }
 
-/// An index function that returns several values from one label, with duplicates. Special values make it fail
-/// or panic.
+/// An index function that returns several values from one label, with duplicates.
 fn words(pod: &Pod) -> Vec<Cow<'_, str>> {
     pod.labels().get("words").unwrap_or_default().split('-').map(Into::into).collect()
 }
@@ -52,6 +51,8 @@ fn owned_words(pod: &Pod) -> Vec<String> {
     words(pod).into_iter().map(Cow::into_owned).collect()
 }
 
+/// Returns an index function like [`words`] that fails if the label contains `e`, and panics if the label
+/// contains `p`.
 fn picky() -> impl IndexFn<Pod> {
     fallible(|pod: &Pod| match pod.labels().get("words").unwrap_or_default() {
         text if text.contains('e') => Err("an e".into()),
@@ -80,7 +81,8 @@ enum Step {
     Snapshot,
 }
 
-/// The pattern of object names. It has few matches, so that keys occur repeatedly.
+/// The regular expression for generated object names. It has only twelve matches, so that the steps of a case
+/// often use the same keys.
 const NAME: &str = "[ab][a-f]";
 const WORDS: &str = "[a-ep]?(-[a-c]){0,2}";
 
@@ -211,7 +213,8 @@ impl World {
 }
 
 proptest! {
-    // The number of cases is small, because a case has up to forty steps, and each step verifies everything.
+    // The number of cases is small, because a case has up to forty steps, and the whole store is compared
+    // with its model after each step.
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
@@ -255,8 +258,8 @@ fn readers_see_the_old_version_until_the_new_one_is_whole_and_wait_for_neither_s
     let mut seen = Vec::new();
     let mut look = |at| seen.push((at, shared.read(|state| state.version), shared.get("a/aa").is_some()));
     let look = std::cell::RefCell::new(&mut look);
-    // Each closure runs while one side is locked for writing, on the thread that reads, so a blocking read
-    // would deadlock.
+    // Each closure reads the store while the same thread holds the write lock of one of the two copies of the
+    // state. A read that waited for that lock would deadlock.
     shared.publish(
         &mut shared.ledger.lock(),
         |_, _| look.borrow_mut()("first side being written"),
@@ -272,8 +275,8 @@ fn transactions_during_the_filling_of_an_index_are_in_it() {
         store.add(pod(name, 1, "old").key().clone(), pod(name, 1, "old"));
     }
     let (writes, inner) = (Arc::new(AtomicUsize::new(0)), store.clone());
-    // This index function runs under no lock, so it may write: after the snapshot was taken and before the
-    // index is complete.
+    // This index function runs under no lock, so it may write to the store. Its writes happen after the
+    // snapshot for the new index was taken and before the index is complete.
     let meddling = move |pod: &Pod| {
         if writes.fetch_add(1, Ordering::Relaxed) == 0 {
             inner.add(pod_key("ab"), super::tests::pod("ab", 2, "new"));

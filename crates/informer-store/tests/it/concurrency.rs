@@ -21,7 +21,8 @@ fn pod(number: usize, round: usize) -> Arc<Pod> {
     Header::new(key).with_version(round as u64).with_labels([("round", round.to_string())]).into()
 }
 
-/// Writes one transaction, after which all pods are of this round:
+/// Writes the transaction of one round. Afterwards every pod has the number of the round as its version and
+/// as its label `round`:
 ///
 /// - Even rounds upsert all pods.
 /// - Odd multiples of three replace the content of the store with all pods except the first.

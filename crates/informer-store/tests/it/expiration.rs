@@ -40,7 +40,7 @@ fn an_object_added_while_its_old_one_is_found_expired_survives() {
     let cache = Arc::new_cyclic(|own: &std::sync::Weak<ExpirationCache<Pod>>| {
         let own = own.clone();
         // The cache calls this policy under no lock, after it has read the entry and before it removes the
-        // entry.
+        // entry. The policy can therefore replace the entry in between, like a concurrent writer.
         ExpirationCache::new(move |pod: &Pod, _: Duration| {
             let old = values(pod) == ["old"];
             if old {

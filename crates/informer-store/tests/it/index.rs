@@ -188,7 +188,8 @@ fn a_claim_holds_its_names_until_it_is_installed_or_dropped() {
     assert!(indexer.add_index("values", values).is_err(), "it is there now");
 }
 
-/// An index function that fails if the value is `error`, and panics if it is `panic`.
+/// An index function that returns the label `values` of a pod. It fails if that label is `error`, and panics
+/// if the label is `panic`.
 fn picky(pod: &Pod) -> Result<Vec<std::borrow::Cow<'_, str>>, informer_store::IndexFnError> {
     match pod.labels().get("values") {
         Some("error") => Err("not today".into()),

@@ -61,7 +61,8 @@ fn a_transform_decides_what_is_stored_and_under_which_key() {
     assert_eq!(names(store.list()), ["default/c-x"]);
 }
 
-/// Returns a builder for stores that key objects by the label `key`; objects without the label have no key.
+/// Returns a builder for stores that key objects by the label `values`; objects without the label have no
+/// key.
 fn keyed_by_label() -> StoreBuilder<Pod> {
     StoreBuilder::new().key(|pod: &Pod| match pod.labels().get("values") {
         Some(text) => Ok(ObjectKey::explicit(text)),

@@ -25,8 +25,8 @@ pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 ///
 /// 1. `order` contains each key of `items` once, and no other key.
 /// 2. `backpressure` is the number of the deltas in `items`.
-/// 3. A key is in `in_process` from its pop until its deltas are done or requeued. While pops are held, the
-///    key also stays after that.
+/// 3. A key is in `in_process` from its pop until its deltas are done or requeued. While pops are held (see
+///    [`hold`](Self::hold)), the key also stays after that.
 /// 4. No deltas are popped while pops are held.
 pub struct DeltaState<O> {
     items: HashMap<ObjectKey, Deltas<O>>,

@@ -204,7 +204,8 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn next_page(&mut self, mut listing: Listing<O>, token: String, turn: &mut Turn<'_, O>) -> Phase<O> {
-        // If a server sends pages for a list at version 0, it does not serve that list from a watch cache.
+        // A server that sends pages for a list at version 0 does not serve lists from a watch cache. `paged`
+        // then makes the reflector request relists in pages too.
         self.paged |= listing.origin.is_any();
         listing.plan.version = ResourceVersion::unset();
         listing.plan.continue_token = Some(token);

@@ -170,7 +170,8 @@ impl<O: Object> ReflectorState<O> {
                 Change::Added(object)
             }
             WatchEvent::Known(object) => {
-                // The cache already contains the state of this event; only the resourceVersion may be new.
+                // The cache already contains the object of this event in this state, so no change of the
+                // object is queued. Only the resourceVersion of the watch may be new.
                 self.seen_alone(counts, object.resource_version().clone(), turn);
                 return Ok(());
             }

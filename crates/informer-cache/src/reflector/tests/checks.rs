@@ -140,8 +140,8 @@ async fn a_watch_that_reports_only_older_versions_is_checked_now_and_then() {
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     watch.send(bookmark(4)).send(added(object("default/a", 11)));
     tokio::time::sleep(MAX_WATCH_SILENCE).await;
-    // If the watch has sent a newer version before, a bookmark with an older version only means that the
-    // bookmark is late.
+    // The watch has sent a version newer than its start version, so a bookmark with an older version is only
+    // late and causes no version check.
     watch.send(bookmark(4));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!watch.is_dropped());

@@ -248,7 +248,7 @@ async fn a_resync_is_local_and_needs_an_open_watch() {
     config.resync_period = Some(Duration::from_secs(10));
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
-    // The hook skips every third resync.
+    // The hook `should_resync` returns false, and so skips the resync, at every third call.
     config.should_resync = Some(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) % 3 != 2));
     let mut world = World::start(config);
     let watch = world.server.expect_sync([], 1).await;

@@ -128,14 +128,15 @@ impl World {
         Self { server, handle, queue, cancel, task, mark, _stop: stop }
     }
 
-    /// Returns the simulated time since the last call, or since the start.
+    /// Returns the simulated time since the last call of this method, or since the start of the reflector.
     pub(super) fn lap(&mut self) -> Duration {
         let lap = self.mark.elapsed();
         self.mark = Instant::now();
         lap
     }
 
-    /// Runs all tasks that can run now, and returns the changes that the queue has received.
+    /// Runs all tasks that can run now, and returns the changes that the queue has received since the last
+    /// call.
     pub(super) async fn told(&self) -> Vec<String> {
         // The clock is paused and advances only when every task waits, so this sleep ends after all tasks
         // have run.
@@ -152,7 +153,7 @@ impl World {
         self.status().relists.iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Returns the versions of the lists that were requested so far, and the number of requested watches.
+    /// Returns the resourceVersion in each list request so far, and the number of watch requests.
     pub(super) fn asked(&self) -> (Vec<String>, usize) {
         let requests = self.server.requests();
         let lists = requests.iter().filter(|request| request.is_list());

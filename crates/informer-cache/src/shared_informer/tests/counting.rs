@@ -261,8 +261,8 @@ impl tracing::Subscriber for AtSynced {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Returns the state of an informer at the moment it logged "synced", if the log was recorded, and the number
-/// of bytes of its cached objects afterwards.
+/// Returns whether an informer was synced and the number of bytes of its cached objects, both at the moment
+/// it logged "synced"; `None` if that message was not recorded. Also returns the number of bytes afterwards.
 async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
     let (informer, mut server) = super::informer();
     let seen: Arc<Mutex<Option<(bool, u64)>>> = Arc::default();

@@ -252,8 +252,8 @@ async fn a_stuck_coalescing_handler_holds_at_most_two_events_per_key_and_loses_n
     assert!(stuck.state().max_depth <= 4, "{:?}", stuck.state());
     gate.add_permits(10);
     quiet().await;
-    // The handler was handling `a` while the changes arrived. `b` was created and deleted before its events
-    // were delivered.
+    // The handler was handling `a` while the changes arrived. `b` was deleted before its add was delivered,
+    // so neither event is delivered.
     assert_eq!(log.take(), ["added a @1 (initial)", "deleted a @1007"]);
 }
 

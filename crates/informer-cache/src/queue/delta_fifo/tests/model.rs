@@ -154,8 +154,9 @@ impl Pair {
         self.held.keys().into_iter().map(|key| (key.clone(), self.held.get(key.as_str()))).collect()
     }
 
-    /// Returns the keys that the consumer has stored, then the keys in process. A key that only the
-    /// model has stored was requeued, so it is queued.
+    /// Returns the keys of all objects that `DeltaState` considers known: first the keys that the consumer
+    /// has stored, then the keys in process. The model stores an object when it is popped, so it may also
+    /// contain requeued objects. Their keys need not be returned, because they are queued.
     fn view(&self) -> Vec<&'static str> {
         let in_process = |name: &&str| self.taken.iter().any(|taken| taken.key == **name);
         let held = NAMES.into_iter().filter(|name| self.held.get(name).is_some() && !in_process(name));
