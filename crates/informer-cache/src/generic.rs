@@ -128,7 +128,7 @@ impl GenericInformer {
         self.0.add_handler(options, Box::new(handler)).map(GenericRegistration)
     }
 
-    /// Returns a view of the cache by namespace, name and selector.
+    /// Returns a read view of the cache, for lookups by namespace, name and label selector.
     pub fn lister(&self) -> GenericLister {
         GenericLister { informer: Arc::clone(&self.0), namespace: None }
     }

@@ -142,8 +142,8 @@ impl InformerSet {
         crate::sync::wait_for_cache_sync(caches, timeout).await
     }
 
-    /// Removes one informer from the set. The informer stops, unless the program has started another run of
-    /// it. Returns true if the informer was in the set.
+    /// Removes one informer from the set. The informer stops, unless the program itself holds an
+    /// [`InformerRun`] of this informer. Returns true if the informer was in the set.
     pub fn release<O: Object>(&self, resource: &str) -> bool {
         let removed = self.table.lock().entries.remove(&(resource.to_owned(), TypeId::of::<O>()));
         removed.is_some()

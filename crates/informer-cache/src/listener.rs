@@ -9,8 +9,8 @@
 //!
 //! # Lock order
 //!
-//! The lock of the buffer is taken first, then the lock of `synced` inside tokio. Neither is held while the
-//! handler runs.
+//! The lock of the buffer is taken first, then the internal lock of `synced`, a tokio `watch` channel.
+//! Neither is held while the handler runs.
 //!
 //! # Shutdown
 //!
@@ -44,15 +44,17 @@ pub enum BufferPolicy {
     /// doubling.
     #[default]
     Unbounded,
-    /// Pending changes of one key are merged into one event with the oldest old state and the newest new
-    /// state. The memory is bounded by the number of keys that the handler has seen or that are in the cache.
+    /// Pending changes of one object are merged into one event with the oldest old state and the newest new
+    /// state. A delete and the add of another object with the same key stay two events. The memory is bounded
+    /// by the number of keys that the handler has seen or that are in the cache.
     ///
     /// This policy guarantees only the difference: once the buffer is empty, the delivered events add up to
     /// the content of the cache, and a delete of an announced object is never lost. An object that was added
     /// and deleted before its add was delivered is not announced. Do not use this policy for handlers whose
     /// consumers read the cache instead of the events: the workers of a queue may have seen that object
     /// because of an earlier event of its key, and no event would make them process the key again. Handlers
-    /// that feed a work queue use [`HandlerOptions::for_work_queue`], as the sources of controllers do.
+    /// that feed a work queue use [`HandlerOptions::for_work_queue`], as the controllers of
+    /// `informer-runtime` do.
     Coalesce,
 }
 

@@ -293,8 +293,8 @@ impl<O: Object> Pump<O> {
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
         staged.count_bytes(old.as_deref(), Some(&object));
-        // The record that the object is undecodable is removed at once instead of with the transaction,
-        // because a later change of the same batch may be undecodable and add the record again.
+        // The record that the object is undecodable is removed at once. A later change of the same batch may
+        // be undecodable and add a new record, which a removal with the transaction would delete.
         self.forget_undecodable(object.key());
         staged.writes.insert(object.key().clone(), Some(object));
     }

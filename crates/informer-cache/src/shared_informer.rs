@@ -225,7 +225,7 @@ impl<O: Object> SharedInformer<O> {
         &self.shared.indexer
     }
 
-    /// Returns a view of the cache by namespace and selector.
+    /// Returns a read view of the cache, for lookups by namespace, name and label selector.
     pub fn lister(&self) -> Lister<O> {
         self.shared.indexer.lister()
     }

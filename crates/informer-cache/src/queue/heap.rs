@@ -10,7 +10,8 @@
 //! # Lock order
 //!
 //! The only lock is that of the `SharedQueue`. The key function and the rank function run while it is not
-//! held. Ranks are compared while the lock is held, so a rank should be plain data.
+//! held. Ranks are compared while the lock is held, so a rank should be plain data whose comparison takes no
+//! lock.
 //!
 //! # Shutdown
 //!

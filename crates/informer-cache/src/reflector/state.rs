@@ -406,7 +406,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     /// Records a failure after which the next request follows immediately, either because the next one is
-    /// another kind of request, or because the failed one had worked before.
+    /// another kind of request, or because the failed one is a watch that had worked before it broke.
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
         turn.effects.notices.push(ReflectorNotice::Recovering(error));

@@ -14,7 +14,7 @@ pub struct ListRequest<O: Object> {
     /// state. Otherwise it returns a state that is not older than this version, or the state at exactly this
     /// version, depending on `version_match`.
     pub version: ResourceVersion,
-    /// The interpretation of the requested resourceVersion.
+    /// The interpretation of the requested resourceVersion (`resourceVersionMatch`).
     pub version_match: VersionMatch,
     /// The maximum number of objects in one response; `None` for no limit.
     pub limit: Option<u32>,
@@ -40,7 +40,7 @@ pub struct WatchRequest<O: Object> {
     pub context: SourceContext<O>,
 }
 
-/// The interpretation of a list's version, as [defined by the
+/// The interpretation of the resourceVersion in a list request (`resourceVersionMatch`), as [defined by the
 /// API](https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VersionMatch {

@@ -26,7 +26,8 @@ fn after_any_faults_cache_and_handlers_equal_the_server_and_every_history_is_leg
     for seed in 0..SEEDS {
         tally += run(seed);
     }
-    // The test is useful only if the runs of all seeds reach each of the counted cases often enough.
+    // The test is useful only if the runs of all seeds together reach each rare case, such as a restore from
+    // a backup, often enough.
     assert!(tally.lists > 2 * SEEDS, "lists: {}", tally.lists);
     assert!(tally.rewound > SEEDS / 50, "restores: {}", tally.rewound);
     assert!(tally.stale_lists > 10, "lists of lagging replicas: {}", tally.stale_lists);

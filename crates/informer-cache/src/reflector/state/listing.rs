@@ -67,8 +67,8 @@ impl<O: Object> Listing<O> {
         self.progress_at = later(self.progress_at, how_long).min(now);
     }
 
-    /// Begins a list at its first page. Used for a new list, and for another variant of the whole list after
-    /// a failure.
+    /// Begins a list at its first page. Used for a new list, and for a repetition of the whole list in
+    /// another variant (for example without pages) after a failure.
     fn begin(plan: ListPlan, consistent: bool, config: &ReflectorConfig, now: Instant) -> Self {
         Self {
             origin: plan.version.clone(),

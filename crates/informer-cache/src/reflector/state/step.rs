@@ -42,7 +42,7 @@ pub enum ReflectorAction {
 pub struct ListPlan {
     /// The requested resourceVersion of the list, as in [`ListRequest`](crate::source::ListRequest).
     pub version: ResourceVersion,
-    /// The interpretation of the requested resourceVersion.
+    /// The interpretation of the requested resourceVersion (`resourceVersionMatch`).
     pub version_match: VersionMatch,
     /// The maximum number of objects in a page; `None` for no limit.
     pub limit: Option<u32>,

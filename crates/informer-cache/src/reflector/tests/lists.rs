@@ -98,8 +98,8 @@ async fn an_expired_list_is_repeated_at_once_as_a_consistent_read() {
     let watch = world.server.expect_watch().await.assert_version("12").accept();
     assert_eq!(world.asked(), (vec!["0".into(), "10".into(), "".into()], 2));
 
-    // The failed list is replaced by only one consistent read. The next relist requests the last version as
-    // usual.
+    // Only the list that replaces the expired one is a consistent read. The next relist requests the last
+    // version as usual.
     watch.gone();
     world.server.expect_list().await.assert_version("12").reply_page([], 13);
     let _open = world.server.expect_watch().await.accept();

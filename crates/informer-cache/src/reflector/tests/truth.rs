@@ -73,7 +73,7 @@ async fn an_older_consistent_read_is_applied_as_the_state_of_a_restored_server()
     assert_eq!((status.stale_lists, status.rewound), (1, 1));
     assert_eq!(status.last_version, "51");
 
-    // After the consistent read, the reflector requests lists and watches as usual again.
+    // Requests after the consistent read are ordinary ones again: they contain the last version.
     watch.send(added(object("default/b", 52))).gone();
     world.server.expect_list().await.assert_version("52").reply_page([], 53);
     let _open = world.server.expect_watch().await.assert_version("53").accept();

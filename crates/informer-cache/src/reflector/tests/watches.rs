@@ -75,7 +75,8 @@ async fn a_watch_closed_in_time_is_reopened_at_once_without_a_relist() {
         watch = world.server.expect_watch().await.assert_version(version).accept();
         assert_eq!(world.lap(), Duration::ZERO);
     }
-    // Watches that send no event are also resumed, but after a version check.
+    // A watch that sent no event is also resumed, but after a version check, because the server has not
+    // confirmed the last version for a long time.
     tokio::time::sleep(Duration::from_secs(300)).await;
     watch.close();
     world.server.expect_list().await.assert_version("30").assert_limit(Some(1)).reply_page([], 30);
