@@ -78,16 +78,16 @@ pub(crate) fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Serializes a JSON value. The bytes of `choices` determine the whitespace, the escapes and the duplicate
-/// members.
+/// Serializes a JSON value in one of many equivalent spellings, to test the scanners with all of them. The
+/// bytes of `choices` determine the whitespace, the escapes and the duplicate members.
 pub(crate) fn write(value: &Value, choices: &mut impl Iterator<Item = u8>) -> String {
     let mut text = String::new();
     write_value(value, choices, &mut text);
     text
 }
 
-/// Generates random bytes for the `choices` of [`write`], which needs any number of them: callers repeat the
-/// short sequence with `cycle`.
+/// Generates a short random byte sequence for the argument `choices` of [`write`]. Since `write` can consume
+/// any number of bytes, callers repeat the sequence with `cycle`.
 pub(crate) fn choices() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 1..16)
 }

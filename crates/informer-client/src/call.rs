@@ -71,7 +71,8 @@ pub enum PatchFormat {
     Merge,
     /// JSON patch (RFC 6902).
     Json,
-    /// Strategic merge patch: lists in objects of built-in kinds are merged by the merge keys of the list.
+    /// Strategic merge patch: list elements are merged with the existing elements that have the same merge
+    /// key. Servers support this format only for built-in kinds.
     Strategic,
     /// Server-side apply patch.
     Apply,

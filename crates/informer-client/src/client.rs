@@ -1,5 +1,5 @@
 //! The HTTP client of this crate: connection pools and TLS from kube's configuration. The client does not
-//! retry failed requests.
+//! retry failed requests, except in the cases described at [`Client`].
 
 mod authenticated;
 mod body;
@@ -80,10 +80,12 @@ struct Inner {
     default_namespace: String,
     user_agent: HeaderValue,
     gzip: bool,
-    /// The kinds for which the server rejected a streaming list (a watch with initial events).
+    /// The kinds for which the server rejected a streaming list (a watch with initial events). Later lists of
+    /// these kinds are ordinary list requests.
     streaming_refusals: Mutex<HashSet<Gvr>>,
-    /// The kinds that the server does not serve as protobuf. The flag of an entry is true if metadata-only
-    /// requests are affected.
+    /// The kinds that the server does not serve as protobuf, so that they are requested as JSON. The flag is
+    /// true if the server rejected protobuf for metadata-only requests, and false if it rejected protobuf for
+    /// whole objects.
     json_only: Mutex<HashSet<(Gvr, bool)>>,
     /// The kinds for which a split list failed. Lists of these kinds are no longer split by namespace.
     whole_lists: Mutex<HashSet<Gvr>>,
@@ -271,12 +273,14 @@ impl Client {
         self.inner.whole_lists.lock().contains(gvr)
     }
 
-    /// The set of remembered collections is bounded by the number of watched kinds.
+    /// Records that a split list of this kind failed, so that later lists of the kind are not split by
+    /// namespace. The number of recorded kinds is at most the number of watched kinds.
     pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
-    /// The set of remembered kinds is bounded by the number of watched kinds.
+    /// Records that the server rejected a streaming list of this kind, so that later lists of the kind are
+    /// ordinary list requests. The number of recorded kinds is at most the number of watched kinds.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
@@ -319,7 +323,8 @@ impl Client {
     }
 
     /// Returns the protobuf schema of a kind, or `None` if the server does not serve the kind as protobuf.
-    /// All kinds share one schema for metadata-only requests.
+    /// Metadata-only requests of all kinds have the schema of `PartialObjectMetadata`, which the server
+    /// returns for them.
     pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKindSchema> {
         if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
             return None;
@@ -335,7 +340,8 @@ impl Client {
         is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
     }
 
-    /// The set of remembered kinds is bounded by the number of watched kinds.
+    /// Records that the server does not serve this kind as protobuf, so that it is requested as JSON from now
+    /// on. The number of recorded kinds is at most twice the number of watched kinds.
     pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
         self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }

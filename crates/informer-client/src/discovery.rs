@@ -90,8 +90,8 @@ impl Client {
     /// case. The name can be qualified by the group, or by version and group (`Deployment`, `deploy`,
     /// `deployments.apps`, `deployments.v1.apps`).
     ///
-    /// The core group has precedence, then the other groups in the order of the server. Within a group, the
-    /// preferred version has precedence.
+    /// The core group has precedence, then the other groups in the order in which the server lists them.
+    /// Within a group, the preferred version has precedence.
     ///
     /// # Errors
     ///

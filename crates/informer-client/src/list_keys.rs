@@ -37,7 +37,7 @@ pub struct ListKeysAt<'a>(At<'a>);
 enum At<'a> {
     Unknown,
     Message(Message<'a>),
-    /// The position is a list or a map with this field definition.
+    /// The position of a list or a map. The field definition contains the type of its elements.
     Many(Field<'a>),
     OpenApi(&'a Value),
 }

@@ -264,7 +264,7 @@ impl<O: Representation> KubeListWatch<O> {
     /// server returns the number of objects. Any other list is one request, and so is the list after a failed
     /// split list. A request with a limit, an exact version or a minimum version is never split; informers on
     /// such a source request lists without a limit. A split list is a consistent read; the server must still
-    /// have its version when the last namespace is requested.
+    /// have the list's resourceVersion when the last namespace is requested, or the list fails.
     pub fn split_lists(mut self, split: SplitLists) -> Self {
         self.split_lists = Some(split);
         self
@@ -477,7 +477,8 @@ impl<O: Representation> ListWatch<O> for KubeListWatch<O> {
         self.client.server_version().await
     }
 
-    /// Returns true if lists of this source may be split, because only a list without a limit can be split.
+    /// Returns true if this source may split lists by namespace. The reflector then requests lists without a
+    /// limit, because a list with a limit cannot be split.
     fn prefers_complete_lists(&self) -> bool {
         self.splits().is_some()
     }

@@ -356,8 +356,8 @@ impl Origin {
         Self { unknown_fields: Some(unknown_fields), ..self }
     }
 
-    /// Returns the record of fields that the built-in schema does not contain; `None` for objects that were
-    /// not received by a client.
+    /// Returns the record of fields that the server sends for this kind and the built-in schema does not
+    /// contain; `None` for objects that were not received by a client.
     pub(crate) fn unknown_fields(&self) -> Option<&UnknownFields> {
         self.unknown_fields.as_deref()
     }

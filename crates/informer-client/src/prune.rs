@@ -51,8 +51,8 @@ impl Pruning {
         self.managed_fields
     }
 
-    /// Returns true if only `metadata.managedFields` is removed or nothing, so that the header scan finds
-    /// everything to remove.
+    /// Returns true if this pruning removes nothing, or only `metadata.managedFields`. The header scan then
+    /// finds everything to remove, and no second scan is needed.
     pub(crate) fn is_simple(&self) -> bool {
         self.paths.is_empty()
     }
@@ -154,7 +154,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Starts an object whose first member can begin at the offset `at`.
+    /// Begins the collection of ranges for one object. `at` is the offset after the opening brace of the
+    /// object.
     pub(crate) fn begin(at: usize) -> Self {
         Self { kept: false, end: at }
     }

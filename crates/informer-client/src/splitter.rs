@@ -9,7 +9,8 @@
 //! # Invariants
 //!
 //! 1. At most one unfinished value is buffered; a value that fits into a frame is never copied.
-//! 2. A value over its limit ends the body before it is buffered beyond the limit.
+//! 2. A value that exceeds its size limit ends the response with an error, before more bytes than the limit
+//!    are buffered.
 
 pub(crate) mod frames;
 pub(crate) mod lengths;
@@ -32,8 +33,8 @@ use crate::scan::Span;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The maximum size of an object, in bytes. The default is 64 MiB: etcd stores at most 1.5 MiB for one
-    /// object, and aggregated servers may send more. The limit prevents an endless line from filling the
-    /// memory.
+    /// object, and aggregated servers may send more. The limit prevents an object that never ends from
+    /// filling the memory.
     pub object_bytes: usize,
     /// The maximum size of the uncompressed response to one list request, in bytes. The default is 64 GiB,
     /// enough for a million objects of the largest usual size. The limit ends an endless list.

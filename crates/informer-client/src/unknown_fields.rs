@@ -120,7 +120,8 @@ impl UnknownFields {
     pub(crate) fn json_required(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut json = self.json.subscribe();
         async move {
-            // The sender was dropped, so no later read can require JSON; wait forever.
+            // `wait_for` fails if the sender was dropped. No later read can then require JSON, so wait
+            // forever.
             if json.wait_for(|json| *json).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -144,7 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// Two threads provoke the race between `note` and `observe`.
+    /// One thread records a kind with unknown fields while another thread registers an observer. Many rounds
+    /// make it likely that both interleave.
     #[test]
     fn observer_added_while_a_kind_is_found_receives_it_once() {
         for round in 0..500 {

@@ -27,7 +27,8 @@ pub(super) struct Authenticated {
 }
 
 impl Authenticated {
-    /// Creates the service. If `credentials` is `None`, requests are sent unchanged.
+    /// Creates a service that sends requests over `connections`. If `credentials` is `None`, requests are
+    /// sent without renewable credentials.
     pub(super) fn new(credentials: Option<Arc<Credentials>>, connections: Connections) -> Self {
         Self { credentials, connections }
     }

@@ -23,7 +23,7 @@ pub struct ResponseBody {
 pub(crate) struct BodyError(#[source] BoxError);
 
 impl ResponseBody {
-    /// Wraps a body.
+    /// Wraps the body of any HTTP response, so that all bodies have the same type.
     pub fn new<B>(body: B) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -53,7 +53,8 @@ impl ResponseBody {
         }
     }
 
-    /// If reading fails, returns the bytes received before the error.
+    /// Reads at most the first `bytes_max` bytes of the body. If reading fails, returns the bytes received
+    /// before the error.
     pub(crate) async fn read_up_to(&mut self, bytes_max: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while read.len() < bytes_max

@@ -47,8 +47,8 @@ impl Connections {
         Self { connector, builder, pools: Arc::new(Mutex::new(pools)) }
     }
 
-    /// Sends a request over a connection that uses the client certificate of `identity_generation` or of a
-    /// later generation.
+    /// Sends a request over a connection whose client certificate is the one with the number
+    /// `identity_generation`, or a newer one.
     ///
     /// A request that reaches a connection while the server closes it is sent again, as Go's HTTP client
     /// does. kube-apiserver closes the connection after each anonymous request, and at random with
@@ -69,9 +69,9 @@ impl Connections {
         }
     }
 
-    /// Returns an HTTP client with a free stream, and a guard that occupies the stream until dropped. Pools
-    /// that use an older client certificate are dropped; their connections close after the last request on
-    /// them.
+    /// Returns an HTTP client whose connection has a free HTTP/2 stream, and a guard that counts the request
+    /// as a user of that stream until dropped. Pools that use an older client certificate are dropped; their
+    /// connections close after the last request on them.
     fn checkout(&self, identity_generation: u64) -> (legacy::Client<Connector, Full<Bytes>>, Arc<()>) {
         let mut outdated = Vec::new();
         let mut state = self.pools.lock();

@@ -1,7 +1,7 @@
-//! Connectors and connections whose types do not depend on the layers below.
+//! Type-erased connectors and connections: `Connector` and `AnyConnection`.
 //!
-//! The HTTP client is generic over its connector. With one type for all connectors the client is compiled
-//! once, and not for each combination of TCP, proxy and TLS.
+//! The HTTP client is generic over its connector. Since every combination is converted to one connector type,
+//! the client is compiled once, and not for each combination of TCP, proxy and TLS.
 
 use std::io;
 use std::pin::Pin;

@@ -14,7 +14,7 @@
 //!
 //! # Lock order
 //!
-//! `last`, then `state`. No task awaits while it holds `state`.
+//! The lock `last` is taken before the lock `state`. No task awaits while it holds `state`.
 
 mod error;
 mod exec;
@@ -328,7 +328,8 @@ impl ResolvesClientCert for CurrentIdentity {
 
 /// Creates TLS identities (a client certificate and its key) from PEM with kube's parser.
 struct Identities {
-    /// A kube configuration with at most an inline certificate or an inline key.
+    /// A kube configuration that contains the inline certificate or the inline key of the user, if there is
+    /// one. A certificate or key from a file or a plugin is added to a copy of it.
     template: Config,
 }
 
@@ -343,7 +344,8 @@ impl Identities {
         Self { template }
     }
 
-    /// `None` selects the inline certificate or the inline key of the configuration.
+    /// Creates a TLS identity from a certificate and a key in PEM. For an argument that is `None`, the inline
+    /// certificate or the inline key of the configuration is used.
     fn identity(
         &self,
         certificate: Option<&[u8]>,

@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::Client;
 
-/// How long a response to `/version` is reused. An upgrade of an API server takes longer than that.
+/// How long a response to `/version` is reused. An upgrade of an API server takes longer than that, so a
+/// reused response does not hide an upgrade.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
 /// Timeout of a request to `/version`. An informer sends this request with each complete list, so the timeout

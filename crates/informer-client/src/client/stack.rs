@@ -49,7 +49,8 @@ const EXEC_TIMEOUT: Duration = Duration::from_secs(60);
 
 const TLS_REMEDY: &str = "check certificates and keys in the kubeconfig";
 
-/// A kube configuration without its renewable credentials, and those credentials.
+/// The parts of a kube configuration: the configuration without its renewable credentials, and these
+/// credentials.
 struct Settings {
     config: Config,
     credentials: Option<Arc<Credentials>>,
@@ -60,7 +61,8 @@ pub(super) fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Each service that the returned function builds has separate connections.
+/// Returns a function that builds HTTP services for the server of a configuration. Each service that the
+/// function builds has separate connections.
 pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewService, ClientError> {
     if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
         require_provider()?;

@@ -53,7 +53,7 @@ struct KindName {
 }
 
 impl GroupDiscoveryList {
-    /// Returns all kinds of the document, in the order of the server.
+    /// Returns all kinds of the document, in the order in which the server lists them.
     pub(super) fn kinds(self) -> impl Iterator<Item = DiscoveredKind> {
         self.items.into_iter().flat_map(|group| {
             let name = group.metadata.name;

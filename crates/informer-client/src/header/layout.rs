@@ -29,7 +29,8 @@ pub(crate) struct Layout {
     begin: Option<usize>,
     members: [Member; MAX_MEMBERS],
     count: usize,
-    /// True if there are several `metadata` members, or more members in `metadata` than can be recorded.
+    /// True if the object has several `metadata` members, or `metadata` has more members than can be
+    /// recorded. The recorded offsets are then incomplete and must not be used to cut members out.
     irregular: bool,
 }
 
@@ -80,8 +81,9 @@ impl Layout {
         })
     }
 
-    /// Returns the ranges to cut from a regular object: the managed fields, and those of labels, annotations
-    /// and owner references (in this order) whose element of `chosen` is true.
+    /// Returns the byte ranges to cut from an object for which [`is_regular`](Self::is_regular) is true: the
+    /// managed fields, and those of labels, annotations and owner references (in this order) whose element of
+    /// `chosen` is true.
     pub(crate) fn cuts(&self, chosen: [bool; 3]) -> Cuts {
         let unwanted = |role| {
             let place = TEMPLATED.iter().position(|templated| *templated == role);

@@ -1,6 +1,7 @@
 //! The scope of the built-in kinds: a table of all cluster-scoped kinds. Other built-in kinds are namespaced.
 
-/// Group and plural, sorted. The scope of a kind is the same in all of its versions.
+/// The group and the plural name of every cluster-scoped built-in kind, sorted for a binary search. Versions
+/// are omitted, because the scope of a kind is the same in all of its versions.
 const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("", "componentstatuses"),
     ("", "namespaces"),
@@ -41,7 +42,8 @@ const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
-/// Returns false for namespaced kinds and for custom resources.
+/// Returns true if `group` and `plural` name a cluster-scoped built-in kind; false for namespaced kinds and
+/// for custom resources.
 pub(super) fn is_cluster_scoped(group: &str, plural: &str) -> bool {
     CLUSTER_SCOPED.binary_search(&(group, plural)).is_ok()
 }

@@ -8,8 +8,8 @@
 //!
 //! # Shutdown
 //!
-//! Dropping the value aborts tasks that have not started. A running task takes well under a millisecond and
-//! finishes.
+//! Dropping an `Offload` aborts its tasks that have not started. A running task takes well under a
+//! millisecond and finishes.
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;

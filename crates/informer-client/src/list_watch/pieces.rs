@@ -37,8 +37,8 @@ struct Piece {
 }
 
 impl Pieces {
-    /// Adds an object to the batch. A slice of `frame` is shared without a copy; any other slice, of an
-    /// object that spans several frames, is copied.
+    /// Adds an object to the batch. A slice of `frame` is kept without copying its bytes. The slice of an
+    /// object that spans several frames is copied, because the buffer that contains it is reused.
     pub(super) fn push(&mut self, frame: &Bytes, slice: Slice<'_>) {
         let bytes = match lies_in(slice.bytes, frame) {
             true => frame.slice_ref(slice.bytes),

@@ -1,5 +1,6 @@
-//! A protobuf watch that fails with an "expired" error once the client must read the kind as JSON. The
-//! reflector then lists the kind again, as JSON.
+//! A protobuf watch that fails with an "expired" error once a read has needed a field that the built-in
+//! protobuf schema does not contain, so that the client must read the kind as JSON. The reflector then lists
+//! the kind again, as JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -185,8 +185,8 @@ impl<P: Parts> Reader<P> {
     fn take(&mut self, decoded: Decoded<P::Part>) {
         self.ready.extend(decoded.parts);
         let Some(failure) = decoded.failure else { return };
-        // Results are taken in the order of the body. After a failed object, all later objects are therefore
-        // discarded.
+        // Batches are handled in the order of the body. If one ends with an error, all later batches are
+        // therefore discarded.
         self.offload.abort();
         self.pieces.clear();
         self.frame = Bytes::new();

@@ -37,7 +37,8 @@ pub(super) enum Opened {
     NotAcceptable(SourceError),
 }
 
-/// The body of a successful response is JSON, or protobuf if it was requested and `wire` can decode it.
+/// Sends a request and checks the status and the content type of the response. The returned body is JSON, or
+/// protobuf if the request accepts protobuf and the schema `wire` can decode it.
 pub(super) async fn open(
     client: &Client,
     request: Request<Bytes>,

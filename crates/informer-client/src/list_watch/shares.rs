@@ -49,7 +49,8 @@ const MAX_SHARES: u32 = 1024;
 pub struct HashShares {
     key: HashKey,
     of: u32,
-    /// The numbers of the selected shares, in ascending order, without duplicates, all below `of`.
+    /// The numbers of the selected shares, in ascending order, without duplicates, each less than `of`, the
+    /// total number of shares.
     taken: Vec<u32>,
 }
 
@@ -149,10 +150,10 @@ impl HashShares {
         }))
     }
 
-    /// Removes the objects that are not in the selected shares from a watch. An event of another share is
-    /// replaced with a bookmark of its resourceVersion, so that the watch is not resumed from an older
-    /// version. Initial events of other shares are dropped without a bookmark, because initial events are not
-    /// ordered by resourceVersion.
+    /// Removes the objects that are not in the selected shares from a watch. An event for an object of
+    /// another share is replaced with a bookmark of its resourceVersion, so that the watch is not resumed
+    /// from an older version. Initial events for objects of other shares are dropped without a bookmark,
+    /// because initial events are not ordered by resourceVersion.
     pub(super) fn of_watch<O: Object>(self, watch: WatchStream<O>, streams_a_list: bool) -> WatchStream<O> {
         let mut lists = streams_a_list;
         WatchStream::new(watch.filter_map(move |event| {

@@ -131,8 +131,8 @@ async fn plan<O: Representation>(
     split: SplitLists,
 ) -> Result<Option<Plan>, SourceError> {
     // Request the newest state, whatever version the caller requested: the newest state satisfies every
-    // request without an upper version limit. The response with one object includes the number of the
-    // remaining objects.
+    // request without an upper version limit. The response to this request, which has a limit of one object,
+    // includes the number of remaining objects.
     let first = ListRequest {
         limit: Some(1),
         version_match: VersionMatch::Unset,

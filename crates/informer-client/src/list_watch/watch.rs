@@ -42,7 +42,8 @@ enum Cutter {
     Protobuf(Lengths),
 }
 
-/// One received watch event, in JSON or protobuf. An error ends the stream of events.
+/// One received watch event, in JSON or protobuf. If one of its methods returns an error, the stream of
+/// events ends.
 trait RawEvent {
     fn event_type(&self) -> &str;
 

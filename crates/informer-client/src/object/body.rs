@@ -68,7 +68,8 @@ impl OwnBytes {
 }
 
 impl Body {
-    /// Returns a body. `own` must lack the metadata members that are in `common`.
+    /// Returns a body that consists of an object's own bytes and the parts in `common` that it shares with
+    /// other objects. `own` must not contain the metadata members that are in `common`.
     pub(crate) fn new(own: OwnBytes, common: Option<Arc<Template>>) -> Self {
         Self { own, common }
     }
@@ -190,7 +191,8 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// A panic of the type's `Deserialize` implementation becomes a decode error of this object.
+    /// Decodes the object to the type `K`. A panic of the type's `Deserialize` implementation becomes a
+    /// decode error of this object.
     pub(crate) fn decode<K: DeserializeOwned>(
         self,
         origin: &Origin,

@@ -101,14 +101,15 @@ fn harmless(error: &serde_json::Error) -> String {
     }
     let message = error.to_string();
     if message.starts_with("missing field `") || message.starts_with("duplicate field `") {
-        // In a message that names a field of the Rust type, the name is not a value of the object, so the
-        // message is kept up to the position.
+        // The message names a field of the Rust type, which is not a value of the object. The message is
+        // therefore kept, without the line and column at its end.
         return message.split(" at line ").next().unwrap_or_default().to_owned();
     }
     let what = ["invalid type", "invalid value", "invalid length", "unknown variant"];
     let what =
         what.into_iter().find(|what| message.starts_with(what)).unwrap_or("a value that the type rejects");
-    // Keep only the expected type, which follows the invalid value and precedes the position in the message.
+    // Keep only the expected type, which follows the invalid value and precedes the line and column at the
+    // end of the message.
     match message.rsplit_once(", expected ") {
         Some((_, expected)) if what.starts_with("invalid") => {
             format!("{what}, expected {}", expected.split(" at line ").next().unwrap_or_default())

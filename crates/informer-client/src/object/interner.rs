@@ -63,7 +63,8 @@ impl Interner {
     }
 
     /// Returns equal annotations that were seen before, or the given ones. The interner keeps annotations in
-    /// memory until others replace them, so annotations of Secrets must not be passed to this function.
+    /// memory until other annotations replace them, so annotations of Secrets must not be passed to this
+    /// function.
     pub(crate) fn annotations(&self, annotations: Labels) -> Labels {
         if annotations.is_empty() { annotations } else { self.annotations.share(annotations) }
     }

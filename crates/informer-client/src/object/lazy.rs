@@ -127,8 +127,9 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
 }
 
 impl<K: Send + Sync + 'static> Representation for Lazy<K> {
-    /// Returns false for the value types `Value` and `DynamicObject`: decoded from protobuf, they would lack
-    /// fields that the server knows and the built-in schema does not. Other types ignore such fields anyway.
+    /// Returns true if objects can be received as protobuf. The result is false for the value types `Value`
+    /// and `DynamicObject`: decoded from protobuf, they would lack fields that the server knows and the
+    /// built-in schema does not. Any other type has a fixed set of fields and ignores unknown ones anyway.
     fn takes_protobuf() -> bool {
         let of = TypeId::of::<K>();
         of != TypeId::of::<DynamicObject>() && of != TypeId::of::<serde_json::Value>()

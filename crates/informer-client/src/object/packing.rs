@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! 1. A dictionary is immutable: each object holds the dictionary with which it was compressed.
-//! 2. A dictionary is never trained on Secrets, because parts of them would stay in memory after their
-//!    deletion.
+//! 2. A dictionary is never trained on Secrets, because the dictionary contains parts of its samples, which
+//!    would stay in memory after the Secrets are deleted.
 //!
 //! # Lock order
 //!
@@ -25,8 +25,8 @@ use crate::ResourceKind;
 /// The zstd compression level. Higher levels make objects, which are short, at most some percent smaller.
 const LEVEL: i32 = 3;
 
-/// The number of objects on which a dictionary is trained. A dictionary trained on twice as many compresses 1
-/// % better.
+/// The number of objects on which a dictionary is trained. Training on twice as many objects improves the
+/// compression by only one percent.
 const SAMPLES: usize = 400;
 
 /// The maximum total size of the objects on which a dictionary is trained. Training time grows with this
@@ -89,14 +89,15 @@ pub(crate) struct Packed {
     dictionary: Option<Arc<Dictionary>>,
 }
 
-/// The error for bytes that could not be compressed or decompressed. The only possible reason is a lack of
-/// memory.
+/// The error for bytes that could not be compressed or decompressed. The possible reasons are a lack of
+/// memory and an object of 4 GiB or more.
 #[derive(Debug, thiserror::Error)]
 #[error("zstd failed to {0}")]
 pub(crate) struct PackError(&'static str);
 
 impl Packing {
-    /// Objects that are compressed before the dictionary is trained are larger.
+    /// Compresses the bytes of an object with the current dictionary. Objects that are packed before a
+    /// dictionary is trained, and Secrets, are compressed without one and therefore take more memory.
     pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
         let (bytes, format) = (own.bytes(), own.format());
         let length =

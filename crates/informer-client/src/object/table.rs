@@ -56,7 +56,8 @@ struct Stripe<T> {
 #[derive(Debug)]
 struct Place<T> {
     hash: u64,
-    /// The weak reference is dangling if the hash was seen only once, or if the value is no longer in use.
+    /// The value with this hash. The weak reference is dangling if the hash was seen only once, so that no
+    /// value was stored, or if the value is no longer in use.
     value: Weak<T>,
 }
 

@@ -2,8 +2,8 @@
 //! from one pod template have equal ones. They are called the shared parts of these objects.
 //!
 //! The bytes stored for each object are then a valid Kubernetes object that lacks the shared members. Each
-//! shared part is stored as a valid Kubernetes object that contains only that member. The same code reads
-//! both.
+//! shared part is stored as a valid Kubernetes object that contains only that member. The same code therefore
+//! reads the stored object and its shared parts.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -58,7 +58,8 @@ const JSON_HEAD: &str = r#"{"metadata":{"#;
 const JSON_TAIL: &str = "}}";
 
 impl Templates {
-    /// The hashes depend only on `seed`, so that a test finds the same hash collisions in each run.
+    /// Creates an empty set of shared parts whose hashes depend only on `seed`, so that a test finds the same
+    /// hash collisions in each run.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         let hasher = SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed());

@@ -20,8 +20,9 @@ fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     O::decode(RawObject { header, bytes, origin }).ok()
 }
 
-/// An origin whose compression dictionary was trained on objects that have nothing in common with the tested
-/// objects.
+/// The origin (the data that all objects of one response share) for objects in tests of the `Packed`
+/// representation. Its compression dictionary was trained on objects that have nothing in common with the
+/// tested objects.
 static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
     let origin = Arc::new(origin());
     let words: Vec<String> =
@@ -34,7 +35,8 @@ static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
     origin
 });
 
-/// An origin that shares equal labels, annotations and owner references between objects.
+/// An origin (the data that all objects of one response share) whose interner stores equal labels,
+/// annotations and owner references once for several objects.
 static SHARING: LazyLock<Arc<Origin>> =
     LazyLock::new(|| Arc::new(origin().with_interner(Arc::<Interner>::default())));
 

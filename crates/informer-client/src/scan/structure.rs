@@ -180,8 +180,8 @@ impl Structure {
             (least, most) = (least.min(depth), most.max(depth));
             brackets &= brackets - 1;
         }
-        // The maximum depth is one less than the 64 bits of `outer_kinds`, because a skipped pair of adjacent
-        // brackets is one level deeper.
+        // A pair of adjacent brackets that is skipped here would be one level deeper. The maximum depth is
+        // therefore one less than the 64 bits of `outer_kinds`.
         let fits = wrong == 0 && least > self.spans.levels && most < self.depth_max.min(64);
         if fits {
             (self.outer_kinds, self.depth) = (kinds, depth);

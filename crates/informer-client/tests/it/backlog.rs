@@ -108,8 +108,8 @@ async fn undecodable_object_keeps_its_position_in_a_long_list() {
 async fn object_of_another_kind_ends_the_list_after_the_objects_before_it() {
     let mut items = pods();
     items[2000] = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}});
-    // Invalid data after the object of another kind is not read, because that object already ends the list
-    // with an error.
+    // An item of another kind than the requested one ends the list with an error, so invalid data after that
+    // item is not read.
     let mut body = list_of(&items).to_string();
     body.truncate(body.len() - 100);
     body.push_str("}}}}}}}");

@@ -198,7 +198,7 @@ async fn client_creation_rejects_invalid_proxy_and_ca() {
         error.to_string(),
         "create a client: the TLS settings are invalid; check certificates and keys in the kubeconfig"
     );
-    // An empty list of certificates is kube's result for a CA bundle without PEM.
+    // kube returns an empty list of certificates if the CA bundle contains no PEM certificate.
     config.root_cert = Some(Vec::new());
     let error = Client::new(config).unwrap_err();
     assert_eq!(

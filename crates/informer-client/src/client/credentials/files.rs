@@ -61,8 +61,8 @@ impl Files {
         Contents { token: self.token.as_deref().map(read), pair: pair() }
     }
 
-    /// Creates credentials from the contents of the files. `last` is the pair that the current identity was
-    /// created from.
+    /// Creates credentials from the contents of the files. `last` is the contents of the certificate and key
+    /// files from which the current TLS identity was created.
     ///
     /// If a file is unreadable or invalid, the previous credentials stay in use, if there are any. A failure
     /// of the token file does not affect the certificate, and vice versa. A token file may be removed after

@@ -66,7 +66,9 @@ impl JsonList {
         Ok(())
     }
 
-    /// `untyped_items` is true if any item lacked its `kind`.
+    /// Validates the end of the list and the kind in it, and returns the metadata of the list.
+    /// `untyped_items` is true if any item lacked its `kind`; the kind of the list must then be the requested
+    /// one.
     pub(super) fn end(&mut self, untyped_items: bool) -> Result<Ended, ListProblem> {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.envelope.items));

@@ -69,7 +69,8 @@ impl RawEvent for Event<'_> {
 
     fn mark(&self) -> Result<(ResourceVersion, bool), String> {
         let mut raw = RawHeader::default();
-        // A scan error is ignored, because the fields that were read before the error are sufficient.
+        // A scan error is ignored, because only the resourceVersion is needed, and an object without a
+        // readable one has an unset version.
         let _ = raw.scan(Cursor::new(self.object));
         let mark = fields::scalar(self.object, ["metadata", "annotations", INITIAL_EVENTS_END]);
         Ok((raw.version(), mark.as_deref() == Some("true")))

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::{MAX_TURNS, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
 use crate::object::body::{BodyRef, Encoded};
 
-/// Returns a string of JSON. The cache estimates the view of an object with this JSON, of a zero-sized type,
-/// at `estimate` bytes.
+/// Returns a string to use as the JSON of an object, of such a length that the cache estimates the view of
+/// the object at `estimate` bytes. The type of the view must be zero-sized.
 fn text(estimate: usize) -> String {
     "x".repeat(estimate / TYPED_PER_JSON)
 }
