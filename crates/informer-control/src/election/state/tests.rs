@@ -373,7 +373,8 @@ fn hints_cause_a_read_at_once_but_are_rate_limited() {
     assert_eq!(elector.now - last_get, super::MIN_HINT_INTERVAL);
 }
 
-/// An event of the simulation, ordered by its time in microseconds on the clock of the simulation.
+/// An event of the simulation. Events are processed in the order of their times, which are in microseconds on
+/// the clock of the simulation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Wake(usize),
