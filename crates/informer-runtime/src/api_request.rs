@@ -1,4 +1,4 @@
-//! Requests with a body of JSON, for Leases and reviews.
+//! Requests with a body of JSON, for Leases, TokenReviews and SubjectAccessReviews.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};

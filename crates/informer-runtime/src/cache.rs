@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The table has at most one entry per kind and representation, and the informers of an entry are created
-//!    once.
+//! 1. The table of informers (`table.rs`) has at most one entry per kind and representation, and the
+//!    informers of an entry are created once.
 //! 2. While the cache runs, it keeps every informer in the table running.
 //! 3. The lifecycle of a cache is `Created → Running → Stopped`; it never goes back.
 //!
@@ -103,10 +103,12 @@ struct CacheInner {
     missing: MissingInformer,
     read_timeout: Duration,
     observers: Arc<Observers<dyn InformerMetrics>>,
-    /// Kinds that are pinned to one representation, with its `TypeId`, and its name for errors.
+    /// The pinned kinds: for each, the `TypeId` of the only representation that may be used, and the name of
+    /// that representation for error messages.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,
-    /// The next ticket of an own write. The start and the end of each write take one ticket.
+    /// The next ticket. A ticket is a number that orders the beginnings and ends of the program's own writes:
+    /// each write takes one ticket when it begins and one when it ends.
     writes: AtomicU64,
 }
 
@@ -116,7 +118,7 @@ impl Cache {
         Self::builder(client).build()
     }
 
-    /// Returns a builder.
+    /// Returns a builder for a cache with options, such as namespaces and selectors.
     pub fn builder(client: impl Into<Client>) -> CacheBuilder {
         CacheBuilder::new(client.into())
     }

@@ -1,5 +1,5 @@
-//! tokio's clock as `std` instants, which the state machines use. It is simulated time in a test with paused
-//! time.
+//! The time of tokio's clock as a `std` instant, which the state machines use. In a test with paused time,
+//! tokio's clock is simulated.
 
 use std::time::Instant;
 

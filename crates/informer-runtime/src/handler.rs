@@ -47,7 +47,8 @@ where
     }
 }
 
-/// Returns true for the requests that a controller accepts.
+/// A filter that returns true for the requests that may be added to a controller's queue. A sharded
+/// controller uses it to enqueue only requests of gained keys.
 pub(crate) type RequestFilter<R> = dyn Fn(&R) -> bool + Send + Sync;
 
 /// Adds requests to the queue of a controller, for handlers and sources.

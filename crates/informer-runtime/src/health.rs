@@ -20,8 +20,8 @@ use tokio::time::Instant;
 
 use crate::{BoxError, HttpServer};
 
-/// The timeout is longer than the kubelet's default of one second, with which checks that need a round trip
-/// would fail.
+/// The timeout of a check. It is longer than the kubelet's default of one second, so that checks with a round
+/// trip to another server can succeed.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;

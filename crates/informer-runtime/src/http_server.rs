@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //!
-//! A server has at most [`MAX_CONNECTIONS`] connections and reads at most its limit of a body. A peer has
-//! [`HEADER_TIMEOUT`] for the TLS handshake, for a request head, and for the next request;
-//! [`REQUEST_TIMEOUT`] for the body and the handler; and [`RESPONSE_TIMEOUT`] to read the response. When the
-//! maximum number of connections is reached, the one whose peer has been idle for the longest time is closed
-//! in favor of a new one.
+//! A server has at most [`MAX_CONNECTIONS`] connections and reads at most its limit of a request body. A peer
+//! (the client of a connection) has [`HEADER_TIMEOUT`] for the TLS handshake, for a request head, and for the
+//! next request; [`REQUEST_TIMEOUT`] for the body and the handler; and [`RESPONSE_TIMEOUT`] to read the
+//! response. When the maximum number of connections is reached, the one whose peer has been idle for the
+//! longest time is closed in favor of a new one.
 //!
 //! # Lock order
 //!
@@ -48,7 +48,8 @@ pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// Probes need two connections and an API server some dozens. A higher limit would only cost memory.
+/// The maximum number of connections to one server. Probes need two connections and an API server some
+/// dozens. A higher limit would only cost memory.
 const MAX_CONNECTIONS: usize = 512;
 
 /// The timeout of the TLS handshake, of a request head, and of the next request on a connection.
@@ -100,7 +101,8 @@ enum Address {
     Listener(TcpListener),
 }
 
-/// Handlers by path. A path that ends with a slash is a prefix.
+/// The handlers of a server by path. If a path ends with a slash, its handler also receives requests for all
+/// paths below it.
 #[derive(Clone, Default)]
 struct Routes(Arc<RwLock<BTreeMap<String, RouteHandler>>>);
 

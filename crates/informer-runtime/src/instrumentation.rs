@@ -2,8 +2,9 @@
 //!
 //! # Lock order
 //!
-//! Lists of probes are copied under their lock; informers and queues are read without it. The registry is
-//! locked for reading while it is encoded: a collector must not register a metric.
+//! A probe reads the state of one informer or queue. Lists of probes are copied under their lock; informers
+//! and queues are read without it. The registry is locked for reading while it is encoded: a collector must
+//! not register a metric.
 
 #[cfg(test)]
 mod tests;
@@ -28,8 +29,8 @@ use {
     informer_workqueue::PrometheusMetrics, parking_lot::RwLock, prometheus_client::registry::Registry,
 };
 
-/// The maximum number of informers and queues on debug pages. Dropped ones are removed; if there are still
-/// more, the oldest are not shown.
+/// The maximum number of informers and queues on debug pages. Informers and queues that were dropped are
+/// removed from the pages; if there are still more, the oldest are not shown.
 const MAX_PROBES: usize = 10_000;
 
 const MAX_LEASES: usize = 1_000;
@@ -215,7 +216,7 @@ fn queue(name: &str, stats: &QueueStats) -> Value {
     })
 }
 
-/// Probes in insertion order.
+/// Probes, which read the states of informers or queues, in insertion order.
 struct Probes<T> {
     next: u64,
     all: BTreeMap<u64, T>,
@@ -227,7 +228,8 @@ impl<T> Default for Probes<T> {
     }
 }
 
-/// When the number of probes reaches a power of two, probes of dropped informers or queues are removed.
+/// Adds a probe, which reads the state of one informer or queue. When the number of probes reaches a power of
+/// two, the probes of dropped informers or queues are removed.
 fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T) -> bool) {
     let snapshot = {
         let mut probes = probes.lock();
@@ -236,7 +238,7 @@ fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T
         probes.all.insert(id, probe);
         probes.all.len().is_power_of_two().then(|| probes.all.clone())
     };
-    // The probes are evaluated without the lock.
+    // `is_alive` is called without the lock of `probes`, so that no other lock is taken under it.
     let Some(all) = snapshot else { return };
     let dropped: Vec<u64> = all.iter().filter(|(_, probe)| !is_alive(probe)).map(|(id, _)| *id).collect();
     let mut probes = probes.lock();
@@ -267,7 +269,8 @@ impl InformerMetrics for Instrumentation {
     }
 }
 
-/// The metrics of one queue. This value keeps the queue's probe and forwards its metrics.
+/// The metrics of one queue. They are forwarded to the metrics registry, and the queue's probe (which reads
+/// the state of the queue) is added to the debug pages.
 struct InstrumentedQueue {
     name: String,
     instrumentation: Arc<Instrumentation>,

@@ -69,5 +69,5 @@ pub use shard::{
     NotOwned, OwnedKey, ShardConfigError, ShardFence, ShardGroup, ShardMember, ShardView, Sharding,
 };
 pub use signals::ctrl_c;
-/// Stops a [`Runnable`].
+/// The token that a manager cancels to stop a [`Runnable`].
 pub use tokio_util::sync::CancellationToken;

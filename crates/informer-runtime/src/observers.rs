@@ -1,8 +1,9 @@
-//! The receivers of a component's metrics: the one that its builder set, and its manager.
+//! The metrics receivers of a component: the one that its builder has set, and the one of its manager.
 
 use std::sync::{Arc, OnceLock};
 
-/// The manager may be set later, and only once.
+/// Up to two metrics receivers. The one of the manager can be set after the component was created, but only
+/// once.
 pub(crate) struct Observers<M: ?Sized> {
     own: Option<Arc<M>>,
     manager: OnceLock<Arc<M>>,

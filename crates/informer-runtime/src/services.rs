@@ -63,8 +63,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// Smaller differences between the two clocks come from reading them one after the other, and are
-    /// ignored.
+    /// The largest difference between the time passed on the two clocks that is ignored. Such differences
+    /// come from reading the clocks one after the other.
     const NOISE: Duration = Duration::from_millis(1);
 
     fn start() -> Self {

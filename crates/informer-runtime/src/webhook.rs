@@ -227,7 +227,7 @@ fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
 }
 
 impl WebhookServer {
-    /// Sets the metrics of the manager.
+    /// Makes the server report to the metrics of its manager: reviews, and reads of the server certificate.
     #[cfg(feature = "prometheus")]
     pub(crate) fn counted(mut self, metrics: WebhookMetrics, certificates: CertificateReads) -> Self {
         let _ = self.metrics.set(metrics);

@@ -75,7 +75,7 @@ impl CacheBuilder {
     }
 
     /// Adds this namespace to the cache, with separate options. The empty name stands for all namespaces that
-    /// are not listed.
+    /// are not added by name.
     pub fn namespace(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self {
         self.levels.namespaces.insert(namespace.into(), options);
         self
@@ -93,7 +93,7 @@ impl CacheBuilder {
     }
 
     /// Adds this namespace for one kind, with separate options; the namespaces of the cache then do not apply
-    /// to the kind. The empty name stands for all namespaces that are not listed.
+    /// to the kind. The empty name stands for all namespaces that are not added by name.
     pub fn kind_in<K>(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self
     where
         K: KubeObject + Resource<Scope = NamespaceResourceScope>,

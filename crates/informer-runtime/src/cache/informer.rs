@@ -58,7 +58,7 @@ impl<O: Object> CacheInformer<O> {
         Self { inner: Arc::new(Inner { kind, scoped, closed: CancellationToken::new() }) }
     }
 
-    /// Returns the kind.
+    /// Returns the kind of the objects in this informer.
     pub fn kind(&self) -> &ResourceKind {
         &self.inner.kind
     }
@@ -284,7 +284,8 @@ impl<O: Object> fmt::Debug for CacheInformer<O> {
 }
 
 /// A handler that several informers share. The listener of each informer takes an event from its buffer and
-/// waits for the lock of the handler; it drops the event if the handler was removed meanwhile.
+/// waits for the lock of the handler; the event is dropped if the handler was removed while the listener
+/// waited.
 struct SharedHandler<H> {
     handler: Arc<AsyncMutex<H>>,
     removed: Arc<AtomicBool>,
@@ -359,9 +360,11 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn states(&self) -> Vec<InformerState>;
     fn show_in(&self, metrics: &dyn InformerMetrics);
     fn close(&self);
-    /// Returns how often the informers followed a server that went back to an older state.
+    /// Returns the number of rewinds of the informers. In a rewind an informer follows a server that was
+    /// restored to an older state.
     fn rewinds(&self) -> u64;
-    /// Makes reads wait for a write that ended at the ticket `ended`.
+    /// Makes reads of this kind wait until the informers contain the completed write. `ended` is the ticket
+    /// at which the write ended, which orders it among the other writes of the program.
     fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket);
 }
 

@@ -54,8 +54,8 @@ impl InformerOptions {
     }
 
     /// Selects a share of the objects by hash, for replicas that each cache a part of a kind. Servers with
-    /// this feature filter the objects; with other servers the client drops the other objects when they
-    /// arrive.
+    /// the feature `ShardedListAndWatch` send only the objects of the share; from other servers the client
+    /// receives all objects and drops those of other shares.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.shares = Some(shares);
         self

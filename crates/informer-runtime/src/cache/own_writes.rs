@@ -5,10 +5,10 @@
 //! - A read that begins after a write of a client of this cache has returned shows that write or a later
 //!   state. It waits only for the informers that it reads.
 //! - Reads do not wait for a write without a response, since it may not have happened.
-//! - An informer that follows a restore of the server from a backup no longer waits for earlier writes. If it
-//!   had not passed the restored version, it cannot notice the restore. A read that has waited for half of
-//!   its bound therefore requests the version of the server, and waits for that version instead of lost
-//!   writes.
+//! - When an informer follows a restore of the server from a backup, reads no longer wait for earlier writes.
+//!   An informer that had not passed the restored version cannot notice the restore. A read that has waited
+//!   for half of its timeout therefore requests the version of the server, and waits for that version instead
+//!   of lost writes.
 //! - An informer that is created after a write waits for that write, too.
 //! - Not covered: writes of other programs, writes whose response was lost, deletions of collections, and
 //!   writes after a restore until the informer has followed it.
@@ -33,7 +33,8 @@ use crate::ResourceKind;
 use pending::{CompletedWrite, MAX_PENDING, Subject};
 pub(crate) use pending::{Expectation, PendingWrites, Scope, Ticket};
 
-/// The maximum number of writes of a kind that are tracked individually for informers that are created later.
+/// The maximum number of writes of a kind that are tracked by key, so that an informer that is created later
+/// must show them before it is read.
 const MAX_RECENT: usize = 256;
 
 /// A write for which the server has responded.
@@ -67,7 +68,8 @@ impl OwnWrite<'_> {
 #[derive(Debug)]
 pub(super) struct RecentWrites {
     pending: PendingWrites,
-    /// The number of rewinds, summed over all informers of the cache, when the last write was recorded.
+    /// The total number of rewinds of all informers of the cache when the last write was recorded. In a
+    /// rewind an informer follows a server that was restored to an older version.
     rewinds: u64,
 }
 
@@ -83,7 +85,8 @@ impl RecentWrites {
         self.pending.record(completed, 0);
     }
 
-    /// Forgets the writes before the last rewind of any informer of the cache.
+    /// Discards the recorded writes if an informer of the cache has rewound (followed a restore of the
+    /// server) since the last one, because the restored server may not have these writes.
     pub(super) fn follow(&mut self, rewinds: u64) {
         if self.rewinds != rewinds {
             self.pending.clear();
@@ -111,7 +114,7 @@ impl Cache {
         self.shared.writes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes reads that begin from now on wait until they show the write.
+    /// Records a completed write, so that reads that begin from now on wait until the cache shows the write.
     pub(crate) fn write_completed(&self, write: &OwnWrite<'_>) {
         let ended = self.begin_write();
         let rewinds = self.rewinds();
@@ -138,8 +141,8 @@ impl<O: Object> CacheInformer<O> {
         part.record(&write.completed(ended, selection));
     }
 
-    /// Waits until the informers of a scope show the own writes completed before. Returns whether it had to
-    /// wait.
+    /// Waits until the informers of a scope show the program's writes that completed before this call.
+    /// Returns whether it had to wait.
     ///
     /// # Errors
     ///
@@ -177,7 +180,9 @@ impl<O: Object> CacheInformer<O> {
         self.scoped_informer(namespace).map(std::slice::from_ref).unwrap_or_default()
     }
 
-    /// Returns a namespace of a scope in which the program may list objects, or `None` for the whole cluster.
+    /// Returns a namespace of the scope, or `None` for the whole cluster. List requests for the version of
+    /// the server are restricted to this namespace, because the program may lack the permission to list
+    /// objects in others.
     pub(crate) fn namespace_of(&self, scope: &Scope) -> Option<String> {
         match scope {
             Scope::Key(key) => key.namespace().map(str::to_owned),
@@ -195,7 +200,7 @@ impl<O: Object> CacheInformer<O> {
     }
 
     /// Makes reads wait for the version of the server instead of missing writes that the server has lost.
-    /// Returns whether there are any.
+    /// Returns true if the server has lost any of them.
     ///
     /// `server` is the version of a consistent list that was requested after `missing` was read. The server
     /// would be at the version of each of these writes if it had not been restored to an older one.
@@ -228,7 +233,8 @@ impl<O: Object> CacheInformer<O> {
         self.wait_for_informer(part, &expected, part.informer.rewinds(), timeout).await
     }
 
-    /// Waits until one informer shows the expected writes, or rewinds.
+    /// Waits until one informer shows the expected writes, or rewinds, which means that it follows a server
+    /// that was restored to an older version.
     async fn wait_for_informer(
         &self,
         part: &ScopedInformer<O>,
@@ -266,7 +272,8 @@ impl<O: Object> ScopedInformer<O> {
         self.pending.lock().record(completed, self.informer.rewinds());
     }
 
-    /// Returns the own writes of a scope that the store does not show; forgets the others.
+    /// Returns the own writes of a scope that the store does not show. The writes that the store shows are
+    /// removed from the pending ones.
     fn missing(&self, scope: &Scope, rewinds: u64) -> Vec<Expectation> {
         let pending = self.pending.lock().pending(scope, rewinds);
         if pending.is_empty() {

@@ -18,12 +18,13 @@ pub(super) const NAMESPACE_FIELD: &str = "metadata.namespace";
 pub(super) struct OptionLevels {
     pub(super) all: InformerOptions,
     /// The namespaces of the cache, with their options; empty for all namespaces. The empty name stands for
-    /// all namespaces that are not listed.
+    /// all namespaces without an entry.
     pub(super) namespaces: BTreeMap<String, InformerOptions>,
     pub(super) kinds: HashMap<Gvk, KindOptions>,
 }
 
-/// The objects that one informer of a kind caches.
+/// The part of a kind that one informer caches. A kind has several informers if the cache is restricted to
+/// some namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum InformerScope {
@@ -45,7 +46,7 @@ pub(crate) struct InformerSelectors {
 #[derive(Debug, Clone)]
 pub(super) struct InformerPlan {
     pub(super) scope: InformerScope,
-    /// The namespace in request URLs.
+    /// The namespace to which list and watch requests are restricted; `None` for requests to all namespaces.
     pub(super) namespace: Option<String>,
     pub(super) options: InformerOptions,
 }
@@ -101,7 +102,8 @@ impl InformerPlan {
         }
     }
 
-    /// Returns the name of the informer: its resource and its selectors.
+    /// Returns the name of the informer: its resource, followed by its namespace, selectors and
+    /// representation if they are set.
     pub(super) fn name(&self, kind: &ResourceKind, representation: &str) -> String {
         let mut name = kind.gvr().to_string();
         let selectors = [

@@ -178,7 +178,8 @@ impl Cache {
     }
 
     /// Indexes a field of `K`, so that lists can select by this field. `field` is its name in selectors. The
-    /// function returns the values of an object; a selector matches if one of them is equal.
+    /// function returns the values of an object; a selector matches if one of these values equals the value
+    /// in the selector.
     ///
     /// This method creates the informer of the kind in the lazy representation, if it does not exist, and
     /// does not wait for it.
@@ -246,7 +247,7 @@ impl<O: Object> CacheInformer<O> {
         }
     }
 
-    /// Selects objects from one version of a store.
+    /// Returns the objects in a snapshot of one informer's store that match the namespace and the options.
     fn select_from(
         &self,
         snapshot: &Snapshot<O>,

@@ -27,7 +27,8 @@ pub(super) struct Table {
 enum Lifecycle {
     #[default]
     Created,
-    /// Contains the runtime on which later informers are started, whatever the runtime of the caller.
+    /// The runtime on which the cache was started. Informers that are created later are started on it, too,
+    /// even if their creator runs on another runtime.
     Running(Handle),
     Stopped,
 }
@@ -51,8 +52,9 @@ impl Table {
     }
 
     /// Adds an informer, and starts it if the cache runs. Returns the informer in the table, and whether that
-    /// is the given one: another task may have added one before. `rewinds` is the number of rewinds of all
-    /// informers.
+    /// is the given one: another task may have added one before. `rewinds` is how often the informers of the
+    /// cache have followed a restore of the server; own writes from before the last restore need not be shown
+    /// by the new informer.
     pub(super) fn insert<O: Representation>(
         &mut self,
         gvk: &Gvk,
@@ -123,7 +125,8 @@ impl Table {
         !std::mem::replace(&mut self.is_managed, true) && self.start(runtime)
     }
 
-    /// Prevents further starts and returns the runs of all informers.
+    /// Prevents further starts, and returns the `InformerRun`s of all informers. An informer stops when its
+    /// last run is dropped.
     pub(super) fn stop(&mut self) -> Vec<InformerRun> {
         self.life = Lifecycle::Stopped;
         self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect()

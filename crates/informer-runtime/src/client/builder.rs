@@ -11,7 +11,8 @@ use informer_client::ListKeys;
 use informer_core::Gvk;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// The default bound. A working watch delivers own writes within milliseconds.
+/// The default of [`ClientBuilder::read_your_writes`]: the longest time for which a read waits for the
+/// program's own writes. A working watch delivers them within milliseconds.
 const READ_YOUR_WRITES: Duration = Duration::from_secs(5);
 
 /// Configures a [`CachedClient`].

@@ -34,7 +34,8 @@ enum ViewSource<K> {
     Typed(Arc<Typed<K>>),
     /// The object as the server sent it, with all fields.
     Whole(Arc<Value>),
-    /// The view was changed by an interceptor. The object on the server may have more fields than the view.
+    /// The typed object was changed by an interceptor. The object on the server may have more fields than its
+    /// type.
     Partial,
 }
 
@@ -88,8 +89,8 @@ impl<K: KubeObject> Fetched<K> {
     }
 
     pub(super) fn of_whole(whole: Value) -> Result<Self, serde_json::Error> {
-        // Decodes a copy because programs also decode owned values. Decoding from a reference is compiled
-        // separately for each type.
+        // Decodes an owned copy, although decoding from a reference needs no copy. Other code decodes owned
+        // values, and decoding from a reference would compile the decoder of each type a second time.
         let view = Arc::new(decode(|| serde_json::from_value(whole.clone()))?);
         Ok(Self { view, base: ViewSource::Whole(Arc::new(whole)) })
     }

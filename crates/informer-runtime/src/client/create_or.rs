@@ -81,8 +81,8 @@ impl CachedClient {
         };
         let operation = on_object(OperationVerb::Patch(PatchFormat::Merge), &**edited.original())?;
         let operation = operation.under(Some("status"));
-        // The difference of the status is computed before the update, since it may require reading the object
-        // at the version of the edited copy.
+        // The difference of the status is computed before the update: it may require reading the complete
+        // object from the server, which still has the version of the edited copy only before the update.
         let status = self.difference(&operation, &edited, Some("status")).await?;
         let updated = self.update(&edited).await?;
         let changed = version(&updated) != version(edited.original());

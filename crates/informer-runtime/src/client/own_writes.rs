@@ -85,7 +85,8 @@ impl CachedClient {
         tokio::select! {
             biased;
             waited = informer.wait_for_own_writes(scope, timeout) => return waited,
-            // The wait above does not notice that fewer writes are expected now, so a second wait follows.
+            // The wait in the first branch does not notice that `check` has reduced the number of expected
+            // writes, so a second wait follows.
             true = check => {}
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -93,7 +94,7 @@ impl CachedClient {
     }
 
     /// Lets reads no longer wait for own writes that the server has lost because it was restored to an older
-    /// version. Returns whether there are any. Sends one list request with a limit of one object.
+    /// version. Returns true if the server has lost any. Sends one list request with a limit of one object.
     async fn lower_lost_writes<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -102,7 +103,8 @@ impl CachedClient {
     ) -> bool {
         let missing = informer.missing_writes(scope);
         let mut options = ListOptions::default().limit(1);
-        // The program may lack the permission to list other namespaces than those of the cache.
+        // If the cache is restricted to namespaces, only one of these is listed, because the program may lack
+        // the permission to list others.
         if let Some(namespace) = informer.namespace_of(scope) {
             options = options.namespace(namespace);
         }

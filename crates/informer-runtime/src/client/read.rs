@@ -255,7 +255,8 @@ impl CachedClient {
                 for object in objects {
                     let get = Operation::on(OperationVerb::Get, &operation.kind, object.key().as_str());
                     match client.whole_value(get, &object).await {
-                        // An object that was deleted meanwhile is left out of the list.
+                        // The complete object is read from the server. An object that was deleted there
+                        // meanwhile is left out of the list.
                         Err(error) if error.is_not_found() => {}
                         item => items.push(item?),
                     }

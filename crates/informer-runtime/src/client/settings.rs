@@ -11,7 +11,8 @@ pub(crate) const MAX_FIELD_OWNER_BYTES: usize = 128;
 #[derive(Clone)]
 pub(super) struct ClientSettings {
     pub(super) dry_run: bool,
-    /// Sets or clears `force` of a server-side apply; `None` if `default_owner` decides.
+    /// Whether a server-side apply is sent with `force=true`; `None` if the variant of `default_owner`
+    /// decides.
     pub(super) force: Option<bool>,
     /// The field owner that the program has set; `None` if `default_owner` applies.
     pub(super) field_owner: Option<Arc<str>>,

@@ -238,8 +238,8 @@ impl CachedClient {
             expected: "JSON".to_owned(),
             cause: Some(cause.into()),
         })?;
-        // The write is recorded before the response is returned, because reads that begin after that must
-        // wait for it.
+        // The write is recorded before the response is returned, because reads that begin after the caller
+        // has the response must wait until the cache contains the write.
         if operation.is_own_write()
             && let Some(write) = operation.own_write(&response, began)
         {

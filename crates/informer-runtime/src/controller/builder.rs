@@ -130,8 +130,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     ///
     /// A request whose key belongs to another replica is dropped before the reconciler is called. When this
     /// replica gains keys, because a replica joined or left, it reconciles the existing objects of all
-    /// watched kinds with these keys, and requests that both replicas rejected while the keys moved. The
-    /// [`Context`] has a client that does not send writes once the lease is uncertain
+    /// watched kinds with these keys, and requests that both the former and the new owner rejected while the
+    /// keys moved. The [`Context`] has a client that does not send writes once the lease is uncertain
     /// ([`is_fenced`](crate::WriteError::is_fenced)), and [`owned`](Context::owned) for other writes. The
     /// member of the group is a runnable of the manager and needs the permissions of [`ShardGroup`].
     ///

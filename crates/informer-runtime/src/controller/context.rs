@@ -46,8 +46,8 @@ impl Context {
 impl Context {
     /// Returns the key that this replica owns while the context exists, if the controller is
     /// [sharded](super::ControllerBuilder::sharded). `ctx.client` checks the key before each write. For other
-    /// writes, call [`check`](OwnedKey::check) before each write, and pass on the returned fence if the
-    /// target can reject older ones.
+    /// writes, call [`check`](OwnedKey::check) before each write, and send the returned fence (a fencing
+    /// token) along if the target of the write can reject older tokens.
     pub fn owned(&self) -> Option<&OwnedKey> {
         self.owned.as_deref()
     }

@@ -63,8 +63,8 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) next: AtomicU64,
     lifecycle: Mutex<ControllerLifecycle>,
     sources: Mutex<Vec<Arc<dyn Source<R>>>>,
-    /// The lock that is held while the sources start, so that other callers of the start wait for the
-    /// sources.
+    /// Locked while the sources start. A second task that wants to start the sources waits for this lock, and
+    /// thereby until they have synced.
     starting: AsyncMutex<()>,
     enqueuer: Enqueuer<R>,
 }
@@ -122,8 +122,8 @@ impl<R: ReconcileRequest> Engine<R> {
         ended
     }
 
-    /// Starts the sources before the run and keeps them for it. If the run does not start, the sources are
-    /// stopped.
+    /// Starts the sources while this process is a standby (warm-up), and keeps them for the run. If the
+    /// controller is stopped before it runs, the sources are stopped.
     pub(super) async fn warm_up(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
         let _detach = DetachOnDrop { engine: &self, only_unused: true };
         tokio::select! {
@@ -218,8 +218,8 @@ impl<R: ReconcileRequest> Engine<R> {
     async fn start_sources(&self) -> Result<(), ControllerError> {
         let _gate = self.starting.lock().await;
         let sources = {
-            // `watch` adds a source under this lock. Either the sources are not started yet and this function
-            // starts the new one too, or `watch` starts it.
+            // The method `watch` also locks `sources` to add a source. If it does so before this block, the
+            // new source is started here; otherwise `watch` starts the new source itself.
             let sources = self.sources.lock();
             match self.lifecycle.lock().start_sources() {
                 SourceStart::Start => sources.clone(),

@@ -25,7 +25,8 @@ pub(crate) struct ControllerRunnable<R: ReconcileRequest> {
 }
 
 impl<R: ReconcileRequest> Controller<R> {
-    /// Creates the runnable. Starts nothing.
+    /// Creates the runnable of this controller: its queue, engine and metrics. Nothing is started before the
+    /// manager runs the runnable.
     pub(crate) fn assemble(self, environment: Environment) -> Result<ControllerRunnable<R>, BuildError> {
         let Self { mut builder, reconciler } = self;
         let name = builder.final_name()?;

@@ -49,7 +49,8 @@ fn shard_key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
 /// The reason why a request is not reconciled by this replica now.
 pub(super) enum EnterError<R> {
     /// This replica does not own the key of the request. The variant contains the request if the replica
-    /// gained the key while the request was being stored.
+    /// gained the key while the request was being stored as rejected; the caller must then enqueue the
+    /// request again.
     Refused(Option<R>),
     KeyPanicked(String),
 }

@@ -131,8 +131,8 @@ async fn process<R: ReconcileRequest>(
     })
 }
 
-/// Handles a panic of the program's rate limiter, which is called for the outcome of a request. The guard of
-/// the request was dropped, so the request is retried.
+/// Handles a panic of the program's rate limiter, which is called for the outcome of a request. The panic
+/// dropped the queue item of the request, so the queue retries the request.
 fn handle_limiter_panic<R: ReconcileRequest>(
     engine: &Engine<R>,
     request: Option<&R>,
@@ -221,7 +221,8 @@ fn finish<R: ReconcileRequest>(
     Ok(done)
 }
 
-/// Requeues an item as decided. An item that only needs to be marked as done is returned instead.
+/// Applies a `RequeueDecision` to the item of a request. An item that only needs to be marked as done is
+/// returned instead.
 fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecision) -> Option<Item<R>> {
     item.set_priority(decision.priority.unwrap_or(item.priority()));
     if decision.forget {
@@ -229,8 +230,8 @@ fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecis
     }
     match decision.requeue {
         Requeue::Never => return Some(item),
-        // The result is false if the queue is shut down. It is ignored, since the next run lists all objects
-        // again.
+        // `requeue_after` and `retry` return false if the queue is shut down. The result is ignored, since
+        // the next run lists all objects again.
         Requeue::After(delay) => drop(item.requeue_after(delay)),
         Requeue::RateLimited => drop(item.retry()),
     }
@@ -261,8 +262,8 @@ fn finish_failure<R: ReconcileRequest>(
     let (key, retries, terminal) = (item.key().to_string(), item.retries(), error.is_terminal());
     let decision = RequeueDecision::of(state::ReconcileEnd::Failed { terminal, priority: error.priority() });
     let done = apply_decision(item, decision);
-    // These fields are also in the span, but a subscriber that records only warnings or errors does not
-    // record the span.
+    // The log statement repeats fields of the tracing span `reconcile`, because a subscriber that records
+    // only warnings or errors does not record the span.
     let (controller, kind) = (engine.name(), &*engine.kind);
     if terminal {
         engine.instruments.terminal_error();

@@ -63,8 +63,9 @@ impl EventSender {
                 on_their_way.push(self.send(write, TRIES));
             }
             let free = on_their_way.len() < MAX_REQUESTS;
-            // Completed requests are handled first, to make room for new events. If a check finds many due
-            // series, their requests are queued, and no new events are accepted meanwhile.
+            // Completed requests are handled first, to make room for new events. If a periodic check finds
+            // many series whose update is due, their requests are queued, and no new events are accepted
+            // until these requests are in flight.
             let writes = tokio::select! {
                 biased;
                 Some(sent) = on_their_way.next() => self.sent(sent).into_iter().collect(),
@@ -125,7 +126,8 @@ impl EventSender {
                 let sent =
                     tokio::time::timeout(REQUEST_TIMEOUT, wire::send(&client, &write, &instance)).await;
                 match sent {
-                    // An earlier attempt, whose response was lost, has created the event.
+                    // The server reports that an event of this name exists: an earlier attempt, whose
+                    // response was lost, has created the event.
                     Ok(Ok(WriteResult::NameTaken)) if repeats => return (write, Some(WriteResult::Done)),
                     Ok(Ok(outcome)) => return (write, Some(outcome)),
                     Ok(Err(problem)) => {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Enqueue, Handler};
 use crate::{ReconcileRequest, Trigger};
 
-/// Returns a handler that enqueues the requests that `function` returns for the object; for an update, those
-/// of both states without duplicates.
+/// Returns a handler that enqueues the requests that `function` returns for the object; for an update, the
+/// requests for the old and the new state of the object, without duplicates.
 ///
 /// ```
 /// use informer_cache::testing::TestObject;

@@ -4,7 +4,8 @@ use super::{Enqueue, Handler};
 use crate::kind::object_key;
 use crate::{KubeObject, Request, ResourceKind, Trigger};
 
-/// Returns a handler that enqueues the owners of kind `K`; for an update, those of both states.
+/// Returns a handler that enqueues the owners of kind `K`; for an update, the owners of the old and of the
+/// new state of the object.
 pub fn enqueue_owner<K: KubeObject>() -> EnqueueOwner {
     enqueue_owner_of(ResourceKind::of::<K>())
 }

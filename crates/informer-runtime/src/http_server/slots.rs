@@ -36,7 +36,8 @@ struct SlotsState {
     /// The number of connections that are closing to make room for new ones.
     closing: usize,
     next: u64,
-    /// Connections that wait for their peer, ordered by the time since which they wait.
+    /// The connections that wait for their peer, the longest-waiting one first. The token closes the
+    /// connection.
     waiting: BTreeMap<u64, CancellationToken>,
 }
 
@@ -49,8 +50,9 @@ impl SlotsState {
         position
     }
 
-    /// Takes a slot if one is free. Otherwise returns false. Unless a connection is already closing, it also
-    /// cancels the token of the one that has waited longest for its peer, so that this one closes.
+    /// Takes a slot if one is free, and returns true if so. If no slot is free and no connection is closing,
+    /// cancels the token of the connection that has waited longest for its peer, so that this connection
+    /// closes.
     fn take(&mut self) -> bool {
         if self.open < self.max {
             self.open += 1;

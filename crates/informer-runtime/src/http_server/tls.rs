@@ -91,8 +91,8 @@ impl Tls {
     }
 
     /// Accepts only clients with a certificate of one of the authorities in this PEM file, for webhooks that
-    /// only the API server may call. The file is reloaded with the others. The API server needs a client
-    /// certificate for such webhooks (`--admission-control-config-file`).
+    /// only the API server may call. The file is reloaded together with the certificate and the key. The API
+    /// server needs a client certificate for such webhooks (`--admission-control-config-file`).
     pub fn client_authority(mut self, authorities: impl Into<PathBuf>) -> Self {
         self.authorities = Some(authorities.into());
         self

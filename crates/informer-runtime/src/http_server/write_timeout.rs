@@ -60,7 +60,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
-            // hyper calls `flush` when it has written all data.
+            // hyper calls `flush` after it has written all data. If `flush` succeeds, no data is pending, so
+            // the timeout ends.
             self.deadline = None;
         }
         self.check_deadline(context, flushed)

@@ -127,8 +127,8 @@ impl LeaderElector {
         let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
         let mut in_flight: PendingReply = None;
         let mut stopping = false;
-        // True if the last request succeeded. If no other request follows it, the whole attempt has
-        // succeeded.
+        // True if the last request succeeded. If the state machine then sends no further request, the attempt
+        // to acquire or renew the lease has succeeded as a whole.
         let mut succeeded = false;
         loop {
             self.state.tick(now());

@@ -103,7 +103,7 @@ impl fmt::Display for Failure {
 
 #[derive(Debug)]
 pub(crate) struct LeaseFailures {
-    /// How long the replica stays ready while the server cannot be reached.
+    /// How long the replica counts as ready after the first failure, if the server cannot be reached.
     tolerance: Duration,
     total: u64,
     streak: Option<Streak>,

@@ -57,7 +57,8 @@ struct LeaseState {
 }
 
 impl LeaseHealth {
-    /// `tolerance` is how long this process stays ready while the server cannot be reached.
+    /// Creates the state of an election or membership whose requests have not failed. `tolerance` is how long
+    /// this process stays ready while the server cannot be reached.
     pub(crate) fn new(
         of: LeaseUse,
         namespace: &str,

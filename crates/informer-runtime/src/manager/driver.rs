@@ -38,7 +38,8 @@ pub(super) async fn run<S: Future>(
     driver.state.start();
     driver.apply();
     while !driver.finished {
-        // Ended runnables are handled before new ones, and a requested stop before further starts.
+        // The branches are polled in this order: ended runnables are handled before added ones, and a
+        // requested stop before further starts.
         tokio::select! {
             biased;
             Some(ended) = driver.tasks.join_next_with_id() => driver.joined(ended),
@@ -110,8 +111,8 @@ impl Driver {
 
     fn add(&mut self, added: AddedRunnable) {
         self.serves_webhooks |= added.group == RunnableGroup::Webhooks;
-        // A runnable that was added immediately before the stop is dropped, like runnables that wait for
-        // their group.
+        // `ManagerState::add` returns `None` if the manager is stopping. A runnable that was added
+        // immediately before the stop is then dropped, like runnables that wait for their group.
         if let Some(id) = self.state.add(added.name, added.group) {
             self.waiting.insert(id, added.runnable);
         }

@@ -75,8 +75,8 @@ pub(super) struct ManagerShared {
 /// blocked.
 pub(super) type Ping = oneshot::Sender<()>;
 
-/// The capacity of the channel of [`Ping`]s. It is larger than the number of probes within the timeout of a
-/// check.
+/// The capacity of the channel of [`Ping`]s. It is larger than the number of requests to health endpoints
+/// that usually arrive within the timeout of a check.
 const MAX_PINGS: usize = 16;
 
 pub(super) struct DriverEnd {
@@ -156,7 +156,8 @@ impl ManagerHandle {
         }
         gate.taken += runnables.len();
         for runnable in runnables {
-            // The send cannot fail, since the receiver exists while the gate is open.
+            // Sending cannot fail, since the driver keeps the receiver as long as it accepts runnables
+            // (`gate.open`).
             let _ = gate.runnables.send(runnable);
         }
         Ok(())

@@ -10,8 +10,9 @@
 //! 1. A runnable starts when its group is open. A group opens when all runnables of earlier groups are ready.
 //!    The last group, [`RunnableGroup::LeaderOnly`], also waits until the election has made this process the
 //!    leader.
-//! 2. A group is cancelled when all runnables of later groups have ended. Shortly before the stop deadline,
-//!    all remaining groups are cancelled.
+//! 2. A group is cancelled when all runnables of later groups have ended. Shortly before the stop deadline
+//!    (`LastCall`), all remaining groups are cancelled; at the deadline, runnables that still run are
+//!    dropped.
 //! 3. The elector is never cancelled while leader-only work runs, since it would release the lease too early.
 //!    If that work does not end, the elector is dropped without releasing the lease.
 //! 4. The phase `Stopped` is final.
@@ -25,7 +26,7 @@ use crate::RunnableGroup;
 mod tests;
 
 /// The time before the stop deadline at which all remaining groups are cancelled. If a tenth of the stop
-/// timeout is less, that time is used.
+/// timeout is shorter, all remaining groups are cancelled that long before the deadline.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,9 +46,9 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ManagerPhase {
     Created,
-    /// The groups up to this index have been opened.
+    /// The manager starts or runs. The groups up to this index of `RunnableGroup::ALL` have been opened.
     Open(usize),
-    /// The groups from this index on have been cancelled.
+    /// The manager stops. The groups from the index `group` on have been cancelled.
     Stopping {
         group: usize,
         deadline: Option<Instant>,
@@ -83,7 +84,8 @@ pub(crate) struct ManagerState {
 }
 
 impl ManagerState {
-    /// Without an election, the process is the leader from the start.
+    /// Creates the state of a manager that was not started. If `elects` is false, there is no election, and
+    /// the process counts as the leader from the start.
     pub(crate) fn new(elects: bool) -> Self {
         Self {
             phase: ManagerPhase::Created,
@@ -138,7 +140,8 @@ impl ManagerState {
         self.advance();
     }
 
-    /// If the manager is already stopping, the earlier deadline is kept.
+    /// Begins to stop the manager, with `timeout` from now as the deadline. If the manager is already
+    /// stopping, the earlier of the two deadlines applies.
     pub(crate) fn stop(&mut self, now: Instant, timeout: Duration) {
         let deadline = now.checked_add(timeout);
         let reserve = LAST_CALL.min(timeout / 10);

@@ -159,7 +159,8 @@ impl Runnable for ShardMember {
         format!("member of the shard group {}", self.group)
     }
 
-    /// The member starts before the controllers and stops after them.
+    /// The member is in the group of caches: it starts before the controllers, and stops after them, so that
+    /// it leaves the shard group only when their reconciles have ended.
     fn group(&self) -> RunnableGroup {
         RunnableGroup::Caches
     }

@@ -10,7 +10,7 @@ use super::membership::Membership;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// The share of the keys that this member owns in the given membership.
+    /// The peer claims the keys that this membership (a set of members) assigns to it.
     Members(Membership),
     /// Another release of this library published the claims, or they are invalid. The member may claim any
     /// key.
@@ -21,7 +21,8 @@ pub(crate) enum Claims {
 pub(crate) struct Record {
     pub(crate) name: Arc<str>,
     pub(crate) version: ResourceVersion,
-    /// A string that changes with each renewal. It is only compared for equality, like the renew time.
+    /// The published annotation and the renew time of the Lease, joined to one string. The string changes
+    /// with each renewal. It is only compared for equality, because the clocks of replicas may differ.
     pub(crate) beat: String,
     pub(crate) duration: Option<Duration>,
     pub(crate) claims: Claims,

@@ -116,8 +116,9 @@ pub(crate) struct MemberState {
     trusted: Option<Instant>,
     /// The time at which the last successful write was sent.
     renewed: Option<Instant>,
-    /// The memberships that this member's Lease may contain, or that were not followed by a list yet. The
-    /// last one was written last.
+    /// The memberships by which this member may claim keys, the last one written last. The Lease may contain
+    /// any of them while the result of writes is unknown. The older ones are removed after a list that was
+    /// requested when the last one was accepted.
     claims: Vec<Membership>,
     /// True if the Lease certainly contains the last of `claims`.
     accepted: bool,
@@ -344,8 +345,8 @@ impl MemberState {
         })
     }
 
-    /// Returns the deletion of an abandoned Lease, if there is one. Only the first member of the group
-    /// deletes it, once after each list.
+    /// Returns the deletion of an abandoned Lease, if there is one. Only the member whose name sorts first
+    /// deletes abandoned Leases, at most one after each list.
     fn abandoned(&mut self, now: Instant) -> Option<ShardAction> {
         let first = self.target.names().next() == Some(&self.name);
         if !(first && std::mem::take(&mut self.may_sweep)) {
@@ -382,8 +383,8 @@ impl MemberState {
             (PendingRequest::Sweep, _) => {}
             (flight, _) => {
                 self.not_before = now + self.times.retry / 2;
-                // A list follows, because it shows whether the failed write was applied. After a failed list
-                // no list follows, so that renewals are not delayed.
+                // After a failed write a list follows, because it shows whether the write was applied. After
+                // a failed list no list follows, so that renewals are not delayed.
                 self.wants_list = matches!(flight, PendingRequest::Write { .. });
             }
         }
@@ -476,8 +477,9 @@ impl MemberState {
         memberships.push(self.target.clone());
         memberships.dedup();
         let others = self.peers.iter().filter_map(|(name, peer)| match peer.claims()? {
-            // Another member whose published membership equals one of these does not act on keys that the
-            // membership assigns to this member.
+            // Another member that has published one of `memberships` acts only on keys that this membership
+            // assigns to it. This member acts only on keys that all of `memberships` assign to this member,
+            // so the two cannot act on the same key.
             Claims::Members(membership) if memberships.contains(membership) => None,
             claims => Some((Arc::clone(name), claims.clone())),
         });

@@ -6,7 +6,8 @@ use super::NotOwned;
 use super::membership::Membership;
 use super::peer::Claims;
 
-/// The number of views in the history. A change of members causes about five views.
+/// The maximum number of assignments in the history of a [`ShardView`]. A change of members causes about five
+/// of them.
 const MAX_VIEWS: usize = 16;
 
 /// The keys that this replica owns at one moment. Two views are compared to find gained keys.
@@ -18,8 +19,8 @@ pub struct ShardView {
     pub(super) name: Arc<str>,
     /// The number of this view; views of a replica are numbered in order.
     pub(super) number: u64,
-    /// The latest assignments; the last one is current. They show whether a key was lost and gained again
-    /// between two reads.
+    /// The latest assignments of keys, the current one last. The earlier ones show whether a key was lost and
+    /// gained again between two reads of the view.
     pub(super) history: Vec<Arc<Assignment>>,
 }
 
@@ -27,7 +28,8 @@ pub struct ShardView {
 pub(super) struct Assignment {
     /// True while the lease is valid.
     pub(super) active: bool,
-    /// The memberships that all must assign a key to the replica before it owns the key.
+    /// The memberships that the replica's Lease may contain. The replica owns a key only if all of them
+    /// assign the key to it.
     pub(super) memberships: Vec<Membership>,
     /// Other members that may act on keys, by the memberships that they have published.
     pub(super) others: Vec<(Arc<str>, Claims)>,

@@ -27,7 +27,8 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) tasks: TaskTracker,
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) deadline: Instant,
-    /// If set, only requests for which this function returns true are accepted.
+    /// If set, only requests for which this function returns true are enqueued. A sharded controller sets it
+    /// to enqueue the requests of gained keys.
     pub(crate) only: Option<Arc<RequestFilter<R>>>,
 }
 
@@ -70,8 +71,8 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         });
     }
 
-    /// Runs a task of a source, or its replay. If the task panics, the panic is logged and counted, and the
-    /// controller keeps running.
+    /// Runs a task of a source, or the replay of a source's objects. If the future panics, the panic is
+    /// logged and counted, and the controller keeps running.
     pub(crate) async fn contain(&self, task: &str, work: impl Future<Output = ()>) {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             self.panics.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +103,8 @@ impl<R: ReconcileRequest> fmt::Debug for Enqueuer<R> {
     }
 }
 
-/// The number of replayed objects between two yields to other tasks.
+/// The number of objects that are delivered again between two yields to other tasks, so that the replay of a
+/// large cache does not block its thread.
 const REPLAY_BATCH: usize = 64;
 
 /// The route of a trigger from a source to the queue: predicates, then the handler.
@@ -135,7 +137,8 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
         }
     }
 
-    /// Delivers objects like those of an initial list.
+    /// Delivers stored objects again, as if they were in an initial list, so that their requests have a low
+    /// priority.
     pub(crate) async fn replay(&self, objects: Vec<Arc<O>>, enqueuer: &Enqueuer<R>) {
         for batch in objects.chunks(REPLAY_BATCH) {
             for object in batch {

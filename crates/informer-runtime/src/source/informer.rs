@@ -30,7 +30,8 @@ where
 /// The source returned by [`informer`].
 pub struct Informer<O: Object, R: ReconcileRequest> {
     informer: SharedInformer<O>,
-    /// The route of triggers; set until the source is started.
+    /// The predicates and the handler through which triggers reach the queue; set until the source is
+    /// started.
     route: Mutex<Option<Route<O, R>>>,
     feeding: OnceLock<Arc<Route<O, R>>>,
     state: Mutex<InformerSourceState<O>>,

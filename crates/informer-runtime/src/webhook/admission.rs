@@ -250,8 +250,8 @@ fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<RequestWire,
             "this webhook supports v1 and v1beta1 of admission.k8s.io, not {version}"
         )));
     }
-    // The serde error contains the name of the field and possibly a scalar value. This part of the request
-    // contains no values of the object.
+    // The serde error contains the name of the field and possibly a scalar value. No value of the object can
+    // appear in it, because the objects in the request are not decoded here.
     let wire: RequestWire = serde_json::from_value(review["request"].take())
         .map_err(|error| wrong(format!("the request is invalid: {error}")))?;
     // For a connection, the object of the review is the options of the subresource, such as PodExecOptions,

@@ -16,8 +16,8 @@ pub(super) struct ReviewResponse {
     pub(super) panicked: bool,
 }
 
-/// Decodes a review and responds with the result of the function `review`, which is a review with a
-/// `response`.
+/// Decodes the review in a request, calls the function `review` with it, and responds with a review that has
+/// the result of the function as its `response`.
 pub(super) async fn serve<F, Fut>(request: &Request<Bytes>, review: F) -> ReviewResponse
 where
     F: FnOnce(Value) -> Fut,

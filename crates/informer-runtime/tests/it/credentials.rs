@@ -1,4 +1,5 @@
-//! Tests of client certificates with an embedded server that changes the authority for its users.
+//! Tests of client certificates with an embedded server that changes the certificate authority (CA) of its
+//! users' certificates.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +20,8 @@ use tokio::sync::watch;
 /// The timeout that ends a hanging test.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// A server at a constant address. The test restarts it with another authority for its users.
+/// A server at a constant address. The test restarts the server with another CA for the client certificates
+/// of users.
 struct Cluster {
     tls: Tls,
     listening: Listening,
@@ -97,8 +99,8 @@ async fn status_after_cut(client: &Client) -> StatusCode {
     tokio::time::timeout(HANGS, status).await.expect("a response")
 }
 
-/// Returns a cluster that accepts users of `authority`, and a client whose certificate is in a mounted
-/// Secret.
+/// Returns a cluster that accepts client certificates of `authority`, and a client whose certificate is in a
+/// mounted Secret.
 async fn cluster_and_mounted_client(
     authority: &CertificateAuthority,
 ) -> (Cluster, tempfile::TempDir, Client) {

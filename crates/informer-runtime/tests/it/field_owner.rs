@@ -18,7 +18,8 @@ use crate::fixture::Server;
 
 const OBJECT: &str = "a/page";
 
-/// Stores the Secret that owns the page, with the uid that the page's owner reference contains.
+/// Stores the Secret `a/site`, which owns the ConfigMap `a/page` of these tests. Its uid is the one in the
+/// ConfigMap's owner reference.
 fn create_owner(server: &Server) {
     let owner = json!({"metadata": {"name": "site", "namespace": "a", "uid": "u"}});
     server.api.load(&Gvr::new("", "v1", "secrets"), [owner]).expect("the Secret is valid");
@@ -33,8 +34,8 @@ fn page(color: &str) -> ConfigMap {
     .expect("a valid ConfigMap")
 }
 
-/// A running controller that calls `write` with its client for each change of a Secret or of the ConfigMaps
-/// it owns.
+/// A running controller that calls `write` with its client for each change of a Secret, or of a ConfigMap
+/// that is owned by a Secret.
 struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,

@@ -39,7 +39,8 @@ pub(crate) fn newer() -> Server {
     Server { api: ApiServer::builder().extra_fields(&EXTRA).expect("the table has no such fields").build() }
 }
 
-/// The representation of cached objects, with or without an interceptor in the client.
+/// How the client of a test reads objects: from a cache in one of the representations, through an
+/// interceptor, from a cache with a transform, or from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     Lazy,

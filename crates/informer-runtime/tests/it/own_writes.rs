@@ -235,7 +235,8 @@ async fn read_succeeds_after_a_restore_that_lost_a_write_which_the_informer_neve
     client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     server.api.rewind(backup).unwrap();
     refused.iter().for_each(Fault::remove);
-    // The informer is at the restored version, so the restore is not visible to it.
+    // The informer has not passed the version of the backup, so it cannot notice that the server was
+    // restored.
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     let begin = tokio::time::Instant::now();
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
@@ -255,7 +256,7 @@ async fn read_waits_for_a_write_that_a_restore_has_kept_after_one_that_it_has_lo
         async move { client.get::<ConfigMap>("default/m").await }
     });
     // Lists succeed again before watches do. A read can therefore request the version of the server before
-    // the informer shows the kept write.
+    // the informer shows the first write, which the restore has kept.
     refused[1].remove();
     tokio::time::sleep(BOUND * 3 / 4).await;
     refused[0].remove();

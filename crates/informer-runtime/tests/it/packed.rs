@@ -32,7 +32,8 @@ fn note<O: Object>(log: Log, json: fn(&O) -> Result<String, DecodeError>) -> imp
     })
 }
 
-/// Returns the log, sorted by object and version, because the order of the initial list is unspecified.
+/// Empties the log of received events and returns its entries, sorted by object and version, because the
+/// order of the initial list is unspecified.
 fn sorted(log: &Log) -> Vec<String> {
     let mut log = std::mem::take(&mut *log.lock());
     log.sort();

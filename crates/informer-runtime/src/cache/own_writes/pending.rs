@@ -32,7 +32,8 @@ pub(super) const MAX_FLOORS: usize = 1024;
 /// The smallest size at which [`PendingWrites::is_check_due`] asks for a check of the store.
 const FIRST_CHECK: usize = 64;
 
-/// Orders the beginnings and ends of the writes of one program.
+/// A number that orders the beginnings and ends of the writes of one program: an operation with a smaller
+/// ticket happened earlier.
 pub(crate) type Ticket = u64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub(crate) enum Scope {
     Kind,
 }
 
-/// Whether the selectors of an informer match an object.
+/// Whether the selectors of an informer match an object, so that the informer receives the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
     Selected,
@@ -83,7 +84,7 @@ pub(crate) struct Expectation {
     pub(super) subject: Subject,
     /// The version of the newest write.
     version: ResourceVersion,
-    /// Whether the newest write left an object that the informer receives.
+    /// Whether the informer receives the object in the state that the newest write left.
     selection: Selection,
     /// The version of the newest write after which the informer may hold the object.
     held_from: ResourceVersion,
@@ -103,7 +104,8 @@ impl Expectation {
         Self {
             subject,
             version: ResourceVersion::unset(),
-            // An informer that shows all earlier writes and does not hold the object does not select it.
+            // An informer that shows all earlier writes and does not hold the object can only lack it because
+            // its selectors do not match the object.
             selection: Selection::Unselected,
             held_from: ResourceVersion::unset(),
             deleted: Vec::new(),
@@ -136,13 +138,15 @@ impl Expectation {
         true
     }
 
-    /// Merges a later response. Responses may arrive in another order than the server made the writes.
+    /// Adds a write whose response arrived after those of the writes that this expectation already covers.
+    /// The server may have made the writes in another order.
     fn merge(&mut self, completed: &CompletedWrite) {
         let CompletedWrite { version, deleted, selection, began, ended, .. } = completed;
         if let Some(uid) = deleted {
             self.deleted.push((uid.clone(), *ended));
         } else {
-            // A write that began after the response to a deletion was made after that deletion.
+            // A write that began after the response to a deletion was made after that deletion, so the
+            // deletion need not be expected any more.
             self.deleted.retain(|(_, deleted)| deleted > began);
         }
         if version.as_u64().is_none() {
@@ -160,7 +164,8 @@ impl Expectation {
         }
     }
 
-    /// Returns how much this expectation counts towards `max_size`.
+    /// Returns how much this expectation counts towards `max_size`, the maximum number of keys and uids that
+    /// are tracked individually.
     fn size(&self) -> usize {
         1 + self.deleted.len()
     }
@@ -208,14 +213,15 @@ impl Backlog {
 #[derive(Debug, Clone)]
 pub(crate) struct PendingWrites {
     max_size: usize,
-    /// The backlogs by namespace; the empty name stands for cluster-scoped objects. Empty backlogs are
-    /// removed.
+    /// The pending writes of each namespace; the empty name stands for cluster-scoped objects. Namespaces
+    /// without pending writes are removed.
     namespaces: HashMap<String, Backlog>,
     floor: Option<Expectation>,
     /// The number of keys in all namespaces, plus the number of uids that must be deleted.
     size: usize,
     check_at: usize,
-    /// The number of rewinds of the informer at the last call.
+    /// The number of rewinds (restores of the server that the informer has followed) at the last call of
+    /// `record` or `pending`. If the informer has rewound since, all pending writes are discarded.
     rewinds: u64,
     revision: u64,
 }
@@ -240,7 +246,8 @@ impl PendingWrites {
         let backlog = self.namespaces.entry(namespace.to_owned()).or_default();
         let before = backlog.keys.get(&completed.key).map_or(0, Expectation::size);
         let mut fresh = Expectation::new(Subject::Key(completed.key.clone()));
-        // A floor may cover a version of this object that the informer receives.
+        // A floor does not record for which of its versions the informer may hold this object, so the newest
+        // of them is assumed.
         let floors = backlog.floor.iter().chain(&self.floor);
         floors.for_each(|floor| raise(&mut fresh.held_from, &floor.version));
         let expectation = backlog.keys.entry(completed.key.clone()).or_insert(fresh);
@@ -341,7 +348,8 @@ impl PendingWrites {
         (self.floor, self.size) = (None, 0);
     }
 
-    /// Returns the pending writes of a new informer that holds the namespaces for which `holds` returns true.
+    /// Returns a copy of these pending writes for a new informer that caches the namespaces for which `holds`
+    /// returns true.
     pub(super) fn for_new_informer(&self, holds: impl Fn(&str) -> bool) -> Self {
         let mut new = Self { max_size: MAX_PENDING, rewinds: 0, ..self.clone() };
         new.namespaces.retain(|namespace, _| holds(namespace));
@@ -358,7 +366,8 @@ impl PendingWrites {
         }
     }
 
-    /// Replaces the keys of each namespace by a floor, the newest version in it. A floor ignores selectors.
+    /// Replaces the tracked keys of each namespace by a floor: the newest version among their writes, which
+    /// the store must reach even if the informer's selectors match none of the objects.
     fn replace_keys_by_floors(&mut self) {
         let revision = self.revision;
         for (namespace, backlog) in &mut self.namespaces {

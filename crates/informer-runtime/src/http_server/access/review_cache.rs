@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-/// Few clients read metrics, so a low limit is enough. It keeps the results for invalid tokens from filling
-/// the memory.
+/// The maximum number of results in a cache of reviews. Few clients read metrics, so a low limit is enough.
+/// The limit keeps the results for invalid tokens from filling the memory.
 pub(super) const MAX_CACHED_REVIEWS: usize = 1_000;
 
 #[derive(Debug)]

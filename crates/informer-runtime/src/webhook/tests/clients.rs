@@ -30,8 +30,8 @@ fn user(authority: &CertificateAuthority) -> Certificate {
     authority.issue_to(&User::new("kube-apiserver")).expect("a valid name")
 }
 
-/// Writes the files of a server certificate that `own` issued. The server accepts clients with certificates
-/// of `clients`.
+/// Writes the files of a server certificate that the authority `own` has issued. The server accepts only
+/// clients with a certificate that the authority `clients` has issued.
 fn files(folder: &Path, own: &CertificateAuthority, clients: &CertificateAuthority) -> Tls {
     let certificate = own.issue_for(["localhost"]).expect("a valid name");
     let write = |name: &str, text: &str| {

@@ -204,7 +204,8 @@ fn reads_do_not_wait_for_non_numeric_versions() {
 
 #[test]
 fn lost_writes_are_replaced_by_the_version_of_the_server() {
-    // The server keeps the write at 223 and is restored to 227.
+    // The server is restored to resourceVersion 227: it has kept the write at 223 and has lost the one at
+    // 240.
     let mut pending =
         after([stored("ns/a", 240, Selection::Selected), stored("ns/a", 223, Selection::Selected)]);
     let missing = pending.pending(&Scope::Kind, 0);

@@ -1,4 +1,5 @@
-//! Pending writes compared with a model with full history, on a server with lagging informers and restores.
+//! Tests `PendingWrites` against a model that remembers every write. In the simulation, informers lag behind
+//! the server, and the server is restored to older versions.
 
 use std::collections::BTreeMap;
 
@@ -54,26 +55,29 @@ impl Write {
 
 struct Informer {
     watches: Watches,
-    /// The version of the last change on the server that the informer has received or skipped.
+    /// The version of the last change on the server that the informer has received, or has skipped because
+    /// the object is outside of its namespace or selector.
     position: u64,
     store: u64,
     held: BTreeMap<ObjectKey, (u64, u64)>,
     rewinds: u64,
     pending: PendingWrites,
-    /// All covered writes completed since the last rewind.
+    /// The writes that reads of this informer must show: those completed since its last rewind, except those
+    /// completed between a restore and the rewind that follows it.
     writes: Vec<Write>,
-    /// The informer was created after some of the writes. It does not know whether it selects their objects.
+    /// True if the informer was created after some of the writes. For these writes it does not know whether
+    /// its selectors match their objects.
     is_late: bool,
-    /// The informer has received changes that a restore of the server undid.
+    /// True if the informer has received changes that a restore of the server undid.
     must_rewind: bool,
-    /// The informer must rewind, and writes were completed since the restore. Read-your-writes does not cover
-    /// them.
+    /// True if the informer must rewind and writes were completed since the restore. Reads need not show
+    /// these writes.
     has_uncovered: bool,
-    /// A restore undid writes that the informer had not received, so it did not rewind. Its reads wait for
-    /// these writes until the version of the server is requested.
+    /// True if a restore undid writes that the informer had not received, so that it did not rewind. Reads
+    /// then wait for these writes until they request the version of the server.
     waits_in_vain: bool,
-    /// Reads wait for a version of the server. The informer may show all writes before it reaches that
-    /// version.
+    /// True if reads wait for a version of the server instead of lost writes. The informer may show all
+    /// writes before it reaches that version, so reads may wait longer than necessary.
     is_lowered: bool,
 }
 
@@ -131,8 +135,8 @@ impl Informer {
         }
         let selection = write.change.labelled.map(|labelled| self.watches.selection(labelled));
         self.pending.record(&write.completed(selection), self.rewinds);
-        // The store's version is from before the restore. It may reach the version of a write that the
-        // informer has not received.
+        // Until the informer rewinds, its store keeps a version from before the restore. This version may be
+        // newer than a write that the informer has not received, so the write is not required to be shown.
         if self.must_rewind {
             self.has_uncovered = true;
         } else {
@@ -157,7 +161,8 @@ impl Informer {
         self.is_lowered |= self.pending.lower(&missing, &server.into());
     }
 
-    /// Returns true if a read of a key may complete, according to all covered writes since the last rewind.
+    /// Returns true if a read of a key may complete, because the informer shows all of the recorded `writes`
+    /// to that key.
     fn may_complete(&self, key: &ObjectKey, with_deletions: bool) -> bool {
         let writes = || self.writes.iter().map(|write| &write.change).filter(|change| change.key == *key);
         let stored = || writes().filter(|change| change.labelled.is_some());
@@ -218,9 +223,11 @@ struct World {
     uids: u64,
     informers: Vec<Informer>,
     recent: PendingWrites,
-    /// All writes that were recorded in `recent`, even those that `recent` no longer tracks individually.
+    /// All writes that were recorded in `recent` (the pending writes of informers that are created later),
+    /// even those that `recent` no longer tracks by key.
     completed: Vec<Write>,
-    /// A restore undid some of the writes recorded in `recent`.
+    /// True if a restore undid some of the writes that are recorded in `recent`, the pending writes of
+    /// informers that are created later.
     recent_is_undone: bool,
     recent_rewinds: u64,
     max_size: usize,
@@ -279,8 +286,9 @@ impl World {
 
     fn write(&mut self, key: ObjectKey, labelled: Option<bool>) {
         let began = self.tick();
-        // A read cannot wait until an object is removed from the store if the response that created or
-        // labelled it is missing. The model therefore keeps the label of such an object.
+        // If the response to a write that created or labelled an object is missing, reads do not know that an
+        // informer may hold the object, and cannot wait for its removal. The model therefore keeps the label
+        // of such an object.
         let hides =
             |change: &Change| change.key == key && (labelled.is_none() || change.labelled == Some(true));
         let labelled = if self.unknown.iter().any(hides) { Some(true) } else { labelled };
@@ -292,8 +300,8 @@ impl World {
         }
     }
 
-    /// Models another program that updates or deletes an object. Objects that it creates or relabels are not
-    /// own writes and not covered.
+    /// Models another program that updates or deletes an object. It neither creates nor relabels objects,
+    /// because read-your-writes makes no promise for objects that another program has created or relabelled.
     fn interfere(&mut self, key: ObjectKey, deletes: bool) {
         if let Some((_, labelled)) = self.state_of(&key) {
             self.change(key, (!deletes).then_some(labelled));
@@ -367,7 +375,8 @@ impl World {
         informer.is_late = true;
         informer.waits_in_vain = self.recent_is_undone;
         self.informers.push(informer);
-        // The sum of rewinds includes the new informer, so that only later rewinds clear `recent`.
+        // The sum of rewinds includes those of the new informer, so that only a later rewind discards the
+        // writes in `recent`.
         self.recent_rewinds = self.informers.iter().map(|informer| informer.rewinds).sum();
     }
 
