@@ -1,10 +1,10 @@
-//! Measures an API server. The same program can measure the embedded server, in its own process or called
-//! directly, and a real server, with or without TLS.
+//! Measures an API server: the embedded server in its own process, the embedded server called directly
+//! without a socket, or a real kube-apiserver, with or without TLS.
 //!
 //! `apiserver-bench load` fills an empty server and measures creates, lists and watches. `apiserver-bench
-//! start` measures the time until a program responds. `apiserver-bench floor` measures the sockets of the
-//! machine without a server. Each command prints its results as one JSON object. `cargo xtask bench
-//! apiserver` runs the first two commands in turn.
+//! start` measures the time from the start of a server program to its first response. `apiserver-bench floor`
+//! measures the sockets of the machine without a server. Each command prints its results as one JSON object.
+//! `cargo xtask bench apiserver` runs `load` and `start` with each server in turn.
 
 #[path = "apiserver/arguments.rs"]
 mod arguments;
@@ -35,8 +35,8 @@ use serde_json::{Map, Value};
 use connect::Target;
 use process::Processes;
 
-/// mimalloc keeps the processor time of this client low, because the client shares the cores with the server
-/// that it measures.
+/// The allocator mimalloc keeps the processor time of this client low, because the client shares the cores
+/// with the server that it measures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -52,29 +52,31 @@ struct Arguments {
 enum Command {
     /// Fills an empty server, and measures creates, lists and watches.
     Load(Load),
-    /// Starts a program, measures the time until it responds and its memory, and stops it.
+    /// Starts an API server program, measures the time until its first response and its memory, and stops it.
     Start(start::Start),
-    /// Sends the same bytes through sockets without a server: the lower bound for every server on this
-    /// machine.
+    /// Sends the bytes of a load measurement through sockets without a server. No server on this machine can
+    /// be faster.
     Floor(floor::Floor),
 }
 
 /// The options of a load measurement.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Load {
-    /// The URL of the server. By default, a server in this process is called without a socket, as in tests.
+    /// The URL of the server. By default, the embedded server in this process is called without a socket, as
+    /// in tests.
     #[arg(long)]
     server: Option<String>,
-    /// The CA certificate for `https`.
+    /// The file with the CA certificate of the server; required if the URL begins with `https`.
     #[arg(long)]
     authority: Option<PathBuf>,
-    /// The bearer token.
+    /// The bearer token that each request contains.
     #[arg(long)]
     token: Option<String>,
-    /// The processes of the server, for memory and processor time.
+    /// The ids of the server's processes, whose memory and processor time are reported.
     #[arg(long, value_delimiter = ',')]
     pids: Vec<u32>,
-    /// Other processes that the server needs, such as etcd; their memory is not measured.
+    /// The ids of other processes that the server needs, such as etcd. Their processor time is added to that
+    /// of the server, but their memory is not.
     #[arg(long, value_delimiter = ',')]
     beside: Vec<u32>,
     /// Number of pods to create.
@@ -83,7 +85,7 @@ pub(crate) struct Load {
     /// Number of connections that create the pods.
     #[arg(long, default_value_t = 16)]
     writers: usize,
-    /// How often the pods are listed in each encoding.
+    /// Number of times that all pods are listed in each encoding (JSON and protobuf).
     #[arg(long, default_value_t = 5)]
     lists: usize,
     /// Number of watches that receive each write.
@@ -106,8 +108,8 @@ impl Figures {
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // `run` is spawned as a task, because the thread that blocks on the runtime would be an additional
-    // thread.
+    // `run` is spawned as a task. Otherwise it would run on the main thread, in addition to the worker
+    // threads of the runtime.
     let figures = tokio::spawn(run(command)).await.unwrap_or_else(|error| Err(error.into()));
     match figures {
         Ok(figures) => {

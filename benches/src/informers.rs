@@ -55,13 +55,13 @@ enum Command {
         /// The kubeconfig of the server.
         #[arg(long)]
         kubeconfig: PathBuf,
-        /// The kind of the created objects.
+        /// The kind of the objects to create.
         #[arg(long, value_enum, default_value_t)]
         kind: Kind,
         /// The final number of objects.
         #[arg(long, default_value_t = 20_000)]
         objects: usize,
-        /// The processes of the server, whose processor time is reported.
+        /// The ids of the server's processes, whose processor time is reported.
         #[arg(long, value_delimiter = ',')]
         pids: Vec<u32>,
     },
@@ -74,7 +74,7 @@ enum Command {
         /// The representation in the cache.
         #[arg(long, value_enum, default_value_t)]
         form: Form,
-        /// Ends after the initial list.
+        /// Whether to end after the initial sync, without measuring reads and changes.
         #[arg(long)]
         only_sync: bool,
     },
@@ -88,7 +88,7 @@ enum Command {
     },
 }
 
-/// The served objects.
+/// The options of `informer-bench serve`: the objects that the embedded server contains.
 #[derive(Clone, Copy, Debug, Args)]
 struct Serve {
     /// Number of objects of each kind.
@@ -103,7 +103,7 @@ struct Serve {
     /// Serves only names and labels, so that a million objects fit in memory.
     #[arg(long)]
     bare: bool,
-    /// The seed of the objects.
+    /// The seed of the random numbers from which the objects are generated.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -126,7 +126,7 @@ struct Where {
     /// The number of objects.
     #[arg(long)]
     objects: usize,
-    /// The encoding of the objects.
+    /// The encoding in which the objects are requested.
     #[arg(long, value_enum, default_value_t)]
     encoding: Encoding,
     /// Whether to start with a list instead of a streaming list.
@@ -166,7 +166,8 @@ async fn config_of(path: &std::path::Path) -> Result<kube_client::Config, Failur
     Ok(kube_client::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-/// Returns the API resource with index `at` on the server; the first one is `kind`.
+/// Returns the API resource with index `at` on the server. Index 0 is the resource of `kind`; all others are
+/// custom resources.
 fn resource(kind: Kind, at: usize) -> ResourceKind {
     match (at, kind) {
         (1.., _) => ResourceKind::new(objects::GROUP, "v1", &format!("Widget{at}"), &format!("widget{at}s")),

@@ -31,7 +31,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Caches of pods in one process.
+    /// Measures the memory of a cache of pods in one or more representations.
     Caches(caches::Caches),
 }
 

@@ -1,5 +1,5 @@
-//! The program `informer-bench` for measurements of time. It uses the allocator mimalloc, like the kube-rs
-//! program; the libraries contain no allocator.
+//! The program `informer-bench` for measurements of time. It uses the allocator mimalloc, like the program of
+//! kube-rs that it is compared with. The libraries of this project do not choose an allocator.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! The types that `objects.rs` needs from the program that includes it.
+//! Defines `Kind` for `informers/objects.rs`. That file generates objects for the program `informer-bench`,
+//! and `apiserver-bench` includes it.
 
 /// The kinds of objects, the same as in `informer-bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Connections to a server: HTTP/1.1 on separate sockets, with TLS if the URL requires it. A server in this
-//! process is called without a socket.
+//! Connections to a server: HTTP/1.1 on separate sockets, with TLS if the URL requires it. The embedded
+//! server in this process is called without a socket.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use tower::Service;
 
 use crate::Failure;
 
-/// The number of bytes of a socket read. With the 4 KB that TLS reads by default, this client would limit the
-/// result.
+/// The number of bytes of a socket read. With the 4 KB that rustls reads by default, this client would be
+/// slower than the server and limit the measured throughput.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
 pub(crate) type Body = Either<Incoming, ApiBody>;
@@ -157,8 +157,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request that must succeed, and reads the response to its end. Returns its length and its last
-    /// byte.
+    /// Sends a request that must succeed, and reads the response body to its end. Returns the length and the
+    /// last byte of the body.
     pub(crate) async fn read(&mut self, ask: Ask<'_>, body: Bytes) -> Result<(usize, u8), Failure> {
         let response = self.ask(ask, body).await?;
         let status = response.status();

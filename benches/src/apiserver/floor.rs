@@ -1,6 +1,7 @@
-//! Measures plain sockets: sends the bytes of creates, lists and watches through as many connections, without
-//! HTTP and parsing. It also measures TLS for a list, and the wake-up of a sleeping reader. Writers and
-//! readers share the cores, like a server and its clients on one machine.
+//! Measures plain sockets: sends the bytes of creates, lists and watches through as many connections as a
+//! load measurement opens, but without HTTP and parsing. It also measures a list over TLS, and the delay
+//! until a sleeping reader receives an event. Writers and readers share the cores, like a server and its
+//! clients on one machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,14 +21,16 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{Failure, Figures};
 
-/// The number of bytes of one write of a list, and of one read.
+/// The number of bytes that one write call sends of a list, and the size of the reader's buffer.
 const PART: usize = 256 << 10;
 
-/// The cipher suites for a list. Embedded and real server both choose the first one.
+/// The TLS cipher suites with which a list is measured. The embedded server and kube-apiserver both choose
+/// the first one.
 const SUITES: [(&str, CipherSuite); 2] =
     [("AES-128", CipherSuite::TLS13_AES_128_GCM_SHA256), ("AES-256", CipherSuite::TLS13_AES_256_GCM_SHA384)];
 
-/// The number of events that are sent to a sleeping reader, and how long it sleeps before each.
+/// The number of events that are sent to a sleeping reader, and the interval between two events, in which the
+/// reader goes to sleep.
 const ALONE: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -50,7 +53,7 @@ pub(crate) struct Floor {
     /// Number of connections that receive each write.
     #[arg(long, default_value_t = 1_000)]
     watchers: usize,
-    /// Number of writes that these connections receive, one after the other.
+    /// Number of writes that each of the `--watchers` connections receives, one after the other.
     #[arg(long, default_value_t = 100)]
     writes: usize,
 }
@@ -102,8 +105,8 @@ async fn creates(floor: &Floor, listener: &TcpListener) -> Result<f64, Failure> 
     Ok((each * floor.writers) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Exchanges `count` messages of fixed size with the peer of a connection, one in flight at a time. The side
-/// with `begins` sends first.
+/// Exchanges `count` messages of fixed size with the other end of a connection, with one message in flight at
+/// a time. The end with `begins` sends first.
 async fn turns(
     mut stream: TcpStream,
     begins: bool,
@@ -209,8 +212,8 @@ async fn deliveries(floor: &Floor, listener: &TcpListener) -> Result<f64, Failur
     Ok(rate)
 }
 
-/// Measures the delay of events to an otherwise idle reader, sorted. The writer has its own thread, as in a
-/// server.
+/// Measures the delays until an otherwise idle reader receives events, and returns them sorted. The writer
+/// has its own thread, as in a server.
 async fn delays(floor: &Floor, listener: &TcpListener) -> Result<Vec<Duration>, Failure> {
     let (mut client, server) = pair(listener).await?;
     let (began, object, server) = (Instant::now(), floor.object.max(size_of::<u64>()), server.into_std()?);

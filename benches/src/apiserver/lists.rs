@@ -1,4 +1,5 @@
-//! Measures whole lists, which are read and dropped.
+//! Measures lists of all pods. The client reads each response to its end and drops it without decoding,
+//! because it shares the cores with the server.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -7,7 +8,8 @@ use crate::connect::{Ask, Target};
 use crate::process::Processes;
 use crate::{Failure, Figures, Load};
 
-/// The path of a list that the server may read from memory at any version, as reflectors request it.
+/// The path of a list with `resourceVersion=0`, which permits the server to respond from memory with any
+/// version. Reflectors request their initial lists in the same way.
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 
 pub(crate) async fn measure(

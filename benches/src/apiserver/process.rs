@@ -19,14 +19,16 @@ impl Processes {
         self.server.iter().map(of).sum::<f64>() / 1024.0
     }
 
-    /// Returns the processor time of all these processes in seconds; zero if the system does not report it.
+    /// Returns the processor time of the server and of the processes in `beside`, in seconds; zero if the
+    /// system does not report it.
     pub(crate) fn cpu(&self) -> f64 {
-        /// The unit of processor times in `/proc`: ticks per second; constant since Linux 2.6.
+        /// The number of clock ticks per second, constant since Linux 2.6. `/proc` reports processor times in
+        /// clock ticks.
         const TICKS: f64 = 100.0;
         let of = |pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // The second field of the line is the program name in parentheses, which may contain spaces. The
-            // 14th and the 15th field are the user and system time.
+            // The second field of `/proc/PID/stat` is the program name in parentheses, which may contain
+            // spaces. The 14th and the 15th field are the user and system time.
             let fields: Vec<&str> =
                 stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
             let ticks =

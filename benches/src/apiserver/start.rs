@@ -1,4 +1,4 @@
-//! Measures the time from the start of a program to its first response.
+//! Measures the time from the start of an API server program to its first response.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -17,13 +17,14 @@ use crate::{Failure, Figures};
 const PAUSE: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The program to start.
+/// The API server program to start.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Start {
-    /// The CA certificate, if the program serves over TLS.
+    /// The file with the CA certificate of the program; without it, the program must serve over plain HTTP.
     #[arg(long)]
     authority: Option<PathBuf>,
-    /// The program and its arguments; `PORT` in them is replaced by a free port.
+    /// The program and its arguments. `PORT` in an argument is replaced by a free port, on which the program
+    /// must listen.
     #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
     program: Vec<String>,
 }
@@ -60,7 +61,7 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // The process may have exited already.
+        // Errors are ignored, because the process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -18,13 +18,13 @@ use crate::{Failure, Figures, Load, create};
 const NAMESPACE: &str = "watched";
 const STALLED: &str = "stalled";
 const STALLED_WATCHES: usize = 100;
-/// Maximum number of changes of one pod in each round of [`stall`].
+/// Maximum number of changes of the pod in each of the two rounds of [`stall`].
 const STALLED_WRITES: usize = 5_000;
-/// The timeout for the deliveries of one round.
+/// The timeout of [`reached`], which waits until a number of events was delivered.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Counts of deliveries, and the times of the writes. Readers share no lock, so that this client does not
-/// limit the result.
+/// The state that the writer of the changes and the readers of all watches share: the number of deliveries,
+/// and the time of each write. The readers share no lock, so that this client does not limit the result.
 struct Told {
     began: Instant,
     /// Microseconds from `began` to each write.
@@ -55,7 +55,7 @@ impl Told {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Records the current time as the time at which a write is sent.
+    /// Records the current time as the send time of the next write.
     fn send(&self) {
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
         if let Some(sent) = self.sent.get(write) {
@@ -63,7 +63,7 @@ impl Told {
         }
     }
 
-    /// Returns the microseconds from the write with index `write` until `now`.
+    /// Returns the microseconds from the write with index `write` in `sent` until `now`.
     fn since(&self, write: usize, now: u64) -> u32 {
         let sent = self.sent.get(write).map_or(now, |sent| sent.load(Ordering::SeqCst));
         u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX)
@@ -78,8 +78,8 @@ pub(crate) async fn measure(
 ) -> Result<(), Failure> {
     let mut writer = target.connect().await?;
     fill(&mut writer, NAMESPACE, 1).await?;
-    // The recorded times are those of the initial state, then of the writes one at a time, then of the writes
-    // without a pause.
+    // `sent` contains the time of the initial state, then the times of the writes that are made one at a
+    // time, then the times of the writes that are made without a pause.
     let told = Arc::new(Told::new(1 + 2 * load.writes));
     let mut all = Vec::new();
     let before = server.resident();
@@ -91,7 +91,7 @@ pub(crate) async fn measure(
     }
     let held = (server.resident() - before) * 1024.0 / load.watchers as f64;
     figures.put("an idle watch, RSS KB", held);
-    // All watches receive the initial state first.
+    // Each watch first receives the pod in its initial state, which counts as one delivery.
     told.send();
     reached(&told, load.watchers).await?;
     all.iter().for_each(|delays| delays.lock().clear());
@@ -118,7 +118,8 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Opens watches whose client never reads, and changes their objects repeatedly.
+/// Measures the memory that the server needs for watches whose client never reads: opens such watches, and
+/// changes their pod repeatedly.
 pub(crate) async fn stall(
     target: &Target,
     server: &Processes,
@@ -177,7 +178,8 @@ async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) 
     writer.read(Ask::patch(&path), body.into()).await.map(drop)
 }
 
-/// Counts events: each event is one line, and events arrive in the order of the writes.
+/// Reads a watch, and records the number of its events and their delays. Each event is one line, and events
+/// arrive in the order of the writes, so the position of an event identifies its write.
 async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: Delays) {
     let mut seen = 0;
     while let Some(Ok(frame)) = body.frame().await {

@@ -1,9 +1,9 @@
-//! Command line values of all benchmark programs, and of `cargo xtask bench`, which includes this file. The
-//! file depends on no crate of this workspace.
+//! Values of command-line options of `informer-bench` and of `cargo xtask bench`. `xtask` includes this file,
+//! so the file depends on no crate of this workspace.
 
 use clap::ValueEnum;
 
-/// The served kind.
+/// The kind of the objects that the server of a benchmark contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Kind {
     #[default]
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Encoding {
     Json,
-    /// For built-in kinds and representations that support it; otherwise JSON.
+    /// Protobuf for built-in kinds and for representations that support it; otherwise JSON.
     #[default]
     Protobuf,
 }

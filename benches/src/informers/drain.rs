@@ -36,7 +36,8 @@ pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
         return Err(format!("the server responds with {}", response.status()).into());
     }
     let (mut body, mut bytes, mut tail) = (response.into_body(), 0, Vec::new());
-    // The response to a list ends by itself, unlike that of a watch.
+    // A response to a list ends after its objects. A response to a streaming list is a watch, which continues
+    // after the initial events.
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the list was truncated: {error}"))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -58,10 +59,10 @@ pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns true if the last bytes of the response end the initial events. `tail` contains the bytes before
-/// `data`.
+/// Returns true if the received bytes contain [`INITIAL_END`]. `data` is the newest part of the response.
+/// `tail` keeps the last bytes of earlier parts, because the marker can be split between two parts.
 fn ends(tail: &mut Vec<u8>, data: &[u8]) -> bool {
-    /// A number of bytes that is larger than the final bookmark of any kind.
+    /// A number of bytes that is larger than the bookmark that ends the initial events, for any kind.
     const LAST: usize = 2048;
     tail.extend_from_slice(&data[data.len().saturating_sub(LAST)..]);
     tail.drain(..tail.len().saturating_sub(LAST));

@@ -14,12 +14,14 @@ pub(super) fn wall_nanos() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the current time as a label of fixed length.
+/// Returns the current time as a label value of fixed length, so that it can replace a placeholder in encoded
+/// objects.
 pub(super) fn stamp() -> String {
     format!("t{:019}", wall_nanos())
 }
 
-/// Returns the number of allocations of this process and their bytes; `None` unless they are counted.
+/// Returns the number of allocations of this process and their bytes; `None` unless this program uses the
+/// allocator that counts them.
 pub(super) fn allocations() -> Option<(f64, f64)> {
     let stats = stats_alloc::INSTRUMENTED_SYSTEM.stats();
     let times = stats.allocations + stats.reallocations;
@@ -38,6 +40,6 @@ pub(super) fn resident() -> (f64, f64) {
 }
 
 pub(super) fn forget_peak() {
-    // If the process may not write this file, the peak is not reset and includes earlier cases.
+    // If this process may not write `clear_refs`, the peak is not reset and includes earlier cases.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

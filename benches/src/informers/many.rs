@@ -1,5 +1,6 @@
-//! Measures many informers in one process that sync concurrently. This shows whether the time depends only on
-//! the number of objects, and whether a core is idle while received bytes wait.
+//! Measures many informers in one process that sync concurrently. The result shows whether the time per
+//! object is independent of the number of informers, and whether cores are idle while received bytes wait to
+//! be processed.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;

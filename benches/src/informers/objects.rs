@@ -1,5 +1,5 @@
 //! Generates realistic objects from a seed: workloads with their pods, random names and ids, values that
-//! compress as badly as real ones, and managed fields of a quarter of the total size.
+//! compress as badly as real ones, and managed fields that make up a quarter of the size.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -35,7 +35,7 @@ pub(super) fn object(kind: Kind, seed: u64, n: usize) -> Value {
     }
 }
 
-/// Returns object `n` without optional fields.
+/// Returns object `n` with only a name, a namespace and labels, so that a million objects fit in memory.
 pub(super) fn bare(kind: Kind, seed: u64, n: usize) -> Value {
     let mut own = StdRng::seed_from_u64(!seed ^ n as u64);
     let mut metadata = match kind {
@@ -81,7 +81,8 @@ fn base64(rng: &mut StdRng, length: usize) -> String {
     (0..length / 4 * 4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-/// Fields from the template of a workload are the same in each of its objects.
+/// Returns the metadata of object `n`. The values generated from `workload` are the same in each object of
+/// the workload; those generated from `own` differ.
 fn metadata(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
     let hash = hex(workload, 10);
     json!({

@@ -24,7 +24,8 @@ use super::tally::Tally;
 use super::{Failure, Where, gauge, objects, resource};
 
 const SYNC_MAX: Duration = Duration::from_secs(600);
-/// A pause after which the allocator has returned the memory that was freed after the initial list.
+/// A pause before memory is measured, in which the allocator returns the memory that was freed after the
+/// initial list.
 const SETTLE: Duration = Duration::from_secs(1);
 const LOOKUPS: usize = 1_000_000;
 const SNAPSHOTS: u32 = 100;
@@ -33,19 +34,20 @@ const SNAPSHOTS: u32 = 100;
 const PACED: usize = 400;
 const PACED_A_SECOND: usize = 200;
 const HANDLERS: usize = 10;
-/// Number of changes that are sent as fast as possible.
+/// Number of changes in a burst, which the server sends as fast as possible.
 const BURST: usize = 20_000;
 
-/// Number of objects that are read repeatedly.
+/// Number of objects that are read repeatedly, while their decoded form is kept in memory.
 const HOT: usize = 1_000;
 /// How often each of the `HOT` objects is read.
 const HOT_ROUNDS: usize = 100;
 
-/// A function that reads one field of an object as a typed program does. It returns the parsed value, which
-/// stays in memory as long as the caller keeps it.
+/// A function that decodes an object and reads one of its fields, as a controller does with a typed object.
+/// It returns the decoded object, which stays in memory as long as the caller keeps it.
 type Read<O> = fn(&O) -> Option<Arc<dyn Any + Send + Sync>>;
 
-/// Defines a function that returns the view of an object if the field is present.
+/// Expands to a [`Read`] function that decodes an object, checks whether the given field is present, and
+/// returns the decoded object.
 macro_rules! view {
     ($($field:tt)+) => {
         |object| {
@@ -92,8 +94,8 @@ impl Asked<'_> {
         bench.add_handlers(1)?;
         let run = bench.sync().await?;
         if !self.only_sync {
-            // Reads that only copy references are measured first, since decoding and freeing fragments the
-            // allocator's memory.
+            // Lookups are measured first, because they only copy references. Decoding and freeing objects
+            // fragments the allocator's memory.
             bench.lookups();
             bench.reads();
             bench.changes(place.is_real()).await?;
@@ -220,8 +222,8 @@ impl<O: Representation> Bench<O> {
         self.set("snapshot, us", nanos(start.elapsed()) / f64::from(SNAPSHOTS) / 1e3);
     }
 
-    /// Measures changes. Relists and bursts are skipped on a real server, which cannot compact its history on
-    /// command or encode a burst in advance.
+    /// Measures relists, event delays and bursts. Relists and bursts are skipped on a real server, which
+    /// cannot compact its history on command or encode a burst in advance.
     async fn changes(&mut self, real: bool) -> Result<(), Failure> {
         if !real {
             self.relist().await?;
@@ -259,7 +261,8 @@ impl<O: Representation> Bench<O> {
         Ok(())
     }
 
-    /// Records when the server acknowledged the writes of a burst, if it reports that.
+    /// Records how long the server took to acknowledge the writes of the command `paced`. Only
+    /// `informer-bench remote` reports these times in its response.
     fn acknowledged(&mut self, response: &str, of: &str) {
         let mut words = response.split(' ').skip(1).filter_map(|word| word.parse().ok());
         if let (Some(p50), Some(p99)) = (words.next(), words.next()) {
@@ -308,12 +311,12 @@ impl<O: Representation> Bench<O> {
     }
 }
 
-/// Returns `count` numbers below `of`, in an order that CPU caches cannot predict.
+/// Returns `count` indexes below `of`, in an order that CPU caches cannot predict.
 fn stride(of: usize, count: usize) -> impl Iterator<Item = usize> {
     (1..=count).map(move |n| n * 7_919 % of)
 }
 
-/// Returns nanoseconds per lookup.
+/// Reads `count` objects from the cache by key, and returns the nanoseconds per read.
 fn lookups<O: Representation>(informer: &SharedInformer<O>, keys: &[String], count: usize) -> f64 {
     let lister = informer.lister();
     let start = Instant::now();

@@ -24,7 +24,7 @@ const SEED: u64 = 1;
 /// Number of attempts until a CRD is served, and the pause between them.
 const ASKS: u32 = 100;
 const APART: Duration = Duration::from_millis(100);
-/// The unit of the processor times in `/proc`, in ticks per second.
+/// The number of clock ticks per second. `/proc` reports processor times in clock ticks.
 const TICKS_A_SECOND: f64 = 100.0;
 
 struct Remote {
@@ -196,7 +196,7 @@ impl Remote {
 /// Returns the processor time of another process so far, in seconds.
 fn cpu_of(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The preceding field is the program name, which may contain spaces and parentheses.
+    // The fields are counted after the program name, which may contain spaces and parentheses.
     let fields: Vec<_> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
     (ticks(11) + ticks(12)) / TICKS_A_SECOND

@@ -31,10 +31,11 @@ use tower::Service;
 use super::arguments::Kind as Content;
 use super::{Failure, Serve, control, gauge, objects, resource};
 
-/// The number of bytes of each piece of a recorded response, like those of a server with a large buffer.
+/// The number of bytes of each part of a recorded response: as many as a server with a large buffer sends at
+/// once.
 const CHUNK: usize = 128 << 10;
-/// A placeholder label. When an object is sent, its value is replaced by the current time, which has the same
-/// length.
+/// The placeholder for a time in the label of a changed object. When the object is sent, the placeholder is
+/// replaced by the current time, which has the same length.
 pub(super) const STAMP: &str = "t0000000000000000000";
 /// The bytes that mark the end of the initial events of a streaming list, in JSON and in protobuf.
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
@@ -85,7 +86,7 @@ struct Server {
     encoded: AtomicU64,
     /// The number of watches whose initial events were sent.
     live: AtomicUsize,
-    /// The number of bursts so far, which identifies each burst.
+    /// The number of bursts and relists so far, from which the label of each of them is generated.
     bursts: AtomicUsize,
     changed: Mutex<BTreeSet<usize>>,
 }
@@ -192,8 +193,8 @@ impl Server {
         Ok(Request::get(uri).header(header::ACCEPT, shape.accept()).body(Empty::new())?)
     }
 
-    /// Returns the recorded response of a shape. It is recorded again if an object changed since the last
-    /// recording.
+    /// Returns the recorded response to a request of this shape. The response is recorded again if an object
+    /// changed since the last recording.
     async fn recorded(&self, shape: Shape) -> Result<Arc<Recording>, Failure> {
         let mut recordings = self.recordings.lock().await;
         let version = self.api.version();
@@ -226,7 +227,8 @@ impl Server {
         Ok(recording)
     }
 
-    /// Encodes live events as they arrive, and forwards them while the gate is open.
+    /// Reads the live events of the watch response `body`. The returned stream forwards them only while the
+    /// gate is open.
     fn gated(self: &Arc<Self>, mut body: ApiBody) -> Chunks {
         let (sender, receiver) = mpsc::unbounded_channel();
         let server = Arc::clone(self);

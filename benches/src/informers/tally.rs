@@ -1,4 +1,4 @@
-//! Counts the events of handlers.
+//! Counts the events that handlers receive, and measures their delays.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +11,16 @@ use tokio::time::Instant;
 
 use super::gauge;
 
-/// The name of the label that identifies the change of an object. Its value is a time or a burst.
+/// The name of the label that identifies the change of an object. Its value is the time of the change, or the
+/// name of a burst or relist.
 pub(super) const LABEL: &str = "bench-sent";
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// The number of events after which the waiting task is notified. A notification per event would cost as
-    /// much as the event.
+    /// The number of events after which the waiting task is notified. A notification for each event would
+    /// cost as much as handling the event.
     wanted: usize,
-    /// Nanoseconds from the server's sending of an event to its handler.
+    /// Nanoseconds from the time when the server sends an event until the handler is called.
     delays: Vec<u64>,
     burst: usize,
     burst_began: Option<Instant>,
@@ -74,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// Waits for `count` delays, and returns them, sorted.
+    /// Waits until the delays of `count` events are known. Returns the delays in nanoseconds, sorted.
     pub(super) async fn delays(&self, count: usize) -> Vec<u64> {
         while self.heard.lock().delays.len() < count {
             self.news.notified().await;

@@ -1,4 +1,4 @@
-//! Measures one cache with one kind in several representations.
+//! Measures the memory of one cache of pods in one or more representations.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ pub(crate) struct Caches {
     /// The URL of the server.
     #[arg(long)]
     server: String,
-    /// Number of objects.
+    /// Number of pods on the server.
     #[arg(long)]
     objects: usize,
-    /// The representations, measured one after the other.
+    /// The representations in which the cache holds the pods, all at the same time.
     #[arg(long, value_enum, value_delimiter = ',')]
     forms: Vec<Form>,
 }

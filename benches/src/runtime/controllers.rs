@@ -43,7 +43,8 @@ fn manager() -> Manager {
     Manager::new(Client::from_service(server.service(), "default"))
 }
 
-/// Returns the time from the first add to the end of the last reconcile, in milliseconds.
+/// Runs a controller whose source adds all keys at once. Returns the time from the first add to the end of
+/// the last reconcile, in milliseconds.
 async fn many_keys() -> Result<f64, Failure> {
     let (done, count) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let keys: Vec<Request> =

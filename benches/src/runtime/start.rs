@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 use crate::{Failure, Figures};
 
 const OBJECTS: usize = 500;
-/// The number of rounds of each measurement, in turn; the medians are reported.
+/// The number of rounds of the two measurements, which alternate. The median of each measurement is reported.
 const ROUNDS: usize = 9;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -84,7 +84,8 @@ fn client(server: &ApiServer) -> Client {
     Client::from_service(server.service(), "default")
 }
 
-/// Returns the milliseconds from the start until every handler has received every object.
+/// Starts an informer of each kind without a manager. Returns the milliseconds from the start until every
+/// handler has received every object.
 async fn informers(server: &ApiServer) -> Result<f64, Failure> {
     let factory = SharedInformerFactory::new(client(server));
     let begin = Instant::now();
@@ -99,7 +100,8 @@ async fn informers(server: &ApiServer) -> Result<f64, Failure> {
     Ok(took.as_secs_f64() * 1e3)
 }
 
-/// A handler registration of any kind, as a future that waits for its sync.
+/// The registration of a handler with an informer of any kind: a future that completes when the handler is
+/// synced.
 struct Registration(futures_util::future::BoxFuture<'static, Result<(), Failure>>);
 
 impl Registration {
@@ -116,8 +118,9 @@ fn informer<K: KubeObject>(factory: &SharedInformerFactory) -> Result<Registrati
     Ok(Registration(Box::pin(async move { Ok(registration.wait_for_sync(PATIENCE).await?) })))
 }
 
-/// Returns the milliseconds from the start until every controller reconciles. Each reconcile blocks until
-/// then, because the work of controllers is not part of their start.
+/// Starts a manager with a controller of each kind. Returns the milliseconds from the start until every
+/// controller reconciles. Each reconcile blocks until then, because the work of controllers is not part of
+/// their start.
 async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     let begin = Instant::now();
     let mut manager = Manager::new(client(server));
@@ -140,7 +143,8 @@ async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     Ok(took.as_secs_f64() * 1e3)
 }
 
-/// Returns a controller that reports its first reconcile, which blocks until the gate is closed.
+/// Returns a controller that reports its first reconcile through `works`. The reconcile then blocks until the
+/// semaphore `gate` is closed.
 fn controller<K: KubeObject>(works: &UnboundedSender<()>, gate: &Arc<Semaphore>) -> Controller {
     let name = ResourceKind::of::<K>().gvk().kind.to_lowercase();
     let (works, gate) = (works.clone(), Arc::clone(gate));
