@@ -1,4 +1,5 @@
-//! Reads the TLS certificate of a server from files, or generates one if the files are missing.
+//! Reads the TLS certificate of a server from files, or generates one if the files in a directory are
+//! missing.
 
 use std::fs;
 use std::io::{self, Write};

@@ -34,7 +34,8 @@ use crate::failure::Failure;
 /// The annotation in which the demo server records when it changed a pod, so that handlers can measure the
 /// latency.
 const STAMP: &str = "demo.example.com/changed-at";
-/// The number of ConfigMaps on the demo server. A second informer watches them.
+/// The number of ConfigMaps on the demo server. A second informer watches them, in addition to the informer
+/// of pods.
 const CONFIG_MAPS: usize = 2000;
 const WORKERS: usize = 4;
 /// The timeout of each step of the demo.
@@ -219,14 +220,14 @@ impl Demo {
         format!("{pods} pods, {events} events, waiting: {}, relists {relists}", depths.join(", "))
     }
 
-    /// Waits until the cache contains the last resourceVersions of the server, and the queues of handlers and
-    /// controller are empty.
+    /// Waits until the cache contains the newest resourceVersion of each pod on the server, and the queues of
+    /// the handlers and of the controller are empty.
     async fn settle(&mut self, url: &str, progress: &ProgressBar) -> Result<(), Failure> {
         if self.handlers.len() == 2 {
             self.join_late()?;
         }
         let deadline = Instant::now() + PATIENCE;
-        // The server makes no more changes, so these resourceVersions are the last ones.
+        // The server makes no more changes, so the versions that are read here stay the newest ones.
         let versions = Versions::read(url).await?;
         while Instant::now() < deadline {
             progress.set_message(format!("catching up: {}", self.line()));
@@ -240,7 +241,8 @@ impl Demo {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // If the cache is not up to date after the timeout, the final comparison reports the differences.
+        // After the timeout, the demo continues: the final comparison reports the differences of a cache that
+        // is not up to date.
         Ok(())
     }
 

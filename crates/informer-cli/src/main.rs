@@ -1,4 +1,5 @@
-//! The `informer` command: watch what an informer sees, serve a test API server, run the demo.
+//! The `informer` command: prints the events of an informer, serves a test API server, replaces the programs
+//! of envtest, creates operator projects, and runs a demo.
 
 mod certificates;
 mod demo;

@@ -12,12 +12,12 @@ pub(crate) use project::NewArguments;
 
 use crate::failure::Failure;
 
-/// Creates a project.
+/// Creates the project of an operator.
 pub(crate) fn new(arguments: &NewArguments) -> Result<(), Failure> {
     project::run(arguments)
 }
 
-/// Adds to the project of the current folder.
+/// Adds a kind or webhooks to the operator project of the current folder.
 pub(crate) fn add(arguments: &AddArguments) -> Result<(), Failure> {
     add::run(arguments)
 }

@@ -2,8 +2,8 @@
 //!
 //! # Shutdown
 //!
-//! At Ctrl-C or SIGTERM the listener closes, every watch ends properly, and requests in flight are completed.
-//! Requests that take longer than [`GOODBYE`] are aborted.
+//! At Ctrl-C or SIGTERM the listener closes, every watch response ends without an error, and other requests
+//! in flight are completed. Requests that take longer than [`GOODBYE`] are aborted.
 
 mod load;
 

@@ -2,13 +2,13 @@
 //!
 //! # Threads
 //!
-//! Each kind has an informer with one blocking handler. A reader of the output that pauses therefore delays
-//! neither the cache nor Ctrl-C. The handlers share the [`Printer`]; messages on stderr go through the
-//! [`Notes`].
+//! Each kind has an informer with one blocking handler. If the program that reads stdout pauses, only the
+//! threads of these handlers block, and neither the caches nor Ctrl-C are delayed. The handlers share the
+//! [`Printer`]; messages on stderr go through the [`Notes`].
 //!
 //! # Shutdown
 //!
-//! Ctrl-C and a closed output drop the informers, which cancels their requests. A handler that blocks in a
+//! Ctrl-C and a closed stdout drop the informers, which cancels their requests. A handler that blocks in a
 //! write ends with the process.
 
 mod connect;
@@ -141,8 +141,8 @@ pub(crate) struct WatchArguments {
     /// at least 1s.
     #[arg(long, value_name = "DURATION", value_parser = period::parse_resync)]
     resync: Option<Duration>,
-    /// When to request initial lists as streaming lists (WatchList): until the server rejects one, always, or
-    /// never.
+    /// When to request initial lists as streaming lists (WatchList): `auto` until the server rejects one,
+    /// `on` always, `off` never.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     streaming_list: Streaming,
     /// Do not show changes of this field and the fields below it, for example

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// The arguments of each committed project.
+/// The name of each project in `examples/scaffold`, and the arguments of `informer new` that generate it.
 const GOLDEN: [(&str, &[&str]); 2] = [
     ("minimal", &[]),
     (
@@ -27,7 +27,8 @@ const GOLDEN: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The environment variable that makes the test overwrite the committed projects with its results.
+/// The environment variable that makes the test replace the projects in `examples/scaffold` with newly
+/// generated ones.
 const UPDATE: &str = "UPDATE_SCAFFOLD";
 
 fn root() -> PathBuf {
@@ -52,7 +53,7 @@ fn fail(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Returns the files below a folder. Builds of the project leave `target` and `Cargo.lock`.
+/// Returns the files below a folder, except `target` and `Cargo.lock`, which builds of a project create.
 fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -70,7 +71,8 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// A folder with the layout of this repository, in which `examples/scaffold` is empty.
+/// Creates a folder with the layout of this repository, in which `examples/scaffold` is empty. Projects that
+/// are generated there refer to the repository by the same relative path as the committed ones.
 fn repository() -> (TempDir, PathBuf) {
     let repository = TempDir::new().unwrap();
     let projects = repository.path().join("examples/scaffold");
@@ -151,7 +153,7 @@ fn added_kind_and_webhooks_are_part_of_the_project() {
     let (_repository, projects) = repository();
     succeed(&projects, &["new", "operator", "--path", "../.."]);
     let project = projects.join("operator");
-    // The user edits `main.rs`. `informer add` must keep the added line.
+    // Simulate a user who edits `main.rs`. `informer add` must keep the added line.
     let main = project.join("src/main.rs");
     let text = fs::read_to_string(&main).unwrap();
     fs::write(&main, text.replace("    manager.run_until", "    // Last.\n    manager.run_until")).unwrap();

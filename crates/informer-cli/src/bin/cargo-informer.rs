@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     // Cargo passes the name of the subcommand as the first argument.
     arguments.next_if(|first| first == "informer");
     match Command::new(&program).args(arguments).status() {
-        // A program that was killed by a signal has no code.
+        // If a signal killed `informer`, there is no exit code; the exit code is then 1.
         Ok(status) => {
             status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
         }

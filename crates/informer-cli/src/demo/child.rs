@@ -62,7 +62,7 @@ impl DemoServer {
     /// Asks the child process to end by closing its stdin, and waits for its exit.
     pub(crate) async fn end(mut self) {
         self.input = None;
-        // If the child does not exit in time, it is killed when this value is dropped.
+        // If the child does not exit within five seconds, it is killed when this value is dropped.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), self.child.wait()).await;
     }
 }

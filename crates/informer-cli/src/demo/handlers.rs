@@ -44,7 +44,8 @@ impl View {
         on_event(move |event: PodEvent| view.take(&event))
     }
 
-    /// Returns a handler that waits a millisecond after every fourth event, except for initial adds.
+    /// Returns a handler that waits a millisecond after every fourth event, except for initial adds. It shows
+    /// how the buffer of a slow handler grows and coalesces updates.
     pub(crate) fn slow(&self) -> impl EventHandler<Lazy<Pod>> {
         let view = self.clone();
         on_event_async(move |event: PodEvent| {

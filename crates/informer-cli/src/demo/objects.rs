@@ -1,5 +1,5 @@
-//! Generates the objects of the demo from a seed: ConfigMaps, and pods of about 6 KB with managedFields,
-//! which belong to workloads.
+//! Generates the objects of the demo from a seed: ConfigMaps, and the pods of workloads, which have
+//! managedFields and a size of about 6 KB.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The number of pods of each workload. The pods of one workload are created from one template, as on a real
 /// cluster.
 const PODS_PER_WORKLOAD: usize = 25;
-/// The number of pods on each node, as on a full cluster.
+/// The average number of pods on each node, as on a full cluster.
 const PODS_PER_NODE: usize = 60;
 const NAMESPACES: usize = 40;
 

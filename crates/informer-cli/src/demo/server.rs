@@ -19,10 +19,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::objects::Objects;
 use crate::failure::Failure;
 
-/// The number of times a second at which a burst of changes is made, because a timer cannot tick for each
-/// change.
+/// The number of bursts of changes per second. Changes are made in bursts, because a timer cannot tick
+/// thousands of times per second.
 const TICKS_PER_SECOND: u64 = 100;
-/// One in this number of pods changes frequently. These pods receive four of five changes, as in a rollout.
+/// The share of the pods that change frequently is one in this number. At least four of five changes go to
+/// them, as in a rollout.
 const HOT_SHARE: usize = 20;
 
 #[derive(Debug, Clone, Args)]
@@ -52,7 +53,8 @@ pub(crate) enum Said {
 }
 
 fn say(said: &Said) {
-    // The parent process reads these lines. If the parent exits, the closed stdin ends this process.
+    // Only the parent process reads stdout. If it has exited, `println!` panics; this process must end then,
+    // so the panic does no harm.
     println!("{}", serde_json::to_string(said).expect("plain data is JSON"));
 }
 
@@ -149,7 +151,8 @@ fn pick(random: &mut StdRng, keys: usize) -> usize {
     }
 }
 
-/// Returns the time of the wall clock in nanoseconds. The demo server and its parent share this clock.
+/// Returns the time of the wall clock in nanoseconds. The demo server and its parent process share this
+/// clock, so the parent can compute how long ago the server changed a pod.
 pub(crate) fn now_nanos() -> u64 {
     #[expect(
         clippy::disallowed_methods,

@@ -18,8 +18,8 @@ use super::handlers::View;
 use super::reconcile::{Usage, usage};
 use crate::failure::Failure;
 
-/// The resourceVersions of all pods on the server, by key. Comparing them is quick compared to the complete
-/// comparison.
+/// The resourceVersions of all pods on the server, by key. They are cheap to compare with the cache, so the
+/// demo compares them repeatedly until the cache is up to date.
 #[derive(Debug)]
 pub(crate) struct Versions(BTreeMap<String, String>);
 
@@ -202,8 +202,9 @@ fn key(pod: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// Removes the fields of an object that a cached object does not have: the fields removed by the transform,
-/// and `apiVersion` and `kind`, which items of a list lack.
+/// Removes the fields in which an object on the server and the cached object differ by design:
+/// `managedFields`, which informers remove by default, and `apiVersion` and `kind`, which items of a list
+/// lack.
 fn strip(object: &mut Value) {
     if let Some(object) = object.as_object_mut() {
         object.remove("kind");

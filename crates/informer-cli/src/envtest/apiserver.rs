@@ -1,4 +1,5 @@
-//! The replacement of `kube-apiserver`, which accepts the flags that envtest and its users pass.
+//! The program that `informer envtest install` installs as `kube-apiserver`: the embedded API server with the
+//! flags that envtest and its users pass.
 //!
 //! # Shutdown
 //!
@@ -153,7 +154,7 @@ fn first_address(range: &str) -> Option<String> {
     })
 }
 
-/// Returns the listen address. An error if remote clients can reach the address but would not be
+/// Returns the listen address. Returns an error if remote clients can reach the address but would not be
 /// authenticated.
 fn address(given: &Given) -> Result<SocketAddr, Failure> {
     let ip: IpAddr = match given.last("bind-address") {

@@ -1,5 +1,5 @@
-//! The replacement of `etcd`, as far as envtest and our replacement of `kube-apiserver` need it: it responds
-//! to health checks, and stores one value.
+//! The program that `informer envtest install` installs as `etcd`. It responds to the health checks of
+//! envtest, and stores one value for the `kube-apiserver` that the same command installs.
 //!
 //! The value is the state of the API server, which writes it on shutdown and reads it on start. The value is
 //! stored in the data directory, so that it also survives a restart of this program.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::failure::Failure;
 
-/// Whether a flag takes a value, and whether the flag has an effect.
+/// Whether a flag has an effect, and whether it takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// The flag takes a value that has an effect.

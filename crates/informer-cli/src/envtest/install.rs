@@ -1,4 +1,4 @@
-//! `informer envtest install`: installs the programs that envtest starts into a directory.
+//! `informer envtest install`: creates a directory with the programs that envtest starts.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 
 const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
-/// The name of a file that marks a directory whose programs were installed by this command. Only in such a
-/// directory are existing programs replaced.
+/// The name of a file that this command writes into the directory. Only if this file exists are programs in
+/// the directory replaced; otherwise they belong to the user.
 const MARK: &str = ".informer-envtest";
 
 pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
     let kubectl = kubectl.map(Path::to_owned).or_else(|| find("kubectl"));
     let linked = kubectl.as_deref().map(|target| link(target, &directory.join("kubectl"))).transpose()?;
     let mut out = io::stdout().lock();
-    // An error because stdout is closed is ignored.
+    // An error because stdout is closed is ignored: the programs are already installed.
     let _ = writeln!(
         out,
         "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"

@@ -1,4 +1,5 @@
-//! Saves the state of the replaced `kube-apiserver` in the `etcd` that envtest starts with it.
+//! Saves the state of the embedded API server, which runs as `kube-apiserver`, in the `etcd` that envtest
+//! starts with it.
 
 use std::error::Error;
 
@@ -14,7 +15,7 @@ use super::etcd::STATE_PATH;
 use super::flags::Given;
 use crate::failure::Failure;
 
-/// The `etcd` named by the flag `--etcd-servers`. Without this flag, the state is lost when the program ends.
+/// A client for the `etcd` that the flag `--etcd-servers` names. Without this flag, no state is saved.
 pub(super) struct Store {
     url: Option<String>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -44,7 +45,7 @@ impl Store {
                 let snapshot = serde_json::from_slice(&body).map_err(|error| broken(error.into()))?;
                 server.restore(snapshot).map_err(|error| broken(error.into()))
             }
-            // There is no saved state: this etcd is new, or it is a real etcd, which does not store our
+            // No state is saved: this etcd is new, or it is a real etcd, which does not serve the path of the
             // state.
             StatusCode::NOT_FOUND => Ok(()),
             status => Err(Failure::new(format!("cannot read the state at {url}: {status}"))),

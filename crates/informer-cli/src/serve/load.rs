@@ -1,4 +1,5 @@
-//! Builds a server that contains the objects of manifests, and registers the custom kinds that they use.
+//! Builds an API server that contains the objects of manifests, and registers the custom kinds of these
+//! objects.
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The maximum number of custom kinds in manifests. Each custom kind can cost one more pass over the files.
+/// The maximum number of custom kinds in manifests. Each custom kind can cost one more pass over the files,
+/// so the number is limited.
 const MAX_KINDS: usize = 256;
 
 #[derive(Debug, Clone, Default)]
@@ -141,8 +143,8 @@ fn texts(value: &Value) -> Vec<String> {
     items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the strings that `member` has in each element of the array `value`: JSON paths, from which the
-/// leading dot is removed.
+/// Returns the field `member` of each element of the array `value`, without a leading dot. `selectableFields`
+/// of a CRD contains such an array, whose elements have a JSON path in `jsonPath`.
 fn texts_at(value: &Value, member: &str) -> Vec<String> {
     let items = value.as_array().into_iter().flatten();
     items.filter_map(|item| Some(item[member].as_str()?.trim_start_matches('.').to_owned())).collect()

@@ -29,8 +29,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Returns the user's field selector; if only one object is watched, the selector also selects the
-    /// object's name.
+    /// Returns the field selector of `--field-selector`. If only one object is watched, the selector also
+    /// selects the object's name.
     pub(super) fn fields(&self, given: Option<&FieldSelector>) -> Result<FieldSelector, Failure> {
         let Some(name) = &self.name else { return Ok(given.cloned().unwrap_or_default()) };
         let given = given.map(|given| format!("{given},")).unwrap_or_default();
@@ -48,8 +48,8 @@ pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
     }
 }
 
-/// Returns a client for the server of `--server`, for the selected context of a kubeconfig, or for the server
-/// of the environment.
+/// Returns a client for the server of `--server` or of the kubeconfig that the options select. Without these
+/// options, the client uses the default kubeconfig, or the service account inside a cluster.
 pub(super) async fn client(arguments: &WatchArguments) -> Result<Client, Failure> {
     let WatchArguments { server, kubeconfig, context, as_user, as_groups, .. } = arguments;
     let mut config = match server {
@@ -147,8 +147,8 @@ fn passes(kind: SourceErrorKind) -> bool {
     )
 }
 
-/// Returns the delay before the next attempt: the server's `Retry-After` within limits, or the jittered
-/// backoff `wait`.
+/// Returns the delay before the next attempt: the server's `Retry-After`, but at most [`MAX_RETRY_AFTER`], or
+/// the jittered backoff `wait`.
 fn pause(asked: Option<Duration>, wait: Duration) -> Duration {
     asked
         .map_or_else(|| wait.mul_f64(rand::rng().random_range(0.5..=1.0)), |asked| asked.min(MAX_RETRY_AFTER))

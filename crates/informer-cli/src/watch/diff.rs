@@ -71,7 +71,8 @@ impl<'a> Walk<'a> {
                 let found = self.found.len();
                 self.arrays(olds, news);
                 if self.found.len() == found {
-                    // Both arrays contain the same items, but in a different order.
+                    // Both arrays contain the same items in a different order, so the arrays are reported as
+                    // a whole.
                     self.report(Some(old), Some(new));
                 }
             }

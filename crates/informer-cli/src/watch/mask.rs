@@ -27,8 +27,8 @@ fn hidden(path: &[&str], value: &Value) -> Value {
             });
             Value::Object(members.collect())
         }
-        // In a valid Secret, `data` is an object of strings. A value of any other type, except null, is
-        // hidden as a whole.
+        // In a valid Secret, `data` and `stringData` are objects of strings. A value of any other type,
+        // except null, is hidden as a whole.
         Value::Null => Value::Null,
         _ if matches!(path, ["data" | "stringData"]) => Value::String(HIDDEN.to_owned()),
         other => other.clone(),

@@ -9,7 +9,8 @@ use http_body_util::{BodyExt, Limited};
 use informer::client::Client;
 use serde::Deserialize;
 
-/// The timeout for finding similar names. If it expires, the error message contains no suggestion.
+/// The timeout for reading the kinds of the server. If it expires, the error message contains no similar
+/// names.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The maximum size of a discovery document. Servers with thousands of custom resources send some MB.
 const MAX_DOCUMENT_BYTES: usize = 16 << 20;
@@ -21,7 +22,7 @@ const MIN_SIMILARITY: f64 = 0.6;
 const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Returns the text to append to the error about the unknown kind `name`: "; did you mean …?", or an empty
-/// string. If the server has no kinds at all, the text asks whether it is a Kubernetes API server.
+/// string. If no kinds can be read from the server, the text asks whether it is a Kubernetes API server.
 pub(super) async fn advice(client: &Client, name: &str) -> String {
     let resources = tokio::time::timeout(PATIENCE, resources(client)).await.unwrap_or_default();
     if resources.is_empty() {
@@ -52,7 +53,8 @@ fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, full)| full.clone()).collect()
 }
 
-/// Returns all resources that the server serves; empty if the server does not support aggregated discovery.
+/// Returns the resources that the server serves; empty if the requests fail or the server does not support
+/// aggregated discovery.
 async fn resources(client: &Client) -> Vec<Resource> {
     let mut resources = Vec::new();
     for path in ["/api", "/apis"] {

@@ -3,7 +3,8 @@
 //!
 //! # Lock order
 //!
-//! One lock guards the reported failures. It is held while a line is written, so that lines stay in order.
+//! One lock guards the record of reported failures. The lock is held while a line is written, so that lines
+//! stay in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -39,8 +40,8 @@ struct Said {
 #[derive(Default)]
 struct Outage {
     told: BTreeSet<String>,
-    /// True if the outage was reported as an error; false if it is a normal part of watching, such as an
-    /// expired watch.
+    /// True if one of the failures is an error, so that the recovery is also reported; false if all of them
+    /// are a normal part of watching, such as an expired watch.
     wrong: bool,
 }
 
@@ -130,8 +131,8 @@ pub(super) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Escapes a text for output on a terminal, so that strings from the server cannot move the cursor or change
-/// colors.
+/// Escapes control characters in a text, so that strings from the server cannot move the cursor of the
+/// terminal or change its colors.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

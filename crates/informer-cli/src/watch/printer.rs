@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! One lock guards stdout. The lock is held while a line is written, which may block until the reader of the
-//! output continues. Only the threads of blocking handlers take the lock.
+//! One lock guards stdout. The lock is held while a line is written, which may block while the program that
+//! reads stdout pauses. Only the threads of blocking handlers take the lock.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -27,8 +27,9 @@ use crate::terminal;
 
 pub(super) struct Printer {
     out: Mutex<Out>,
-    /// The progress bar to suspend while a line is written, if stdout is the same terminal. `None` if stdout
-    /// is not a terminal: its reader may then pause, and a suspended bar would block messages on stderr.
+    /// The progress bar to suspend while a line is written, if stdout is the terminal on which the bar is
+    /// drawn. `None` if stdout is not a terminal: a program that reads stdout may pause during the write, and
+    /// a bar that stays suspended would block messages on stderr.
     bar: Option<ProgressBar>,
     output: Output,
     show_secrets: bool,
@@ -76,7 +77,7 @@ impl Closed {
         match self.0.await {
             Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Ok(error) => Err(Failure::io("write to the standard output", error)),
-            // The sender was dropped together with the printer and its informers.
+            // The printer was dropped together with its informers, so nothing will be written any more.
             Err(_) => Ok(()),
         }
     }
@@ -132,8 +133,8 @@ impl Printer {
         }
     }
 
-    /// Returns true if the content of the event's objects is printed or compared. Only then are the objects
-    /// decoded.
+    /// Returns true if the content of the event's objects is printed or compared. Otherwise the objects need
+    /// not be decoded.
     fn reads_states(&self, event: &Event<Text>) -> bool {
         let is_change = matches!(event, Event::Updated { resync: false, .. });
         match self.output {
@@ -148,7 +149,7 @@ impl Printer {
         self.ignore.iter().any(|ignored| ignored.covers(&path))
     }
 
-    /// Returns the line with the time before it, if `--timestamps` is set.
+    /// Returns the line, with the current time before it if `--timestamps` is set.
     fn stamped(&self, line: &str) -> String {
         match self.timestamps {
             true => format!("{} {line}", now()),

@@ -6,7 +6,8 @@ use informer_apiserver::{ApiServer, ReservedPort};
 
 use crate::command::{Ended, run, start_with};
 
-/// The `--timeout` of commands that must not reach it, on a busy machine.
+/// The `--timeout` of commands that end with another error. It is longer than these commands need on a busy
+/// machine.
 const LONG_TIMEOUT: &str = "4m";
 
 fn check(ended: &Ended, code: i32, parts: &[&str]) {

@@ -29,8 +29,8 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: web-2}, spec: {containers: [{name: main, image: web}]}}
 ";
 
-/// The CRD of `Website`. Files are loaded by name, so the server reads this CRD after the manifest that uses
-/// the kind.
+/// The CRD of `Website`. The server loads the files of a directory in the order of their names, so it reads
+/// this CRD after the manifest that uses the kind.
 const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -41,7 +41,8 @@ async fn each_call_of_the_handler_is_a_line_of_json() {
         (line["old_rv"], line["new_rv"]) = (old.clone(), new.clone());
         line
     };
-    // Compare the remaining fields of the event; its time, object and changes are checked separately.
+    // The time, the object and the changes of an event are checked separately, so they are removed before the
+    // other fields are compared.
     let without = |mut event: Value| {
         for name in ["time", "object", "changes"] {
             event.as_object_mut().unwrap().remove(name);
@@ -200,7 +201,8 @@ async fn persistent_failure_is_reported_once() {
     assert_eq!(fault.fired(), 3);
     let failures: Vec<&String> = told.iter().filter(|line| line.ends_with("trying again")).collect();
     assert!(!failures.is_empty() && failures.iter().all(|line| line.contains("500")), "{told:?}");
-    // A watch may fail before the response to the list arrives; its error is then reported again.
+    // After a successful list the command reports that the server responds again. If the following watch
+    // fails, the same error is then reported again.
     for until_response in told.split(|line| line.ends_with("the server responds again")) {
         let failures: Vec<_> = until_response.iter().filter(|line| line.ends_with("trying again")).collect();
         assert_eq!(failures.len(), failures.iter().collect::<BTreeSet<_>>().len(), "{told:?}");
