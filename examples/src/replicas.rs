@@ -95,8 +95,10 @@ impl Drop for Replica {
 }
 
 /// Waits until the standard input of this replica is closed, which means that the parent has ended or asked
-/// it to stop. A separate thread reads the input. A blocking task of the runtime would delay the exit of a
-/// replica that has failed until its standard input is closed.
+/// the replica to stop.
+///
+/// The input is read in a separate thread. In a blocking task of the runtime, the read would delay the exit
+/// of a replica that has failed, because the runtime waits for its blocking tasks.
 pub async fn parent_gone() {
     let (gone, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! The metrics and labels that the alerting rules, the dashboard and the metrics reference mention exist: a
-//! running manager serves them.
+//! Tests that the metrics and labels in the alerting rules, the dashboard and the metrics reference exist: a
+//! running manager must serve them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -34,8 +34,8 @@ fn document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)).expect(name)
 }
 
-/// A reconciler that fails, panics or succeeds, depending on the name of the object, and reports each call
-/// through `calls`.
+/// A reconciler that fails, panics or succeeds, depending on the name of the object. It adds a permit to
+/// `calls` for each call, so that the test can wait for a number of calls.
 async fn reconcile(request: Request, ctx: Context, calls: Arc<Semaphore>) -> Result<Outcome, ReconcileError> {
     calls.add_permits(1);
     ctx.get::<ConfigMap>(&request.key).await?;

@@ -1,4 +1,5 @@
-//! Runs every example on the embedded server and compares its output with the block in its README.
+//! Runs every example on the embedded server and compares its output with the block "Expected output" in its
+//! README.
 //!
 //! In a block `[..]` stands for any characters of a line, and a line `...` for any number of lines. Each
 //! example runs in a child process of this test binary, so that `KUBECONFIG` can be removed from its
@@ -78,8 +79,8 @@ examples! {
     workqueue: "crates/informer-workqueue/examples/workqueue/main.rs";
 }
 
-/// In a child process, runs the example. In the parent, starts that child process and compares its output
-/// with the README.
+/// Tests one example: starts a child process that runs the example, and compares its output with the README.
+/// In the child process, runs the example.
 fn run(name: &str, program: &str, main: fn() -> Result) -> Result {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
         print!("{BEGIN}");
@@ -91,7 +92,8 @@ fn run(name: &str, program: &str, main: fn() -> Result) -> Result {
     let readme = root().join(program).with_file_name("README.md");
     let documented = documented_output(&fs::read_to_string(&readme)?)?.to_owned();
     let readme = readme.display().to_string();
-    // Do not replace backslashes in the output, because they are not path separators.
+    // By default, snapbox replaces backslashes as path separators. In the output of an example they are not
+    // path separators.
     let compared = Assert::new().normalize_paths(false).try_eq(
         Some(&readme),
         printed.into_data(),

@@ -30,8 +30,8 @@ impl Controller {
         let pods = self.pods.by_index("app", key.name())?;
         let have = pods.iter().filter(|pod| pod.key().namespace() == key.namespace()).count();
         if key.name() == "db" {
-            // This error is permanent. After four attempts the workers give up the key until the next change
-            // of the object.
+            // Simulate an error that persists for one Deployment. After the first attempt and `RETRIES_MAX`
+            // retries, the workers give up its key until the object changes again.
             return Err(Error::from("the database operator cannot be reached"));
         }
         println!("  {key} wants {want} pods and has {have}");
@@ -39,7 +39,7 @@ impl Controller {
     }
 }
 
-/// Runs the controller while the example changes objects, until all of its keys are processed.
+/// Runs the controller while the example changes pods, and until the queue contains no more keys.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;

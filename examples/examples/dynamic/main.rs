@@ -34,7 +34,8 @@ pub async fn main() -> Result {
     Ok(())
 }
 
-/// Returns a custom kind with two objects on the embedded server, or a kind that every cluster serves.
+/// Returns the kind whose objects the example reads: on the embedded server a new custom kind with two
+/// objects, on any other cluster the built-in kind Deployment.
 fn kind(cluster: &Cluster) -> Result<ResourceKind> {
     let Some(server) = cluster.server() else {
         return Ok(ResourceKind::new("apps", "v1", "Deployment", "deployments"));

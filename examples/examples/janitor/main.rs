@@ -20,7 +20,7 @@ const EXPIRED: &str = "janitor.example.com/expired";
 /// The label of all objects that this example creates.
 const MADE: &str = "janitor.example.com/made";
 
-/// One of this many created objects is marked as expired.
+/// One config map in this number of created config maps is marked as expired.
 const EVERY: usize = 10;
 
 /// Runs the janitor until it has deleted all expired objects.

@@ -46,8 +46,8 @@ struct Seen {
 /// The modification time and the size of a file. If either differs from the last scan, the file has changed.
 type Stamp = (SystemTime, u64);
 
-/// The result of reading a manifest file. A file that cannot be parsed is quarantined (`Undecodable`); the
-/// others are delivered.
+/// The result of reading a manifest file. A file that cannot be parsed is quarantined (`Undecodable`); all
+/// other files are delivered to handlers.
 type Read = Result<Arc<Manifest>, Undecodable>;
 
 fn read(path: &Path, version: u64) -> Read {
@@ -83,7 +83,8 @@ impl Directory {
         let mut entries: Vec<_> = fs::read_dir(&self.path).and_then(Iterator::collect).map_err(failed)?;
         entries.sort_by_key(fs::DirEntry::path);
         for entry in entries {
-            // A file that is deleted during this scan is skipped here, and reported as deleted.
+            // A file that is deleted during this scan is skipped here. It is reported as deleted if an
+            // earlier scan has found it.
             let (path, Ok(Some(stamp))) = (entry.path(), entry.metadata().map(|it| stamp(&it))) else {
                 continue;
             };

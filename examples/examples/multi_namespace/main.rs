@@ -17,14 +17,16 @@ use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 
 const NAMESPACES: [&str; 2] = ["example-blue", "example-green"];
 const INVENTORY: &str = "inventory";
-/// The name of a ConfigMap that exists in each namespace of a cluster with a running kube-controller-manager.
+/// The name of a ConfigMap that kube-controller-manager creates in each namespace. The operator does not
+/// count it, because the embedded server does not create it.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 fn is_counted(name: &str) -> bool {
     ![INVENTORY, ROOT_CA].contains(&name)
 }
 
-/// Counts the config maps in the namespace of the request's object.
+/// Reconciles the ConfigMap `inventory` of a namespace: counts the other ConfigMaps of the namespace in the
+/// cache, and writes the number to the inventory.
 async fn count(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let namespace = request.namespace().unwrap_or_default();
     let options = ListOptions::default().namespace(namespace);

@@ -71,8 +71,8 @@ async fn pop_changes(client: Client, cluster: &Cluster) -> Result {
     Ok(())
 }
 
-/// Processes all pending deltas of one object in each call. (For a synchronous function, a closure can be
-/// used instead of this type.)
+/// The process function of `process_items`: applies all pending deltas of one object to the store in each
+/// call. (For a synchronous function, a closure can be used instead of this type.)
 struct KeepStore {
     pods: Store<Lazy<Pod>>,
     failed: HashSet<ObjectKey>,
@@ -95,8 +95,8 @@ impl Process<Popped<Deltas<Lazy<Pod>>>> for KeepStore {
     }
 }
 
-/// Runs a reflector, a `DeltaFifo` and a process function. The process function updates the store of known
-/// objects that the queue uses.
+/// Runs a reflector, a `DeltaFifo` and a process function. The process function updates a store, which is
+/// also the store of known objects of the `DeltaFifo`.
 async fn process_items(client: Client, cluster: &Cluster) -> Result {
     let store = StoreBuilder::<Lazy<Pod>>::new().resource("pods").build();
     let known = Arc::new(store.indexer().clone());

@@ -30,12 +30,12 @@ pub struct WebsiteStatus {
     replicas: i32,
 }
 
-/// Delays the deletion of a website until resources outside of Kubernetes are cleaned up. This example has no
-/// such resources and only prints a message.
+/// The finalizer that delays the deletion of a website until resources outside of Kubernetes are cleaned up.
+/// This example has no such resources and only prints a message.
 const FINALIZER: &str = "example.com/website";
 
-/// Reconciles one website. The request contains the name of the object but not the event, and the function is
-/// idempotent.
+/// Reconciles one website. The request contains the name of the object but not the event, so the function
+/// derives all changes from the current objects, and calling it again changes nothing.
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
     if site.metadata.deletion_timestamp.is_some() {
@@ -117,8 +117,8 @@ pub async fn main() -> Result {
     let controller = Controller::new::<Website>("website").owns::<Deployment>().reconcile(reconcile);
     let stop = manager.handle();
     let running = tokio::spawn(manager.controller(controller).run_until(ctrl_c()));
-    // This timeout is long because the garbage collector of a real cluster discovers new kinds only every 30
-    // s.
+    // This timeout is long, because the example waits until the garbage collector has deleted the Deployment.
+    // The garbage collector of a real cluster discovers new kinds, such as Website, only every 30 s.
     let used = tokio::time::timeout(PATIENCE * 12, use_it(&user)).await;
     stop.stop();
     running.await??;

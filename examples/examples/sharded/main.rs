@@ -26,7 +26,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const REPLICA: &str = "SHARDED_REPLICA";
 const LEASE: &str = "SHARDED_LEASE";
 
-/// Starts replicas as child processes and checks them; in a child process, runs one replica.
+/// Starts replicas as child processes, kills, pauses and stops some of them, and checks their answers. In a
+/// child process, runs one replica.
 #[tokio::main]
 pub async fn main() -> Result {
     if let Ok(name) = std::env::var(REPLICA) {
@@ -66,8 +67,8 @@ async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, R
     };
     let answer = [("answered", round.clone()), ("by", by), ("fence", owned.check()?.version.to_string())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
-    // The update is conditional on the uid and the resourceVersion that were read. The client rejects it
-    // without sending it if this replica's lease may have expired.
+    // The update has the uid and the resourceVersion that were read as preconditions. If the lease of this
+    // replica may have expired, the client rejects the update without sending it.
     ctx.client.update(&edited).await?;
     Ok(Outcome::Done)
 }
@@ -75,10 +76,11 @@ async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, R
 #[derive(Default)]
 struct Answers {
     count: usize,
-    /// For each config map, the replica that answered last and the fence of that answer.
+    /// For each config map, the replica that wrote the last answer, and the fencing token (`fence`) in that
+    /// answer. A later owner of a config map has a higher fencing token.
     last: BTreeMap<String, (String, u64)>,
-    /// The number of answers with an older fence than the previous answer of another replica for the same
-    /// config map.
+    /// The number of answers with a lower fencing token than the previous answer, which another replica wrote
+    /// to the same config map. Such an answer means that two replicas owned the key at the same time.
     late: usize,
 }
 
@@ -138,7 +140,7 @@ async fn watch(mut replicas: Vec<Replica>, answers: &Mutex<Answers>) -> Result {
         shares().iter().all(|share| *share > 0) && shares().iter().sum::<usize>() == MAPS
     })
     .await?;
-    // Wait a second, until the assignment of shards to replicas is stable.
+    // Wait a second, so that the assignment of shards to replicas is stable.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let [a, b, c] = shares();
     println!("3 replicas share {MAPS} config maps: {a}, {b} and {c}");

@@ -38,8 +38,8 @@ pub async fn main() -> Result {
     // The same events can be read as a `Stream`. Dropping the stream removes its handler.
     let stream = pods.events_with(HandlerOptions::new().name("stream"))?;
 
-    // The informer runs until `run` is dropped. First the cache is synced, and then each handler, after its
-    // initial adds.
+    // The informer runs until `run` is dropped. The cache is synced after the initial list; a handler is
+    // synced after it has processed the initial adds of this list.
     let run = pods.start();
     pods.wait_for_sync(PATIENCE).await?;
     counting.wait_for_sync(PATIENCE).await?;

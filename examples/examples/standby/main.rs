@@ -21,19 +21,20 @@ use serde_json::json;
 use tokio::time::sleep;
 
 const NAMESPACE: &str = "example-standby";
-/// The config map to which each leader writes its fencing token without a precondition, as to a storage that
-/// has no conditional writes.
+/// The config map to which each leader writes its fencing token without a precondition. It stands for a
+/// storage without conditional writes, to which a former leader can still write.
 const LEDGER: &str = "ledger";
 const MAPS: usize = 20;
-/// The simulated duration of the work between reading an object and writing it. A replica that the example
-/// pauses is mostly paused during this work.
+/// The simulated duration of the work between reading an object and writing it. If the example pauses a
+/// replica, the replica is usually doing this work, and sends its write after the pause.
 const WORK: Duration = Duration::from_millis(20);
 
 /// The environment variable with which the parent tells a child process the name of its replica.
 const REPLICA: &str = "STANDBY_REPLICA";
 const LEASE: &str = "STANDBY_LEASE";
 
-/// Starts replicas as child processes and checks them; in a child process, runs one replica.
+/// Starts replicas as child processes, kills, stops and pauses one leader after the other, and checks the
+/// writes of the replicas. In a child process, runs one replica.
 #[tokio::main]
 pub async fn main() -> Result {
     match std::env::var(REPLICA) {

@@ -1,4 +1,4 @@
-//! A test of a program that reads a cache, in paused time. See `README.md` in this folder.
+//! A test of a program that reads a cache, with the paused clock of tokio. See `README.md` in this folder.
 
 use informer::Object;
 use informer::testing::{TestServer, list, pod, watch};

@@ -22,8 +22,8 @@ pub async fn main() -> Result {
     wait_for_cache_sync([&pods as &dyn CacheSynced, &handler], PATIENCE).await?;
     println!("pods are synced, and so is their handler");
 
-    // The informer of unicorns never syncs. A program logs the error and exits; otherwise the informer would
-    // continue to retry.
+    // The informer of unicorns never syncs, because the server does not serve this kind. A program logs the
+    // error and exits; otherwise the informer would continue to retry.
     let Err(error) = factory.wait_for_cache_sync(Duration::from_millis(400)).await else {
         return Err("the server serves unicorns".into());
     };

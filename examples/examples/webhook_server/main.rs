@@ -29,7 +29,7 @@ async fn fill_in(request: AdmissionRequest<ConfigMap>, mut map: ConfigMap) -> Re
 }
 
 async fn judge(request: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> {
-    // The request to delete an object contains only the old object.
+    // The request to delete an object contains only the old object, which need not be validated.
     let Some(map) = request.object else { return Ok(Allowed::new()) };
     let data = map.data.unwrap_or_default();
     match data.keys().find(|name| name.contains("password")) {
@@ -70,8 +70,8 @@ pub async fn main() -> Result {
     used.map_err(|_| "the webhooks were not called in time")?
 }
 
-/// Registers the webhooks and their CA in the API server. Usually manifests do this, if the address is known
-/// in advance.
+/// Registers the webhooks and their CA in the API server. An operator in a cluster is usually registered by
+/// manifests instead, because the address of its Service is known in advance.
 async fn register(own: &CachedClient, address: &str, authority: &str) -> Result {
     let bundle = ByteString(authority.as_bytes().to_vec());
     let hook = |path: &str| {
@@ -112,8 +112,8 @@ async fn use_it(user: &CachedClient) -> Result {
     };
     let team = filled.metadata.labels.as_ref().and_then(|labels| labels.get("team").cloned());
     println!("filled in: team {}", team.unwrap_or_default());
-    // The API server may load the validating configuration later, so the dry run is repeated until it is
-    // denied.
+    // The API server may load the validating configuration later than the mutating one, so the dry run is
+    // repeated until it is denied.
     let denied = loop {
         match user.dry_run().create(&config_map("denied", "blue", "password")).await {
             Err(error) => break error,
