@@ -19,8 +19,8 @@ impl Processes {
         self.server.iter().map(of).sum::<f64>() / 1024.0
     }
 
-    /// Returns the processor time of the server and of the processes in `beside`, in seconds; zero if the
-    /// system does not report it.
+    /// Returns the processor time of the server and of the other processes that it needs, in seconds; zero if
+    /// the system does not report it.
     pub(crate) fn cpu(&self) -> f64 {
         /// The number of clock ticks per second, constant since Linux 2.6. `/proc` reports processor times in
         /// clock ticks.
