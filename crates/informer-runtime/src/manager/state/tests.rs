@@ -132,8 +132,8 @@ proptest! {
         for action in actions {
             apply(&mut state, &mut model, &mut now, action);
         }
-        // Whatever the earlier actions were, all runnables have ended after the next two deadlines that
-        // follow a stop: the last call and the stop deadline.
+        // After any actions, all runnables have ended after the two deadlines that follow a stop: the last
+        // call and the stop deadline.
         apply(&mut state, &mut model, &mut now, Action::Stop(30_000));
         for _ in 0..2 {
             if let Some(deadline) = state.next_deadline() {
