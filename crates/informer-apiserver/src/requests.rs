@@ -74,6 +74,10 @@ pub struct RequestRecord {
     pub resource_version: String,
     /// The `User-Agent` header.
     pub user_agent: String,
+    /// The name of the authenticated user, who may impersonate another one in the request.
+    pub user: String,
+    /// True for a server-side apply, which is a patch that creates an object if it does not exist.
+    pub is_apply: bool,
 }
 
 impl RequestRecord {
@@ -82,7 +86,7 @@ impl RequestRecord {
         let gvr = self.gvr.as_ref().map_or(0, |gvr| gvr.group.len() + gvr.version.len() + gvr.resource.len());
         let optional = [&self.namespace, &self.name, &self.subresource];
         let named: usize = optional.into_iter().flatten().map(String::len).sum();
-        let strings = [&self.path, &self.query, &self.resource_version, &self.user_agent];
+        let strings = [&self.path, &self.query, &self.resource_version, &self.user_agent, &self.user];
         size_of::<Self>() + gvr + named + strings.map(String::len).iter().sum::<usize>()
     }
 

@@ -122,7 +122,8 @@ impl ApiServer {
 
     /// Returns the logged requests, oldest first.
     ///
-    /// The log contains authenticated requests only. It keeps at most the last 100,000 requests and 64 MiB.
+    /// The log contains authenticated requests only. It keeps at most the last 100,000 requests and 64 MiB. If
+    /// the [number](RequestRecord::number) of the first one is greater than 1, earlier requests were removed.
     pub fn requests(&self) -> Vec<RequestRecord> {
         self.shared.requests.all()
     }

@@ -21,6 +21,7 @@ mod environment;
 mod error;
 #[cfg(feature = "runtime")]
 mod fake;
+mod permissions;
 
 use std::fmt;
 
@@ -36,6 +37,10 @@ pub use informer_apiserver::{
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
+pub use permissions::{
+    Permission, PermissionComparison, PermissionDifference, PermissionsError, PermissionsUsed, RoleRules,
+};
+
 use informer_client::{Client, Lazy, SharedInformerFactory, StreamingLists};
 use informer_core::{Gvr, ObjectKey};
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
@@ -230,6 +235,52 @@ impl TestServer {
     /// Returns the matching requests so far, oldest first.
     pub fn requests(&self, matching: FaultMatch) -> impl Iterator<Item = RequestRecord> {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
+    }
+
+    /// Returns the permissions that the requests so far needed, to compare them with a role.
+    ///
+    /// ```
+    /// # use informer::testing::{ApiServer, TestServer, User};
+    /// # use informer::runtime::{Cache, CachedClient};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = TestServer::start().await;
+    /// let client = CachedClient::new(&Cache::new(server.client_as(User::new("operator"))));
+    /// client.live().get::<ConfigMap>("default/settings").await?;
+    ///
+    /// let mut role = Role::default();
+    /// role.metadata.name = Some("operator".to_owned());
+    /// role.metadata.namespace = Some("default".to_owned());
+    /// role.rules = Some(vec![PolicyRule {
+    ///     api_groups: Some(vec![String::new()]),
+    ///     resources: Some(vec!["configmaps".to_owned()]),
+    ///     verbs: vec!["get".to_owned(), "delete".to_owned()],
+    ///     ..PolicyRule::default()
+    /// }]);
+    /// let compared = server.permissions_used()?.compare(&role);
+    /// assert_eq!(
+    ///     compared.to_string(),
+    ///     "Role default/operator, rule 1: granted and never used: delete configmaps in API group \"\""
+    /// );
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the server has removed requests from its bounded log. Unused permissions would be unknown.
+    pub fn permissions_used(&self) -> Result<PermissionsUsed, PermissionsError> {
+        PermissionsUsed::of(&self.server.requests(), |_| true)
+    }
+
+    /// Returns the permissions that the requests of one authenticated user needed.
+    ///
+    /// # Errors
+    ///
+    /// If the server has removed requests from its bounded log. Unused permissions would be unknown.
+    pub fn permissions_used_by(&self, user: &str) -> Result<PermissionsUsed, PermissionsError> {
+        PermissionsUsed::of(&self.server.requests(), |request| request.user == user)
     }
 
     /// Creates an object, including its status, in the namespace of its metadata. It is defaulted and

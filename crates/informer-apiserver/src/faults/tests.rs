@@ -17,6 +17,8 @@ fn watch() -> Arc<RequestRecord> {
         query: "watch=true".to_owned(),
         resource_version: String::new(),
         user_agent: String::new(),
+        user: String::new(),
+        is_apply: false,
     })
 }
 

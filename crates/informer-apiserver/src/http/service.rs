@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::Buf;
 use http::header::USER_AGENT;
-use http::{Request, request};
+use http::{Method, Request, request};
 
 use crate::auth::Attributes;
 use crate::faults::Plan;
 use crate::http::accept::{Encoding, indents_errors, plain_encoding};
-use crate::http::call::Call;
+use crate::http::call::{APPLY, Call, media_type};
 use crate::http::deadline::{MIN_TIME_LIMIT, time_limit};
 use crate::http::response::{
     ApiResponse, add_common_headers, error_response, header, injected_response, strip_head_body, timed_out,
@@ -93,10 +93,16 @@ impl ApiService {
         let watch_param = query.flag("watch").unwrap_or_default();
         let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch_param);
         let user = self.shared.authenticate(&head);
-        let record = self.record(&head, &query, route.as_ref().ok());
+        let mut record = self.record(&head, &query, route.as_ref().ok());
         // Unauthenticated requests are not logged, because they could displace other requests from the
         // bounded request log.
-        let record = if user.is_ok() { self.shared.requests.push(record) } else { Arc::new(record) };
+        let record = match &user {
+            Ok(user) => {
+                record.user.clone_from(&user.name);
+                self.shared.requests.push(record)
+            }
+            Err(_) => Arc::new(record),
+        };
         // The router decides whether a request is a watch: `watch=true` applies to collections only, and the
         // legacy `/watch/` paths do not need the parameter.
         let watch = record.verb == Verb::Watch;
@@ -240,6 +246,8 @@ impl ApiService {
             query: percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned(),
             resource_version: query.text("resourceVersion").to_owned(),
             user_agent: header(head, USER_AGENT).to_owned(),
+            user: String::new(),
+            is_apply: head.method == Method::PATCH && media_type(head) == APPLY,
         }
     }
 }

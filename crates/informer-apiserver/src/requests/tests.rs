@@ -15,6 +15,8 @@ fn request(path_bytes: usize) -> RequestRecord {
         query: String::new(),
         resource_version: String::new(),
         user_agent: String::new(),
+        user: String::new(),
+        is_apply: false,
     }
 }
 
