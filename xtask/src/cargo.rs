@@ -1,13 +1,19 @@
 //! Runs cargo to build and start programs.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns a command that runs cargo as a shell would. It removes the environment variables that cargo has
-/// set for this program. With them, build scripts of some crates would run again, and all dependent crates
-/// would be rebuilt.
+/// Returns a command that runs cargo as a shell would.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new("cargo");
+    program("cargo")
+}
+
+/// Returns a command that runs a program as a shell would. It removes the environment variables that cargo
+/// has set for this program. With them, build scripts of some crates would run again, and all dependent
+/// crates would be rebuilt.
+pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
     let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(told) {

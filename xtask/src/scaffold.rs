@@ -6,7 +6,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::cargo::command;
+use crate::cargo::{command, program};
 use crate::report::Report;
 use crate::tree;
 
@@ -26,21 +26,35 @@ const EXTENDED: &str = "extended";
 
 /// The runs of `informer` that create and extend the project [`EXTENDED`]: for each run, the working
 /// directory below `target/scaffold`, and the arguments.
-const STEPS: [(&str, &[&str]); 4] = [
+const STEPS: [(&str, &[&str]); 8] = [
     ("", &["new", EXTENDED, "--path", "../.."]),
     (EXTENDED, &["add", "kind", "HTTPRoute", "--cluster"]),
+    (EXTENDED, &["add", "controller", "audit", "--for", "ConfigMap"]),
+    (EXTENDED, &["add", "controller", "mark-routes", "--for", "HTTPRoute"]),
+    (EXTENDED, &["add", "version", "v2", "--kind", "Website"]),
+    (EXTENDED, &["add", "version", "v3alpha1", "--kind", "Website"]),
+    (EXTENDED, &["add", "version", "v2", "--kind", "HTTPRoute"]),
     (EXTENDED, &["add", "webhook", "Website"]),
-    (EXTENDED, &["add", "webhook", "HTTPRoute"]),
+];
+
+/// The role of [`EXTENDED`] that grants an unused permission for a moment, and its rule before and after.
+const ROLE: (&str, &str, &str) =
+    ("config/rbac/website_role.yaml", "verbs: [list, watch]\n", "verbs: [list, watch, delete]\n");
+
+/// The output of `informer manifests --check` for that role.
+const UNUSED: [&str; 2] = [
+    "stale charts/extended/templates/website_role.yaml\n",
+    "config/rbac/website_role.yaml:7: granted and never used: delete websites in API group \"example.com\"\n",
 ];
 
 pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
     let mut report = Report::new("scaffold");
     let folder = root.join("target/scaffold");
-    if let Err(problem) = prepare(&folder) {
+    if let Err(problem) = prepare(root, &folder) {
         report.problems.push(problem);
         return report;
     }
-    let (mut built, mut manifests, mut skipped) = (0, 0, 0);
+    let (mut built, mut compared, mut manifests, mut skipped) = (0, 0, 0, 0);
     let wanted = |name: &&str| arguments.only.as_deref().is_none_or(|only| only == *name);
     for name in COMMITTED.into_iter().chain([EXTENDED]).filter(wanted) {
         let project = folder.join(name);
@@ -52,6 +66,10 @@ pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
             Ok(()) => built += 1,
             Err(problem) => report.problems.push(format!("{name}: {problem}")),
         }
+        match check_manifests(root, &project, name) {
+            Ok(()) => compared += 1,
+            Err(problem) => report.problems.push(format!("{name}: {problem}")),
+        }
         for check in manifest_checks(root, &project, name) {
             match run_tool(check) {
                 Ok(Some(())) => manifests += 1,
@@ -61,20 +79,25 @@ pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
         }
     }
     report.figure("projects that build and pass their tests", f64::from(built));
+    report.figure("projects whose manifests and roles are up to date", f64::from(compared));
     report.figure("checks of manifests by kubectl and helm", f64::from(manifests));
     report.figure("checks that were skipped because kubectl or helm is missing", f64::from(skipped));
     report
 }
 
-/// Creates the folder of the projects, with empty configuration files of rustfmt and clippy. Both tools
-/// search the parent directories, and would otherwise use the configuration of this workspace.
-fn prepare(folder: &Path) -> Result<(), String> {
+/// Builds the command, and creates the folder of the projects with empty configuration files of rustfmt and
+/// clippy. Both tools search the parent directories, and would otherwise use the configuration of this
+/// workspace.
+fn prepare(root: &Path, folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("prepare {}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
     for name in ["clippy.toml", "rustfmt.toml"] {
         fs::write(folder.join(name), "").map_err(failed)?;
     }
-    Ok(())
+    let mut build = command();
+    build.args(["build", "--package", "informer-cli", "--bin", "informer"]).current_dir(root);
+    build.env("CARGO_TARGET_DIR", target_folder(root));
+    complete(build)
 }
 
 /// Creates and extends the project [`EXTENDED`] with `informer new` and `informer add`.
@@ -84,21 +107,47 @@ fn extend(root: &Path, folder: &Path) -> Result<(), String> {
         fs::remove_dir_all(&project).map_err(|error| format!("remove {}: {error}", project.display()))?;
     }
     for (subfolder, arguments) in STEPS {
-        let mut informer = command();
-        let manifest = root.join("Cargo.toml");
-        informer.args([
-            "run",
-            "--quiet",
-            "--package",
-            "informer-cli",
-            "--bin",
-            "informer",
-            "--manifest-path",
-        ]);
-        informer.arg(manifest).arg("--").args(arguments).current_dir(folder.join(subfolder));
-        complete(informer)?;
+        complete(informer(root, &folder.join(subfolder), arguments))?;
     }
-    Ok(())
+    lock(root, &project)?;
+    complete(informer(root, &project, &["manifests"]))
+}
+
+/// Returns the command `informer` in a folder. It builds tests as [`check_code`] does, so they are built once.
+fn informer(root: &Path, folder: &Path, arguments: &[&str]) -> Command {
+    let name = format!("informer{}", std::env::consts::EXE_SUFFIX);
+    let mut informer = program(target_folder(root).join("debug").join(name));
+    informer.args(arguments).current_dir(folder).env("CARGO_TARGET_DIR", target_folder(root));
+    with_clippy(informer)
+}
+
+/// Checks the generated manifests and the roles of a project with the command, and that the command detects a
+/// permission that is granted and never used.
+fn check_manifests(root: &Path, project: &Path, name: &str) -> Result<(), String> {
+    complete(informer(root, project, &["manifests", "--check"]))?;
+    if name != EXTENDED {
+        return Ok(());
+    }
+    let (path, before, after) = ROLE;
+    let path = project.join(path);
+    let failed = |error: std::io::Error| format!("edit {}: {error}", path.display());
+    let role = fs::read_to_string(&path).map_err(failed)?;
+    fs::write(&path, role.replace(before, after)).map_err(failed)?;
+    let mut check = informer(root, project, &["manifests", "--check"]);
+    let output = check.output().map_err(|error| format!("run {check:?}: {error}"))?;
+    fs::write(&path, role).map_err(failed)?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    match !output.status.success() && UNUSED.iter().all(|line| printed.contains(line)) {
+        true => Ok(()),
+        false => Err(format!("manifests --check did not report an unused permission:\n{printed}")),
+    }
+}
+
+/// Selects the versions of the lock file of this workspace.
+fn lock(root: &Path, project: &Path) -> Result<(), String> {
+    let lock = project.join("Cargo.lock");
+    let copied = fs::copy(root.join("Cargo.lock"), &lock).map(drop);
+    copied.map_err(|error| format!("write {}: {error}", lock.display()))
 }
 
 /// Checks the format of a project, and builds, lints and tests it.
@@ -107,8 +156,7 @@ fn extend(root: &Path, folder: &Path) -> Result<(), String> {
 /// dependencies with the same features are built once. clippy compiles the project for its tests: a separate
 /// `cargo clippy` would analyze all dependencies again.
 fn check_code(root: &Path, project: &Path) -> Result<(), String> {
-    let lock = project.join("Cargo.lock");
-    fs::copy(root.join("Cargo.lock"), &lock).map_err(|error| format!("write {}: {error}", lock.display()))?;
+    lock(root, project)?;
     let cargo = |arguments: &[&str]| {
         let mut cargo = command();
         cargo.args(arguments).current_dir(project);
@@ -116,10 +164,13 @@ fn check_code(root: &Path, project: &Path) -> Result<(), String> {
         cargo
     };
     complete(cargo(&["fmt", "--check"]))?;
-    let mut test = cargo(&["test"]);
-    test.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
-    test.env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
-    complete(test)
+    complete(with_clippy(cargo(&["test"])))
+}
+
+fn with_clippy(mut cargo: Command) -> Command {
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    cargo.env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
+    cargo
 }
 
 fn target_folder(root: &Path) -> PathBuf {

@@ -40,6 +40,7 @@ struct Arguments {
 enum Command {
     New(scaffold::NewArguments),
     Add(scaffold::AddArguments),
+    Manifests(scaffold::ManifestsArguments),
     Demo(demo::DemoArguments),
     Watch(watch::WatchArguments),
     Serve(serve::ServeArguments),
@@ -92,6 +93,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
         }
         Command::New(arguments) => scaffold::new(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Add(arguments) => scaffold::add(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Manifests(arguments) => scaffold::manifests(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Envtest(arguments) => envtest::run(arguments).map(|()| ExitCode::SUCCESS),

@@ -1,13 +1,18 @@
-//! The project of an operator: `informer new` creates it, `informer add` extends it.
+//! The project of an operator: `informer new` creates it, `informer add` extends it, and `informer manifests`
+//! generates its manifests.
 
 mod add;
+mod builtin;
+mod change;
 mod edit;
 mod files;
+mod manifests;
 mod names;
 mod project;
 mod templates;
 
 pub(crate) use add::AddArguments;
+pub(crate) use manifests::ManifestsArguments;
 pub(crate) use project::NewArguments;
 
 use crate::failure::Failure;
@@ -20,4 +25,9 @@ pub(crate) fn new(arguments: &NewArguments) -> Result<(), Failure> {
 /// Adds a kind or webhooks to the operator project of the current folder.
 pub(crate) fn add(arguments: &AddArguments) -> Result<(), Failure> {
     add::run(arguments)
+}
+
+/// Writes or checks the generated manifests of the project of the current folder.
+pub(crate) fn manifests(arguments: &ManifestsArguments) -> Result<(), Failure> {
+    manifests::run(arguments)
 }

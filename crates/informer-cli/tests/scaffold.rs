@@ -23,6 +23,9 @@ const GOLDEN: [(&str, &[&str]); 2] = [
             "--cluster",
             "--webhook",
             "--leader-election",
+            "--network-policy",
+            "--pdb",
+            "--service-monitor",
         ],
     ),
 ];
@@ -190,6 +193,59 @@ fn added_kind_and_webhooks_are_part_of_the_project() {
 }
 
 #[test]
+fn added_controllers_are_registered_and_have_roles() {
+    let (_repository, projects) = repository();
+    succeed(&projects, &["new", "operator", "--path", "../.."]);
+    let project = projects.join("operator");
+    succeed(&project, &["add", "controller", "audit", "--for", "CronJob"]);
+    let printed = succeed(&project, &["add", "controller", "mark-sites", "--for", "Website"]);
+    assert!(printed.contains("created charts/operator/templates/mark_sites_role.yaml\n"), "{printed}");
+    let read = |path: &str| fs::read_to_string(project.join(path)).unwrap();
+    for (path, parts) in [
+        ("src/controllers.rs", &[".controller(audit::controller())", "pub mod mark_sites;"] as &[&str]),
+        ("src/controllers/audit.rs", &["use informer::k8s_openapi::api::batch::v1::CronJob;"]),
+        ("src/controllers/mark_sites.rs", &["use crate::api::website::Website;", "example.com/mark-sites"]),
+        ("config/samples/audit.yaml", &["apiVersion: batch/v1\nkind: CronJob\n", "  jobTemplate:\n"]),
+        ("config/rbac/audit_role.yaml", &["- apiGroups: [batch]\n  resources: [cronjobs]\n"]),
+        ("config/rbac/kustomization.yaml", &["- audit_role.yaml\n- mark_sites_role.yaml\n"]),
+        ("tests/mark_sites.rs", &["cluster::start(&[\"websites\"], &[ROLE])", "samples/website.yaml"]),
+    ] {
+        let content = read(path);
+        assert!(parts.iter().all(|part| content.contains(part)), "{path}: {content}");
+    }
+}
+
+#[test]
+fn added_versions_have_conversions_and_a_webhook_server() {
+    let (_repository, projects) = repository();
+    succeed(&projects, &["new", "operator", "--path", "../.."]);
+    let project = projects.join("operator");
+    let printed = succeed(&project, &["add", "version", "v2", "--kind", "Website"]);
+    assert!(printed.ends_with("next: informer manifests && cargo test\n"), "{printed}");
+    succeed(&project, &["add", "version", "v3alpha1", "--kind", "Website"]);
+    succeed(&project, &["add", "webhook", "Website"]);
+    let read = |path: &str| fs::read_to_string(project.join(path)).unwrap();
+    for (path, parts) in [
+        ("src/api.rs", &["vec![website_versions::crd()]", "pub mod website_v3alpha1;"] as &[&str]),
+        ("src/api/website_v2.rs", &["of `example.com/v2`", "version = \"v2\"", "pub fn from_hub"]),
+        (
+            "src/api/website_versions.rs",
+            &[
+                "const STORED: &str = \"v1\";",
+                "super::website_v3alpha1::Website::crd()",
+                "website_v2::to_hub",
+            ],
+        ),
+        ("src/webhooks.rs", &["pub mod website;", ".convert(crate::api::conversions())", ".validate("]),
+        ("config/webhook/kustomization.yaml", &["- service.yaml\n- website.yaml\n"]),
+        ("tests/website_v2.rs", &["load(&server, \"config/crd/websites.yaml\")"]),
+    ] {
+        let content = read(path);
+        assert!(parts.iter().all(|part| content.contains(part)), "{path}: {content}");
+    }
+}
+
+#[test]
 fn failed_addition_writes_nothing() {
     let (_repository, projects) = repository();
     let error = fail(&projects, &["add", "kind", "Shop"]);
@@ -200,12 +256,26 @@ fn failed_addition_writes_nothing() {
     let before = files(&project);
     for (arguments, parts) in [
         (&["kind", "Shop"] as &[&str], ["edit src/controllers.rs: there is no function add_to", "by hand"]),
-        (&["kind", "Website"], ["/crds/websites.yaml: the file exists", "choose another kind"]),
+        (&["kind", "Website"], ["/crds/websites.yaml: the file exists", "choose another name"]),
         (&["kind", "shop"], ["define kind shop: ", "such as Website"]),
         (
             &["webhook", "Shop"],
             ["add webhooks of Shop: src/api/shop.rs does not exist", "informer add kind Shop"],
         ),
+        (
+            &["controller", "audit", "--for", "Widget"],
+            ["add controller audit: Widget is no kind of the project", "informer add kind Widget"],
+        ),
+        (
+            &["controller", "Audit", "--for", "Pod"],
+            ["add controller Audit: the name is not", "such as audit"],
+        ),
+        (
+            &["version", "v1", "--kind", "Website"],
+            ["add version v1 of Website: the kind has it", "choose another version"],
+        ),
+        (&["version", "2", "--kind", "Website"], ["2 is not a version", "such as v1"]),
+        (&["version", "v2", "--kind", "Shop"], ["add a version of Shop: ", "informer add kind Shop"]),
     ] {
         let error = fail(&project, &[&["add"], arguments].concat());
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");

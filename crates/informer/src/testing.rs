@@ -21,6 +21,7 @@ mod environment;
 mod error;
 #[cfg(feature = "runtime")]
 mod fake;
+mod manifests;
 mod permissions;
 
 use std::fmt;
@@ -37,6 +38,7 @@ pub use informer_apiserver::{
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
+pub use manifests::{ManifestState, Manifests, ManifestsError, ManifestsReport};
 pub use permissions::{
     Permission, PermissionComparison, PermissionDifference, PermissionsError, PermissionsUsed, RoleRules,
 };

@@ -109,6 +109,21 @@ pub(super) fn check_project(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Checks the name of a controller, and returns the name of its module.
+pub(super) fn check_controller(name: &str) -> Result<String, Failure> {
+    let module = name.replace('-', "_");
+    let is_valid = is_dns_label(name)
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && !KEYWORDS.contains(&module.as_str());
+    match is_valid {
+        true => Ok(module),
+        false => Err(Failure::new(format!(
+            "add controller {name}: the name is not a DNS-1035 label, or a keyword of Rust; use lower-case \
+             letters, digits and dashes, such as audit"
+        ))),
+    }
+}
+
 /// A custom kind and all its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kind {
@@ -226,7 +241,7 @@ pub(super) fn snake_case(kind: &str) -> String {
 }
 
 /// Returns the regular English plural.
-fn plural_of(singular: &str) -> String {
+pub(super) fn plural_of(singular: &str) -> String {
     let consonant_y = singular.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     match consonant_y {
         Some(stem) => format!("{stem}ies"),

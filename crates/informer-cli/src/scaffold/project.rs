@@ -41,6 +41,15 @@ pub(crate) struct NewArguments {
     /// Also write leader election, so that several replicas can run.
     #[arg(long)]
     leader_election: bool,
+    /// Also write a NetworkPolicy, which restricts connections to the pods.
+    #[arg(long)]
+    network_policy: bool,
+    /// Also write a PodDisruptionBudget, which lets one replica at a time be evicted.
+    #[arg(long)]
+    pdb: bool,
+    /// Also write a ServiceMonitor, with which the Prometheus Operator finds the metrics.
+    #[arg(long)]
+    service_monitor: bool,
     /// Depend on the crates of a checkout of this project, not on the published ones.
     #[arg(long, value_name = "CHECKOUT")]
     path: Option<PathBuf>,
@@ -66,10 +75,14 @@ pub(super) fn run(arguments: &NewArguments) -> Result<(), Failure> {
 }
 
 fn render(arguments: &NewArguments, kind: &Kind, source: Option<&Checkout>) -> Result<Vec<File>, Failure> {
-    let (webhook, leader_election) = (arguments.webhook, arguments.leader_election);
+    let NewArguments { webhook, leader_election, network_policy, pdb, service_monitor, .. } = *arguments;
     let own = context! {
         webhook,
+        admission => webhook,
         leader_election,
+        network_policy,
+        pdb,
+        service_monitor,
         informer => match source {
             Some(checkout) => format!("path = \"{}/crates/informer\"", checkout.path),
             None => format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
@@ -88,14 +101,20 @@ fn render(arguments: &NewArguments, kind: &Kind, source: Option<&Checkout>) -> R
     let mut rendered = templates::render(templates::PROJECT, &values)?;
     rendered.extend(templates::MONITORING.iter().map(|(path, content)| (path.into(), (*content).to_owned())));
     rendered.extend(templates::render(templates::KIND, &values)?);
-    if leader_election {
-        rendered.extend(templates::render(templates::LEADER_ELECTION, &values)?);
+    for (is_wanted, optional) in [
+        (leader_election, templates::LEADER_ELECTION),
+        (webhook, templates::WEBHOOK_SERVER),
+        (webhook, templates::WEBHOOK),
+        (network_policy || pdb || service_monitor, templates::OPERATIONS),
+        (network_policy, templates::NETWORK_POLICY),
+        (pdb, templates::POD_DISRUPTION_BUDGET),
+        (service_monitor, templates::SERVICE_MONITOR),
+    ] {
+        if is_wanted {
+            rendered.extend(templates::render(optional, &values)?);
+        }
     }
-    if webhook {
-        rendered.extend(templates::render(templates::WEBHOOK_SERVER, &values)?);
-        rendered.extend(templates::render(templates::WEBHOOK, &values)?);
-    }
-    Ok(rendered)
+    Ok(templates::with_chart(&arguments.name, rendered))
 }
 
 /// Returns the values of the templates for a kind of a project.

@@ -2,9 +2,12 @@
 //!
 //! The delimiters differ from those of Helm and of GitHub workflows: `[=name=]`, `<% if condition %>`, and
 //! lines that begin with `%%`.
+//!
+//! The templates of the chart for manifests in `config` are no files here: [`with_chart`] generates them.
 
 use std::path::PathBuf;
 
+use informer::testing::Manifests;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, Value};
 
@@ -33,7 +36,6 @@ pub(super) const PROJECT: &[Template] = templates![
     "charts/[=name=]/Chart.yaml": "project/chart/Chart.yaml.j2",
     "charts/[=name=]/templates/_helpers.tpl": "project/chart/templates/_helpers.tpl.j2",
     "charts/[=name=]/templates/deployment.yaml": "project/chart/templates/deployment.yaml.j2",
-    "charts/[=name=]/templates/service_account.yaml": "project/chart/templates/service_account.yaml.j2",
     "charts/[=name=]/templates/settings.yaml": "project/chart/templates/settings.yaml.j2",
     "charts/[=name=]/values.yaml": "project/chart/values.yaml.j2",
     "config/crd/kustomization.yaml": "project/config/crd/kustomization.yaml.j2",
@@ -61,7 +63,6 @@ pub(super) const MONITORING: &[Template] = templates![
 /// The files of each kind and its controller.
 pub(super) const KIND: &[Template] = templates![
     "charts/[=name=]/crds/[=plural=].yaml": "kind/crd.yaml.j2",
-    "charts/[=name=]/templates/[=module=]_role.yaml": "kind/chart_role.yaml.j2",
     "config/crd/[=plural=].yaml": "kind/crd.yaml.j2",
     "config/rbac/[=module=]_role.yaml": "kind/role.yaml.j2",
     "config/samples/[=module=].yaml": "kind/sample.yaml.j2",
@@ -72,28 +73,78 @@ pub(super) const KIND: &[Template] = templates![
 
 /// The files of the leader election.
 pub(super) const LEADER_ELECTION: &[Template] = templates![
-    "charts/[=name=]/templates/leader_election_role.yaml": "leader_election/chart_role.yaml.j2",
     "config/rbac/leader_election_role.yaml": "leader_election/role.yaml.j2",
     "tests/leader_election.rs": "leader_election/test.rs.j2",
 ];
 
 /// The files of the webhook server.
 pub(super) const WEBHOOK_SERVER: &[Template] = templates![
-    "charts/[=name=]/templates/webhook_service.yaml": "webhook/chart_service.yaml.j2",
     "config/default/webhook_deployment.yaml": "webhook/deployment.yaml.j2",
     "config/webhook/certificate.yaml": "webhook/certificate.yaml.j2",
     "config/webhook/kustomization.yaml": "webhook/kustomization.yaml.j2",
     "config/webhook/service.yaml": "webhook/service.yaml.j2",
     "src/webhooks.rs": "webhook/webhooks.rs.j2",
+    "tests/webhook_server/mod.rs": "webhook/server_test.rs.j2",
 ];
 
 /// The files of the webhooks of each kind that has webhooks.
 pub(super) const WEBHOOK: &[Template] = templates![
-    "charts/[=name=]/templates/[=module=]_webhook.yaml": "webhook/chart_kind.yaml.j2",
     "config/webhook/[=module=].yaml": "webhook/kind.yaml.j2",
     "src/webhooks/[=module=].rs": "webhook/kind.rs.j2",
     "tests/[=module=]_webhook.rs": "webhook/test.rs.j2",
 ];
+
+/// The files of a controller without a kind of its own.
+pub(super) const CONTROLLER: &[Template] = templates![
+    "config/rbac/[=controller_module=]_role.yaml": "controller/role.yaml.j2",
+    "src/controllers/[=controller_module=].rs": "controller/controller.rs.j2",
+    "tests/[=controller_module=].rs": "controller/test.rs.j2",
+];
+
+/// The sample of a built-in kind, with which the tests of its controller work.
+pub(super) const SAMPLE: &[Template] = templates![
+    "config/samples/[=sample=].yaml": "controller/sample.yaml.j2",
+];
+
+/// The files of a kind with several versions.
+pub(super) const VERSIONS: &[Template] = templates![
+    "src/api/[=module=]_versions.rs": "version/versions.rs.j2",
+];
+
+/// The files of each further version of a kind.
+pub(super) const VERSION: &[Template] = templates![
+    "tests/[=module=]_[=new_version=].rs": "version/test.rs.j2",
+];
+
+/// The functions that are appended to the module of a further version.
+pub(super) const CONVERSIONS: Template = templates![
+    "src/api/[=module=]_[=new_version=].rs": "version/conversions.rs.j2",
+][0];
+
+/// Optional manifests for the operation of the program.
+pub(super) const OPERATIONS: &[Template] = templates![
+    "config/operations/kustomization.yaml": "operations/kustomization.yaml.j2",
+];
+pub(super) const NETWORK_POLICY: &[Template] = templates![
+    "config/operations/network_policy.yaml": "operations/network_policy.yaml.j2",
+];
+pub(super) const POD_DISRUPTION_BUDGET: &[Template] = templates![
+    "config/operations/pod_disruption_budget.yaml": "operations/pod_disruption_budget.yaml.j2",
+];
+pub(super) const SERVICE_MONITOR: &[Template] = templates![
+    "config/operations/service_monitor.yaml": "operations/service_monitor.yaml.j2",
+];
+
+/// Adds the templates of the Helm chart that are generated from manifests among the files.
+pub(super) fn with_chart(project: &str, files: Vec<File>) -> Vec<File> {
+    let manifests = Manifests::of_project(project);
+    let generated: Vec<File> = files
+        .iter()
+        .filter_map(|(path, content)| manifests.chart_template(&path.to_string_lossy(), content))
+        .map(|(path, content)| (path.into(), content))
+        .collect();
+    files.into_iter().chain(generated).collect()
+}
 
 /// Renders templates and their paths.
 pub(super) fn render(templates: &[Template], values: &Value) -> Result<Vec<File>, Failure> {

@@ -1,4 +1,5 @@
-//! The admission webhooks of this operator, one module for each kind.
+//! The webhooks of this operator: one module for each kind with admission webhooks, and the
+//! conversions between versions.
 
 pub mod shop;
 

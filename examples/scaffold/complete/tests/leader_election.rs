@@ -12,7 +12,7 @@ const NAMESPACE: &str = "complete-system";
 
 #[tokio::test(start_paused = true)]
 async fn operator_acquires_its_lease_before_its_controllers_run() {
-    let server = cluster::start("shops", &["shop_role", "leader_election_role"]).await;
+    let server = cluster::start(&["shops"], &["shop_role", "leader_election_role"]).await;
     let election = LeaderElection::new("complete").namespace(NAMESPACE);
     let manager = Manager::new(cluster::client(&server)).leader_election(election);
     let manager = controllers::add_to(manager);

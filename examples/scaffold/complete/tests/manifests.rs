@@ -1,27 +1,17 @@
-//! The CRDs in the manifests are those of the types. After a change of a type, write them with
-//! `UPDATE_MANIFESTS=1 cargo test --test manifests`.
-
-use std::{env, fs};
+//! The generated manifests are up to date: the CRDs of the types, and the copies in the Helm chart
+//! of the manifests in `config`. `informer manifests` writes them.
 
 use complete::api;
-
-/// The folders with CRDs, for kustomize and for Helm.
-const FOLDERS: [&str; 2] = ["config/crd", "charts/complete/crds"];
+use informer::testing::Manifests;
 
 #[test]
-fn crds_in_the_manifests_are_those_of_the_types() {
-    for crd in api::crds() {
-        let expected = serde_norway::to_string(&crd).expect("a CRD can be encoded as YAML");
-        for folder in FOLDERS {
-            let path = format!("{folder}/{}.yaml", crd.spec.names.plural);
-            if env::var_os("UPDATE_MANIFESTS").is_some() {
-                fs::write(&path, &expected).expect("the file can be written");
-            }
-            let present = fs::read_to_string(&path).unwrap_or_default();
-            assert_eq!(
-                present, expected,
-                "{path} is stale; run UPDATE_MANIFESTS=1 cargo test --test manifests"
-            );
-        }
-    }
+fn manifests_are_up_to_date() {
+    let manifests = Manifests::of_project(env!("CARGO_PKG_NAME")).crds(api::crds());
+    let report = match std::env::var_os("UPDATE_MANIFESTS") {
+        Some(_) => manifests.write(),
+        None => manifests.check(),
+    };
+    let report = report.expect("the manifests can be read and written");
+    println!("\n{report}");
+    assert!(!report.is_stale(), "run `informer manifests`:\n{report}");
 }

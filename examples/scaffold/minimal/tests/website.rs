@@ -3,10 +3,7 @@
 
 mod cluster;
 
-use std::collections::BTreeSet;
-
 use informer::k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
-use informer::k8s_openapi::api::rbac::v1::ClusterRole;
 use informer::prelude::*;
 use informer::testing::{FaultMatch, TestServer, Verb};
 use minimal::api::website::{Website, WebsiteSpec};
@@ -18,7 +15,7 @@ const ROLE: &str = "website_role";
 
 /// Starts a server, and the controller with the permissions of its role.
 async fn start() -> TestServer {
-    let server = cluster::start("websites", &[ROLE]).await;
+    let server = cluster::start(&["websites"], &[ROLE]).await;
     let controller = controllers::website::controller();
     let manager = Manager::new(cluster::client(&server)).controller(controller);
     tokio::spawn(manager.run_until(std::future::pending::<()>()));
@@ -112,40 +109,10 @@ async fn role_grants_exactly_the_permissions_that_the_controller_uses() {
     become_available(&server, deployment, 2).await;
     wait_for_status(&server, 2).await;
 
-    let mut used = BTreeSet::new();
-    for request in server.requests(FaultMatch::default()) {
-        let Some(gvr) = request.gvr else { continue };
-        let resource = match &request.subresource {
-            Some(subresource) => format!("{}/{subresource}", gvr.resource),
-            None => gvr.resource.clone(),
-        };
-        let verbs = match request.verb {
-            // A server without streaming lists gets a list before the watch.
-            Verb::Watch => vec!["list", "watch"],
-            // An apply of an object that does not exist creates it.
-            Verb::Patch if request.subresource.is_none() => vec!["create", "patch"],
-            verb => vec![verb.name()],
-        };
-        for verb in verbs {
-            used.insert((gvr.group.clone(), resource.clone(), verb.to_owned()));
-        }
-    }
-    let role: ClusterRole = server
-        .get("minimal-website")
-        .await
-        .expect("the role exists");
-    let mut granted = BTreeSet::new();
-    for rule in role.rules.unwrap_or_default() {
-        for group in rule.api_groups.iter().flatten() {
-            for resource in rule.resources.iter().flatten() {
-                for verb in &rule.verbs {
-                    granted.insert((group.clone(), resource.clone(), verb.clone()));
-                }
-            }
-        }
-    }
-    assert_eq!(
-        granted, used,
-        "left: granted by config/rbac/{ROLE}.yaml, right: used"
-    );
+    let used = server
+        .permissions_used()
+        .expect("the request log is complete");
+    let compared = used.compare_manifest(cluster::role_manifest(ROLE));
+    let compared = compared.expect("the manifest contains a role");
+    assert!(compared.is_exact(), "\n{compared}");
 }

@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
-use syn::{Expr, ExprMethodCall, Fields, File, Item, ItemFn, MacroDelimiter, Stmt};
+use syn::{Expr, ExprMethodCall, Fields, File, Item, ItemFn, MacroDelimiter, Meta, Stmt};
 
 use super::EditError;
 
@@ -124,6 +124,51 @@ pub(crate) fn kube_arguments(text: &str) -> Result<Vec<(String, String)>, EditEr
         }
     }
     Ok(arguments)
+}
+
+/// Replaces the value of an argument of the attribute `#[kube(..)]`.
+pub(crate) fn set_kube_argument(text: &str, name: &str, value: &str) -> Result<String, EditError> {
+    let file = parse(text)?;
+    for item in &file.items {
+        let Item::Struct(found) = item else { continue };
+        for attribute in found.attrs.iter().filter(|attribute| attribute.path().is_ident("kube")) {
+            let Meta::List(list) = &attribute.meta else { continue };
+            let tokens: Vec<TokenTree> = list.tokens.clone().into_iter().collect();
+            for window in tokens.windows(3) {
+                if let [TokenTree::Ident(ident), TokenTree::Punct(equals), TokenTree::Literal(literal)] =
+                    window
+                    && ident == name
+                    && equals.as_char() == '='
+                {
+                    let range = literal.span().byte_range();
+                    return Ok(format!("{}{value:?}{}", &text[..range.start], &text[range.end..]));
+                }
+            }
+        }
+    }
+    Err(EditError::new(format!("the attribute kube has no {name}")))
+}
+
+/// Returns true if the file has a function of this name.
+pub(crate) fn has_function(text: &str, name: &str) -> bool {
+    parse(text).is_ok_and(|file| find_function(&file, name).is_ok())
+}
+
+/// Replaces an expression in a function. It must occur once.
+pub(crate) fn replace_in_function(
+    text: &str,
+    function: &str,
+    expression: &str,
+    replacement: &str,
+) -> Result<String, EditError> {
+    let file = parse(text)?;
+    let range = find_function(&file, function)?.block.span().byte_range();
+    let body = &text[range.clone()];
+    if body.matches(expression).count() != 1 {
+        return Err(EditError::new(format!("the function {function} does not contain {expression} once")));
+    }
+    let body = body.replace(expression, replacement);
+    Ok(format!("{}{body}{}", &text[..range.start], &text[range.end..]))
 }
 
 fn parse(text: &str) -> Result<File, EditError> {

@@ -99,6 +99,21 @@ fn arguments_of_the_kube_attribute_are_read() {
 }
 
 #[test]
+fn value_of_a_kube_argument_and_an_expression_are_replaced() {
+    let text = "#[kube(group = \"a.b\", version = \"v1\", printcolumn = r#\"version = \"v1\"\"#)] // v1\nstruct A;\n";
+    let edited = rust::set_kube_argument(text, "version", "v2").unwrap();
+    assert_eq!(edited, text.replacen("version = \"v1\"", "version = \"v2\"", 1));
+    let error = rust::set_kube_argument(text, "plural", "as").unwrap_err().to_string();
+    assert_eq!(error, "the attribute kube has no plural");
+
+    let edited = rust::replace_in_function(RUST, "crds", "website::Website::crd()", "a::crd()").unwrap();
+    assert_eq!(edited, RUST.replacen("website::Website::crd()", "a::crd()", 1));
+    let error = rust::replace_in_function(RUST, "crds", "shop::crd()", "a::crd()").unwrap_err().to_string();
+    assert_eq!(error, "the function crds does not contain shop::crd() once");
+    assert!(rust::has_function(RUST, "crds") && !rust::has_function(RUST, "conversions"));
+}
+
+#[test]
 fn items_are_added_to_yaml_lists() {
     let text = "# resources of the CRDs\nresources:\n- a.yaml # first\n\nimages:\n- name: x\n";
     let edited = yaml::add_item(text, "resources", "b.yaml").unwrap();

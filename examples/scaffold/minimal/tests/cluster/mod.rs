@@ -10,8 +10,8 @@ use informer::kube_core::Resource;
 use informer::testing::{ApiServer, TestServer, User};
 use serde::de::DeserializeOwned;
 
-/// Starts a server with the CRD of a kind and with the roles in these files of `config/rbac`.
-pub async fn start(plural: &str, roles: &[&str]) -> TestServer {
+/// Starts a server with these CRDs of `config/crd` and with these roles of `config/rbac`.
+pub async fn start(crds: &[&str], roles: &[&str]) -> TestServer {
     let server = TestServer::of(ApiServer::builder().rbac(true).build());
     let load = |path: &str| {
         server
@@ -21,11 +21,18 @@ pub async fn start(plural: &str, roles: &[&str]) -> TestServer {
     };
     load("config/manager/namespace.yaml");
     load("config/rbac/service_account.yaml");
-    load(&format!("config/crd/{plural}.yaml"));
+    for crd in crds {
+        load(&format!("config/crd/{crd}.yaml"));
+    }
     for role in roles {
-        load(&format!("config/rbac/{role}.yaml"));
+        load(&role_manifest(role));
     }
     server
+}
+
+/// Returns the manifest of a role.
+pub fn role_manifest(role: &str) -> String {
+    format!("config/rbac/{role}.yaml")
 }
 
 /// Returns a client with the permissions of the operator's service account.

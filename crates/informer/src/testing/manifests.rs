@@ -1,0 +1,282 @@
+//! The generated manifests of a project: CRDs from types, and Helm templates from the kustomize manifests.
+
+mod chart;
+mod error;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+pub use error::ManifestsError;
+
+/// The folders whose manifests have Helm templates: the folder, the prefix of the template, and the value that
+/// enables it.
+const SOURCES: [(&str, &str, ChartCondition); 3] = [
+    ("config/rbac", "", ChartCondition::Always),
+    ("config/webhook", "webhook_", ChartCondition::Value("webhooks")),
+    ("config/operations", "", ChartCondition::FileName),
+];
+
+/// Custom resources that are deleted with their CRD would be lost when a chart is uninstalled.
+const KEEP: (&str, &str) = ("helm.sh/resource-policy", "keep");
+
+#[derive(Debug, Clone, Copy)]
+enum ChartCondition {
+    Always,
+    /// The value `NAME.enabled`.
+    Value(&'static str),
+    /// The value `NAME.enabled`, with the name of the file in lower camel case.
+    FileName,
+}
+
+/// The generated manifests of a project that `informer new` has created. A test keeps them up to date:
+///
+/// ```no_run
+/// use informer::testing::Manifests;
+/// # fn crds() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+/// #     Vec::new()
+/// # }
+///
+/// let manifests = Manifests::of_project("shop-operator").crds(crds());
+/// let report = manifests.check()?;
+/// assert!(!report.is_stale(), "{report}");
+/// # Ok::<(), informer::testing::ManifestsError>(())
+/// ```
+///
+/// | generated | from |
+/// |---|---|
+/// | `config/crd/PLURAL.yaml`, `charts/PROJECT/crds/PLURAL.yaml` | the CRDs |
+/// | `charts/PROJECT/templates/crd_PLURAL.yaml`, in place of that in `crds` | a CRD with a conversion webhook |
+/// | `charts/PROJECT/templates/NAME.yaml` | `config/rbac/NAME.yaml` |
+/// | `charts/PROJECT/templates/webhook_NAME.yaml` | `config/webhook/NAME.yaml` |
+/// | `charts/PROJECT/templates/NAME.yaml` | `config/operations/NAME.yaml` |
+///
+/// The templates have the name and the namespace of the release in place of `PROJECT` and `PROJECT-system`.
+#[derive(Debug, Clone)]
+#[must_use = "call `check` or `write`"]
+pub struct Manifests {
+    project: String,
+    folder: PathBuf,
+    crds: Vec<CustomResourceDefinition>,
+}
+
+impl Manifests {
+    /// The manifests of a project in the current folder, which in tests is the folder of the package.
+    pub fn of_project(name: impl Into<String>) -> Self {
+        Self { project: name.into(), folder: PathBuf::new(), crds: Vec::new() }
+    }
+
+    /// Sets the folder of the project.
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = folder.into();
+        self
+    }
+
+    /// Adds the CRDs of the project's kinds.
+    pub fn crds(mut self, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
+        self.crds.extend(crds);
+        self
+    }
+
+    /// Compares the files with the generated ones.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or a CRD cannot be encoded.
+    pub fn check(&self) -> Result<ManifestsReport, ManifestsError> {
+        self.apply(|_, _| Ok(ManifestState::Stale))
+    }
+
+    /// Writes the files that differ from the generated ones, and removes templates whose source is missing.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or written, or a CRD cannot be encoded.
+    pub fn write(&self) -> Result<ManifestsReport, ManifestsError> {
+        self.apply(|path, content| match content {
+            Some(content) => {
+                let written = path.parent().map_or(Ok(()), fs::create_dir_all);
+                written
+                    .and_then(|()| fs::write(path, content))
+                    .map_err(|error| ManifestsError::io("write", path, error))?;
+                Ok(ManifestState::Written)
+            }
+            None => {
+                fs::remove_file(path).map_err(|error| ManifestsError::io("remove", path, error))?;
+                Ok(ManifestState::Removed)
+            }
+        })
+    }
+
+    fn apply(
+        &self,
+        change: impl Fn(&Path, Option<&str>) -> Result<ManifestState, ManifestsError>,
+    ) -> Result<ManifestsReport, ManifestsError> {
+        let mut files = Vec::new();
+        for (path, expected) in self.expected()? {
+            let full = self.folder.join(&path);
+            let present = match fs::read_to_string(&full) {
+                Ok(text) => Some(text.replace("\r\n", "\n")),
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                Err(error) => return Err(ManifestsError::io("read", &full, error)),
+            };
+            match (present == expected, &expected) {
+                (true, Some(_)) => files.push((path, ManifestState::Unchanged)),
+                (true, None) => {}
+                (false, expected) => files.push((path, change(&full, expected.as_deref())?)),
+            }
+        }
+        Ok(ManifestsReport { files })
+    }
+
+    /// Returns the generated files. A file without content must not exist.
+    fn expected(&self) -> Result<BTreeMap<String, Option<String>>, ManifestsError> {
+        let chart = format!("charts/{}", self.project);
+        let mut expected = self.orphans(&chart)?;
+        for crd in &self.crds {
+            let plural = &crd.spec.names.plural;
+            let (source, own) = (format!("config/crd/{plural}.yaml"), format!("{chart}/crds/{plural}.yaml"));
+            let text = encode(crd)?;
+            if crd.spec.conversion.as_ref().is_some_and(|conversion| conversion.webhook.is_some()) {
+                let mut kept = crd.clone();
+                let annotations = kept.metadata.annotations.get_or_insert_default();
+                annotations.insert(KEEP.0.to_owned(), KEEP.1.to_owned());
+                let template = chart::template(&source, &encode(&kept)?, &self.project, None);
+                expected.insert(format!("{chart}/templates/crd_{plural}.yaml"), Some(template));
+                expected.insert(own, None);
+            } else {
+                expected.insert(own, Some(text.clone()));
+            }
+            expected.insert(source, Some(text));
+        }
+        for (folder, _, _) in SOURCES {
+            for name in yaml_files(&self.folder.join(folder))? {
+                let source = format!("{folder}/{name}");
+                let full = self.folder.join(&source);
+                let text =
+                    fs::read_to_string(&full).map_err(|error| ManifestsError::io("read", &full, error))?;
+                expected.extend(self.chart_template(&source, &text).map(|(path, text)| (path, Some(text))));
+            }
+        }
+        Ok(expected)
+    }
+
+    /// Returns the path and the content of the Helm template for a manifest with this path in the project.
+    /// Returns `None` if the chart has no copy of the manifest.
+    ///
+    /// ```
+    /// use informer::testing::Manifests;
+    ///
+    /// let manifests = Manifests::of_project("shop");
+    /// let text = "kind: ServiceAccount\nmetadata:\n  name: shop\n";
+    /// let (path, template) = manifests.chart_template("config/rbac/account.yaml", text).expect("a template");
+    /// assert_eq!(path, "charts/shop/templates/account.yaml");
+    /// assert!(template.contains(r#"  name: {{ include "shop.fullname" . }}"#), "{template}");
+    /// ```
+    pub fn chart_template(&self, path: &str, text: &str) -> Option<(String, String)> {
+        let (folder, name) = path.rsplit_once('/')?;
+        let (_, prefix, condition) = SOURCES.iter().find(|(source, _, _)| *source == folder)?;
+        let stem = name.strip_suffix(".yaml").filter(|stem| *stem != "kustomization")?;
+        let value = match condition {
+            ChartCondition::Always => None,
+            ChartCondition::Value(value) => Some((*value).to_owned()),
+            ChartCondition::FileName => Some(chart::lower_camel_case(stem)),
+        };
+        let template = chart::template(path, text, &self.project, value.as_deref());
+        Some((format!("charts/{}/templates/{prefix}{name}", self.project), template))
+    }
+
+    /// Returns the generated templates in the chart, which must not exist unless their source does.
+    fn orphans(&self, chart: &str) -> Result<BTreeMap<String, Option<String>>, ManifestsError> {
+        let mut orphans = BTreeMap::new();
+        let folder = format!("{chart}/templates");
+        for name in yaml_files(&self.folder.join(&folder))? {
+            let full = self.folder.join(&folder).join(&name);
+            let text = fs::read_to_string(&full).map_err(|error| ManifestsError::io("read", &full, error))?;
+            if chart::is_generated(&text) {
+                orphans.insert(format!("{folder}/{name}"), None);
+            }
+        }
+        Ok(orphans)
+    }
+}
+
+fn encode(crd: &CustomResourceDefinition) -> Result<String, ManifestsError> {
+    let name = crd.metadata.name.clone().unwrap_or_default();
+    serde_norway::to_string(crd).map_err(|error| ManifestsError::Encode(name, error))
+}
+
+/// Returns the names of the manifests in a folder, which may be missing, without the kustomization.
+fn yaml_files(folder: &Path) -> Result<Vec<String>, ManifestsError> {
+    let failed = |error| ManifestsError::io("read", folder, error);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".yaml") && name != "kustomization.yaml" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The state of a generated manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ManifestState {
+    /// The file is up to date.
+    Unchanged,
+    /// The file was written.
+    Written,
+    /// The file was removed, because it is no longer generated.
+    Removed,
+    /// The file differs from the generated one.
+    Stale,
+}
+
+impl fmt::Display for ManifestState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unchanged => "unchanged",
+            Self::Written => "written",
+            Self::Removed => "removed",
+            Self::Stale => "stale",
+        })
+    }
+}
+
+/// The generated manifests and their states. `Display` prints a line for each, `STATE PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "assert that no manifest is stale"]
+pub struct ManifestsReport {
+    files: Vec<(String, ManifestState)>,
+}
+
+impl ManifestsReport {
+    /// Returns true if a manifest differs from the generated one.
+    pub fn is_stale(&self) -> bool {
+        self.files.iter().any(|(_, state)| *state == ManifestState::Stale)
+    }
+
+    /// Returns the paths, relative to the folder of the project, and their states.
+    pub fn files(&self) -> impl Iterator<Item = (&str, ManifestState)> {
+        self.files.iter().map(|(path, state)| (&**path, *state))
+    }
+}
+
+impl fmt::Display for ManifestsReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files.iter().try_for_each(|(path, state)| writeln!(f, "{state} {path}"))
+    }
+}

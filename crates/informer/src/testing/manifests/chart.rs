@@ -1,0 +1,138 @@
+//! Converts a manifest with fixed names into a template of a Helm chart.
+//!
+//! The conversion works on lines, so that comments and the layout are kept.
+
+/// The first words of each generated template.
+const MARK: &str = "# Generated from ";
+
+pub(super) fn is_generated(text: &str) -> bool {
+    text.starts_with(MARK)
+}
+
+/// Converts a manifest. With a condition, the template is empty unless the value `CONDITION.enabled` is true.
+pub(super) fn template(source: &str, text: &str, project: &str, condition: Option<&str>) -> String {
+    let mut template = vec![format!("{MARK}{source}; edit that file and run `informer manifests`.")];
+    if let Some(condition) = condition {
+        template.push(format!("{{{{- if .Values.{condition}.enabled }}}}"));
+    }
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line == "---" {
+            convert(&std::mem::take(&mut lines), project, &mut template);
+            template.push(line.to_owned());
+        } else {
+            lines.push(line.replace("{{", "{{ \"{{\" }}"));
+        }
+    }
+    convert(&lines, project, &mut template);
+    if condition.is_some() {
+        template.push("{{- end }}".to_owned());
+    }
+    template.join("\n") + "\n"
+}
+
+/// Converts the lines of one YAML document.
+fn convert(lines: &[String], project: &str, template: &mut Vec<String>) {
+    let metadata = block(lines, "metadata:");
+    let labels = format!("    {{{{- include \"{project}.labels\" . | nindent 4 }}}}");
+    let last_name = metadata.clone().rev().find(|&index| {
+        let key = key(&lines[index]);
+        indent(&lines[index]) == 2 && (key == "name" || key == "namespace")
+    });
+    let has_labels = metadata.clone().any(|index| lines[index] == "  labels:");
+    // Without the webhook server, the API server could not convert between versions.
+    let conversion = block(lines, "  conversion:");
+    for (index, line) in lines.iter().enumerate() {
+        if index + 1 == conversion.start && !conversion.is_empty() {
+            template.push("  {{- if .Values.webhooks.enabled }}".to_owned());
+        }
+        let is_selector = line.trim() == format!("app.kubernetes.io/name: {project}");
+        match is_selector {
+            true if metadata.contains(&index) => {}
+            true => {
+                let (indent, spaces) = (indent(line), " ".repeat(indent(line)));
+                template
+                    .push(format!("{spaces}{{{{- include \"{project}.selector\" . | nindent {indent} }}}}"));
+            }
+            false => template.push(with_release_names(line, project)),
+        }
+        if metadata.contains(&index) && line == "  labels:" {
+            template.push(labels.clone());
+        }
+        if Some(index) == last_name && !has_labels {
+            template.extend(["  labels:".to_owned(), labels.clone()]);
+        }
+        if index + 1 == conversion.end && !conversion.is_empty() {
+            template.push("  {{- end }}".to_owned());
+        }
+    }
+}
+
+/// Returns the indices of the lines below a key.
+fn block(lines: &[String], key: &str) -> std::ops::Range<usize> {
+    let Some(at) = lines.iter().position(|line| line == key) else { return 0..0 };
+    let deeper = |line: &&String| line.trim().is_empty() || indent(line) > indent(key);
+    at + 1..at + 1 + lines[at + 1..].iter().take_while(deeper).count()
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+fn key(line: &str) -> &str {
+    line.trim_start().split_once(':').map_or("", |(key, _)| key)
+}
+
+/// Replaces the name and the namespace of the project in the values that refer to its objects.
+fn with_release_names(line: &str, project: &str) -> String {
+    let references = ["name", "namespace", "secretName", "serverName", "cert-manager.io/inject-ca-from"];
+    let is_reference = references.contains(&key(line));
+    // The host name of a Service.
+    let is_host = line.trim_start().starts_with("- ") && line.ends_with(&format!(".{project}-system.svc"));
+    let start = match line.trim_start().split_once([':', ' ']) {
+        Some((first, _)) if is_reference || is_host => indent(line) + first.len(),
+        _ => return line.to_owned(),
+    };
+    let (head, mut rest) = line.split_at(start);
+    let mut converted = head.to_owned();
+    let is_end = |next: Option<char>| next.is_none_or(|next| ['-', '.', '/'].contains(&next));
+    while !rest.is_empty() {
+        let is_begin = converted.ends_with([' ', '/', '.']);
+        let after = rest.strip_prefix(project).filter(|after| is_begin && is_end(after.chars().next()));
+        let Some(after) = after else {
+            let next = rest.chars().next().map_or(0, char::len_utf8);
+            converted.push_str(&rest[..next]);
+            rest = &rest[next..];
+            continue;
+        };
+        let namespace = after
+            .strip_prefix("-system")
+            .filter(|after| after.chars().next().is_none_or(|next| ['.', '/'].contains(&next)));
+        match namespace {
+            Some(after) => {
+                converted.push_str("{{ .Release.Namespace }}");
+                rest = after;
+            }
+            None => {
+                converted.push_str(&format!("{{{{ include \"{project}.fullname\" . }}}}"));
+                rest = after;
+            }
+        }
+    }
+    converted
+}
+
+/// Returns `networkPolicy` for `network_policy`.
+pub(super) fn lower_camel_case(name: &str) -> String {
+    let mut converted = String::new();
+    for (index, word) in name.split(['_', '-']).enumerate() {
+        let mut letters = word.chars();
+        match letters.next() {
+            Some(first) if index > 0 => converted.push(first.to_ascii_uppercase()),
+            Some(first) => converted.push(first),
+            None => {}
+        }
+        converted.push_str(letters.as_str());
+    }
+    converted
+}
