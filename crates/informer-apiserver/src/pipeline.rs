@@ -291,7 +291,7 @@ impl Pipeline {
         let now = self.now();
         metadata::remove_server_fields(object);
         let metadata = metadata_of_mut(object);
-        let uid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+        let uid = new_uid();
         metadata.insert("uid".into(), uid.to_string().into());
         metadata.insert("creationTimestamp".into(), now.into());
         if kind.traits.has(Traits::GENERATION) {
@@ -363,11 +363,22 @@ fn grace_of(object: &Object) -> i64 {
     grace.unwrap_or_default()
 }
 
+fn new_uid() -> uuid::Uuid {
+    match informer_core::random::seeded().zip(informer_core::random::seeded()) {
+        Some((high, low)) => uuid::Builder::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes()).into_uuid(),
+        None => uuid::Builder::from_random_bytes(rand::random()).into_uuid(),
+    }
+}
+
 fn random_name(prefix: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let end =
         (0..=MAX_PREFIX.min(prefix.len())).rev().find(|&at| prefix.is_char_boundary(at)).unwrap_or_default();
     let mut rng = rand::rng();
-    let suffix: String = (0..5).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect();
+    let mut letter = || match informer_core::random::seeded() {
+        Some(number) => (number % LETTERS.len() as u64) as usize,
+        None => rng.random_range(0..LETTERS.len()),
+    };
+    let suffix: String = (0..5).map(|_| char::from(LETTERS[letter()])).collect();
     format!("{}{suffix}", &prefix[..end])
 }

@@ -257,7 +257,7 @@ impl<O: Object> Reflector<O> {
     pub(crate) async fn run_contained(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let now = || tokio::time::Instant::now().into_std();
         let (mut backoff, mut rng) =
-            (Backoff::new(self.config.backoff.clone()), StdRng::from_rng(&mut rand::rng()));
+            (Backoff::new(self.config.backoff.clone()), jitter());
         loop {
             backoff.success(now());
             let panic = match AssertUnwindSafe(self.run(cancel.clone())).catch_unwind().await {
@@ -341,6 +341,14 @@ impl<O: Object> fmt::Debug for Reflector<O> {
 impl fmt::Debug for ReflectorHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectorHandle").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+/// Returns a generator for the jitter of timers.
+pub(crate) fn jitter() -> StdRng {
+    match informer_core::random::seeded() {
+        Some(seed) => StdRng::seed_from_u64(seed),
+        None => StdRng::from_rng(&mut rand::rng()),
     }
 }
 

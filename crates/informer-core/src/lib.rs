@@ -37,6 +37,7 @@ mod labels;
 mod object;
 mod packed_strings;
 pub mod panics;
+pub mod random;
 mod selector;
 mod tombstone;
 mod version;

@@ -194,7 +194,11 @@ impl WatchDriver {
 
     fn at_current_version(shared: &Arc<Frontend>, request: &WatchRequest<'_>, options: &ListOptions) -> Self {
         let now = shared.clock.elapsed();
-        let random_timeout = || Duration::from_secs(rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
+        let random_timeout = || {
+            let seconds = rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS);
+            let seeded = informer_core::random::seeded().map(|number| DEFAULT_TIMEOUT_SECONDS.start + number % 1800);
+            Duration::from_secs(seeded.unwrap_or(seconds))
+        };
         let deadline = now + options.timeout.unwrap_or_else(random_timeout);
         // Subscribe to changes before reading the state, so that a change in between ends the first wait.
         let changed = request.resource.changed.subscribe();

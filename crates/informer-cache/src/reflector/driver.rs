@@ -69,7 +69,7 @@ impl<'a, O: Object> Driver<'a, O> {
         state.resume_server(reflector.server.lock().clone());
         let rng = match reflector.config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
-            None => StdRng::from_rng(&mut rand::rng()),
+            None => super::jitter(),
         };
         Self { reflector, state, rng, open: Open::Nothing }
     }

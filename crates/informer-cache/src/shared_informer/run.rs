@@ -9,8 +9,6 @@ use futures_util::FutureExt;
 use informer_core::Object;
 use informer_core::deadline::later;
 use informer_core::panics::panic_text;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -176,7 +174,7 @@ impl<O: Object> Run<O> {
         };
         tracing::debug!(what = %self.shared.what, "started");
         let mut backoff = Backoff::new(self.shared.reflector.config().backoff.clone());
-        let mut rng = StdRng::from_rng(&mut rand::rng());
+        let mut rng = crate::reflector::jitter();
         loop {
             backoff.success(now());
             let ended = AssertUnwindSafe(self.attempt(&mut core)).catch_unwind().await;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{EventState, EventWrite, WriteResult};
 use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
+use crate::leader::driver::jitter;
 use crate::{BoxError, Runnable, RunnableGroup};
 
 /// The interval between two checks for series whose update is due.
@@ -140,9 +141,9 @@ impl EventSender {
                     // The first delay is random, so that a restarted server does not receive the events of
                     // all clients at the same time.
                     let factor = if attempt == 1 {
-                        rand::random()
+                        jitter()
                     } else {
-                        1.0 + RETRY_JITTER * rand::random::<f64>()
+                        1.0 + RETRY_JITTER * jitter()
                     };
                     tokio::time::sleep(RETRY.mul_f64(factor)).await;
                 }

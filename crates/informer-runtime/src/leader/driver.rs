@@ -152,7 +152,7 @@ impl LeaderElector {
                         self.health.failed(failure);
                     }
                     self.lock.keep(reply.lease);
-                    self.state.handle_response(reply.response, now(), rand::random());
+                    self.state.handle_response(reply.response, now(), jitter());
                 }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
@@ -280,7 +280,19 @@ async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
 /// Returns the host name with a random suffix, as in client-go.
 pub(crate) fn own_identity() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
-    format!("{}_{}", host.as_deref().unwrap_or("process"), uuid::Uuid::new_v4())
+    format!("{}_{}", host.as_deref().unwrap_or("process"), random_suffix())
+}
+
+fn random_suffix() -> uuid::Uuid {
+    match informer_core::random::seeded().zip(informer_core::random::seeded()) {
+        Some((high, low)) => uuid::Uuid::from_u64_pair(high, low),
+        None => uuid::Uuid::new_v4(),
+    }
+}
+
+/// Returns a random number from 0 to 1.
+pub(crate) fn jitter() -> f64 {
+    informer_core::random::seeded().map_or_else(rand::random, informer_core::random::fraction)
 }
 
 /// Watches the Lease. For each event, sends a hint that the Lease should be read.

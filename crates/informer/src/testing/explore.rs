@@ -1,0 +1,369 @@
+//! Explores a program under faults: crashes, conflicts, lost responses, late watches, changes of the leader.
+
+mod injector;
+mod plan;
+mod record;
+mod report;
+mod request;
+mod run;
+mod script;
+mod shrink;
+mod state;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod world;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use informer_client::Client;
+use informer_runtime::Manager;
+use parking_lot::Mutex;
+
+pub use report::{EXPLORE_VARIABLE, ExploreFailure, ExploreReport};
+pub use request::ProgramWrite;
+pub use script::{FaultScript, ParseScriptError};
+pub use world::World;
+
+use self::run::{RunResult, check_requests, run};
+use self::shrink::Shrinker;
+use self::state::IgnoredField;
+use self::transport::OncePredicate;
+use super::{ApiServer, TestServer, User};
+
+/// The default number of random scripts.
+const SEEDS: u64 = 100;
+
+/// The default time within which a program must reach its final state.
+const SETTLE: Duration = Duration::from_secs(5 * 60);
+
+/// A program has settled if it sends no write for this time.
+const SETTLED_QUIET: Duration = Duration::from_secs(10);
+
+/// The same with leader election, where a standby takes over when a lease expires.
+const SETTLED_ELECTION: Duration = Duration::from_secs(40);
+
+type Program = Arc<dyn Fn(Client) -> Manager + Send + Sync>;
+type Scenario = Box<dyn Fn(World) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
+type Setup = Box<dyn Fn(&TestServer) + Send + Sync>;
+type ServerOptions = Box<dyn Fn(super::ApiServerBuilder) -> super::ApiServerBuilder + Send + Sync>;
+
+/// Runs a program many times under faults, and checks that it always reaches the same final state.
+///
+/// The *program* is a function that builds a [`Manager`], as `main` does. The *scenario* is what users do:
+/// it creates, changes and deletes objects. Each run has its own embedded server and its own paused clock, so
+/// a run takes milliseconds and is reproducible.
+///
+/// ```no_run
+/// use informer::prelude::*;
+/// use informer::testing::Explore;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use informer::testing::World;
+/// # fn controller() -> Controller { unimplemented!() }
+/// # fn settings() -> ConfigMap { ConfigMap::default() }
+///
+/// // In a `#[test]`, not in a `#[tokio::test]`: each run has its own runtime.
+/// Explore::program(|client| Manager::new(client).controller(controller()))
+///     .scenario(|world| async move {
+///         world.create(&settings()).await;
+///         world.settled().await;
+///         world.delete::<ConfigMap>("default/settings").await;
+///     })
+///     .seeds(500)
+///     .run();
+/// ```
+///
+/// # Runs
+///
+/// 1. A run without faults gives the final state and the number of writes of the program.
+/// 2. For each write: a crash before it, a crash after it, 409, 500 and a lost response.
+/// 3. For each seed: one to four faults, including late, cut and expired watches, and random delays of
+///    requests. If the program uses leader election, there are two replicas, and the leader may be isolated.
+///
+/// A crash drops the tasks of the process, blocks its requests, and starts a new process after a second. When
+/// the scenario has ended and the program has settled, the faults end.
+///
+/// # Checks
+///
+/// | check | holds if |
+/// |---|---|
+/// | `final state` | within [`settle_within`](Self::settle_within), the objects are those of the run without faults |
+/// | `settles`, `hot loop` | the state does not change any more, and the number of requests is bounded |
+/// | `scenario` | the scenario does not panic |
+/// | `deletion` | no object with a deletion timestamp is left |
+/// | `once` | no write that [`once`](Self::once) selects is executed more often than without faults |
+/// | `forbidden` | RBAC denies no request; needs [`user`](Self::user) |
+/// | `former leader` | no process writes after another process has acquired its Lease |
+/// | `crash loop`, `panic` | the program does not panic, and a replica ends less than 50 times |
+///
+/// The comparison leaves out Events, Leases, versions, uids, generations, times, cluster IPs, node ports and
+/// the random part of generated names. [`ignore`](Self::ignore) leaves out more fields.
+///
+/// # Failures
+///
+/// The script of the first failing run is shrunk: parts are removed as long as the run fails. The message has
+/// the remaining faults, the trace of requests, and the line that replays it.
+///
+/// # Limits
+///
+/// - The scenario must have one final state. If two orders of events lead to two correct states, wait between
+///   the steps of the scenario, or ignore the fields.
+/// - Threads and calls of other systems are not part of the simulation. `select!` of tokio without `biased`
+///   and the order of a `HashMap` can make a run differ from its replay.
+/// - The program must not listen on ports: leave out its health, metrics and webhook servers.
+/// - Each fault is tried at the first 200 writes. A failing script is shrunk in at most 40 runs.
+#[must_use = "an exploration does nothing until `run`"]
+pub struct Explore {
+    program: Program,
+    scenario: Option<Scenario>,
+    setup: Vec<Setup>,
+    server: ServerOptions,
+    user: Option<User>,
+    replicas: Option<usize>,
+    seeds: u64,
+    settle: Duration,
+    ignored: Vec<IgnoredField>,
+    once: Vec<OncePredicate>,
+    threads: usize,
+}
+
+impl Explore {
+    /// Creates an exploration of a program. The function is called for each start of a process, and the
+    /// program must send all requests through the client.
+    pub fn program(program: impl Fn(Client) -> Manager + Send + Sync + 'static) -> Self {
+        Self {
+            program: Arc::new(program),
+            scenario: None,
+            setup: Vec::new(),
+            server: Box::new(|builder| builder),
+            user: None,
+            replicas: None,
+            seeds: SEEDS,
+            settle: SETTLE,
+            ignored: Vec::new(),
+            once: Vec::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// Sets what users do while the program runs. A panic of the scenario is a failure.
+    pub fn scenario<F>(mut self, scenario: impl Fn(World) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        self.scenario = Some(Box::new(move |world| Box::pin(scenario(world))));
+        self
+    }
+
+    /// Adds a function that prepares the server of each run before the program starts, for example by loading
+    /// CRDs and roles.
+    pub fn setup(mut self, setup: impl Fn(&TestServer) + Send + Sync + 'static) -> Self {
+        self.setup.push(Box::new(setup));
+        self
+    }
+
+    /// Sets the options of the server of each run, for example RBAC.
+    pub fn server(
+        mut self,
+        options: impl Fn(super::ApiServerBuilder) -> super::ApiServerBuilder + Send + Sync + 'static,
+    ) -> Self {
+        self.server = Box::new(options);
+        self
+    }
+
+    /// Sends the requests of the program as this user. On a server with RBAC, a denied request is a failure.
+    pub fn user(mut self, user: User) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// Sets the number of replicas. The default is two if the program uses leader election, and one otherwise.
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = Some(replicas);
+        self
+    }
+
+    /// Sets the number of runs with random faults; 100 by default.
+    pub fn seeds(mut self, seeds: u64) -> Self {
+        self.seeds = seeds;
+        self
+    }
+
+    /// Sets the simulated time within which the program must reach its final state after the last fault, and
+    /// the timeout of the waits of a scenario; 5 min by default.
+    pub fn settle_within(mut self, time: Duration) -> Self {
+        self.settle = time;
+        self
+    }
+
+    /// Leaves out a field of the comparison: `status.lastSync` of all resources, or
+    /// `websites:status.lastSync` of one. A name with dots is in brackets:
+    /// `metadata.annotations[example.com/checked]`.
+    pub fn ignore(mut self, path: &str) -> Self {
+        self.ignored.push(IgnoredField::parse(path));
+        self
+    }
+
+    /// Declares writes that must not be repeated. A write that was executed counts even if the program did
+    /// not receive the response.
+    pub fn once(mut self, matches: impl Fn(&ProgramWrite) -> bool + Send + Sync + 'static) -> Self {
+        self.once.push(Arc::new(matches));
+        self
+    }
+
+    /// Sets the number of threads that run scripts; the number of processors by default. The result does not
+    /// depend on it.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Explores the program. If the environment variable [`INFORMER_EXPLORE`](EXPLORE_VARIABLE) is set, runs
+    /// only its script, and prints the trace.
+    ///
+    /// # Panics
+    ///
+    /// If a check fails. The message has the faults, the trace and the line that replays them. Also if the
+    /// script of the variable is invalid.
+    #[track_caller]
+    pub fn run(self) {
+        let failure = match std::env::var(EXPLORE_VARIABLE) {
+            Ok(script) => {
+                let script = script.parse().unwrap_or_else(|error| panic!("{error}"));
+                let (failure, trace) = self.replay(&script);
+                trace.iter().for_each(|line| println!("{line}"));
+                failure
+            }
+            Err(_) => self.report().failure,
+        };
+        if let Some(failure) = failure {
+            panic!("{failure}");
+        }
+    }
+
+    /// Explores the program and returns the result.
+    pub fn report(&self) -> ExploreReport {
+        self.on_thread(|| self.explore())
+    }
+
+    /// Runs one script. Returns the failure, if any, and the trace.
+    pub fn replay(&self, script: &FaultScript) -> (Option<ExploreFailure>, Vec<String>) {
+        self.on_thread(|| {
+            let reference = self.reference();
+            let result = match script.is_empty() && script.schedule == 0 {
+                true => reference,
+                false => self.attempt(script, &reference),
+            };
+            (failure(&result, script, script, 0), result.trace)
+        })
+    }
+
+    /// Runs on another thread, because a runtime cannot be created within a runtime.
+    fn on_thread<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| match scope.spawn(work).join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    }
+
+    fn reference(&self) -> RunResult {
+        let mut result = run(self, &FaultScript::default(), None);
+        check_requests(&mut result, None);
+        result
+    }
+
+    fn attempt(&self, script: &FaultScript, reference: &RunResult) -> RunResult {
+        let mut result = run(self, script, Some(reference));
+        check_requests(&mut result, Some(reference));
+        result
+    }
+
+    fn explore(&self) -> ExploreReport {
+        let reference = self.reference();
+        let none = FaultScript::default();
+        if let Some(failure) = failure(&reference, &none, &none, 0) {
+            return ExploreReport { failure: Some(failure), ..ExploreReport::default() };
+        }
+        let mut scripts = plan::systematic(&reference.observed);
+        scripts.extend((0..self.seeds).map(|seed| plan::random(&reference.observed, seed)));
+        let (runs, faults) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (next, first_failure) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        let simulated = Mutex::new(reference.simulated);
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::SeqCst);
+                        // Scripts after a failing one are skipped. Those before it still run, so that the
+                        // first failure does not depend on the threads.
+                        if index >= scripts.len() || index > first_failure.load(Ordering::SeqCst) {
+                            return;
+                        }
+                        let result = self.attempt(&scripts[index], &reference);
+                        runs.fetch_add(1, Ordering::SeqCst);
+                        faults.fetch_add(result.fired, Ordering::SeqCst);
+                        *simulated.lock() += result.simulated;
+                        if !result.violations.is_empty() {
+                            first_failure.fetch_min(index, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+        ExploreReport {
+            runs: runs.into_inner(),
+            faults: faults.into_inner(),
+            writes: reference.observed.writes,
+            simulated: simulated.into_inner(),
+            failure: scripts.get(first_failure.into_inner()).and_then(|script| self.shrink(script, &reference)),
+        }
+    }
+
+    /// Shrinks a failing script. Returns `None` if it does not fail again.
+    fn shrink(&self, found: &FaultScript, reference: &RunResult) -> Option<ExploreFailure> {
+        let mut last = self.attempt(found, reference);
+        let check = last.violations.first()?.check;
+        let mut shrinker = Shrinker::new(found.clone());
+        while let Some(candidate) = shrinker.candidate() {
+            let result = self.attempt(&candidate, reference);
+            let fails = result.violations.first().is_some_and(|violation| violation.check == check);
+            if fails {
+                last = result;
+            }
+            shrinker.handle(candidate, fails);
+        }
+        let runs = shrinker.runs();
+        failure(&last, &shrinker.finish(), found, runs)
+    }
+}
+
+fn failure(
+    result: &RunResult,
+    script: &FaultScript,
+    found: &FaultScript,
+    shrink_runs: usize,
+) -> Option<ExploreFailure> {
+    let violation = result.violations.first()?;
+    Some(ExploreFailure {
+        check: violation.check,
+        text: violation.text.clone(),
+        script: script.clone(),
+        found: found.clone(),
+        shrink_runs,
+        trace: result.trace.clone(),
+    })
+}
+
+impl fmt::Debug for Explore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Explore")
+            .field("seeds", &self.seeds)
+            .field("replicas", &self.replicas)
+            .field("settle_within", &self.settle)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! The scripts to run: first each fault at each write, then random combinations.
+
+use std::collections::BTreeSet;
+
+use informer_core::random::next;
+
+use super::script::{FaultScript, RunFault, ScheduledFault};
+
+/// The maximum number of writes of the run without faults for which each fault is tried.
+pub(super) const MAX_SYSTEMATIC_WRITES: u64 = 200;
+
+/// The maximum number of faults of a random script.
+const MAX_FAULTS: u64 = 4;
+
+/// How late watches receive events, in seconds. The longest is shorter than the wait for a write's own event.
+const LAGS: [u64; 4] = [1, 3, 8, 20];
+
+/// How long a process is isolated, in seconds. A default lease expires after 15 s.
+const ISOLATIONS: [u64; 3] = [5, 20, 40];
+
+/// The properties of the run without faults, from which scripts are drawn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Observed {
+    /// The number of writes of the program.
+    pub(super) writes: u64,
+    /// The plural names of the watched resources.
+    pub(super) watched: BTreeSet<String>,
+    /// True if the program uses leader election.
+    pub(super) elects: bool,
+}
+
+/// Returns a script for each fault of a request at each write of the run without faults.
+pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
+    let faults = [
+        RunFault::CrashAfter,
+        RunFault::InternalError,
+        RunFault::LostResponse,
+        RunFault::Conflict,
+        RunFault::CrashBefore,
+    ];
+    let writes = 1..=observed.writes.min(MAX_SYSTEMATIC_WRITES);
+    let of_fault = |fault: RunFault| writes.clone().map(move |write| FaultScript::of(write, fault.clone()));
+    faults.into_iter().flat_map(of_fault).collect()
+}
+
+/// Returns the random script of a seed.
+pub(super) fn random(observed: &Observed, seed: u64) -> FaultScript {
+    let mut state = seed;
+    let mut below = |limit: u64| next(&mut state) % limit.max(1);
+    let count = 1 + below(MAX_FAULTS);
+    // A fault makes the program repeat writes, so that later writes than without faults exist.
+    let last_write = observed.writes + observed.writes / 2 + 2;
+    let watched: Vec<&String> = observed.watched.iter().collect();
+    let mut faults: Vec<ScheduledFault> = (0..count)
+        .map(|_| {
+            let write = 1 + below(last_write);
+            let kind = below(if observed.elects { 12 } else { 11 });
+            let resource = watched.get(below(watched.len() as u64) as usize);
+            let length = below(12) as usize;
+            let at_start = below(4) == 0;
+            let fault = match (kind, resource) {
+                (0 | 1, _) => RunFault::CrashAfter,
+                (2, _) => RunFault::CrashBefore,
+                (3 | 4, _) => RunFault::Conflict,
+                (5, _) => RunFault::InternalError,
+                (6, _) => RunFault::LostResponse,
+                (7 | 8, Some(resource)) => {
+                    let seconds = LAGS[length % LAGS.len()];
+                    RunFault::LagWatch { resource: (*resource).clone(), seconds }
+                }
+                (9, Some(resource)) => RunFault::CutWatch { resource: (*resource).clone() },
+                (10, Some(resource)) => RunFault::ExpireWatch { resource: (*resource).clone() },
+                (11, _) => RunFault::Isolate { seconds: ISOLATIONS[length % ISOLATIONS.len()] },
+                _ => RunFault::CrashAfter,
+            };
+            let write = if at_start && !fault.is_of_request() { 0 } else { write };
+            ScheduledFault { write, fault }
+        })
+        .collect();
+    faults.sort_by_key(|fault| fault.write);
+    FaultScript { schedule: seed.wrapping_add(1).max(1), faults }
+}

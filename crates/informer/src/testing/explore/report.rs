@@ -1,0 +1,76 @@
+//! The result of an exploration.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::script::FaultScript;
+
+/// The environment variable with the script that [`Explore::run`](super::Explore::run) replays.
+pub const EXPLORE_VARIABLE: &str = "INFORMER_EXPLORE";
+
+/// The result of an [`Explore`](super::Explore).
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ExploreReport {
+    /// The number of runs with faults, without those that shrink a failing script.
+    pub runs: u64,
+    /// The number of faults that struck in these runs.
+    pub faults: u64,
+    /// The number of writes of the program in the run without faults.
+    pub writes: u64,
+    /// The simulated time of all runs.
+    pub simulated: Duration,
+    /// The first failure: of the run without faults, or of the first failing script.
+    pub failure: Option<ExploreFailure>,
+}
+
+/// A script under which a check fails; part of an [`ExploreReport`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ExploreFailure {
+    /// The violated check: `final state`, `settles`, `hot loop`, `scenario`, `deletion`, `once`, `forbidden`,
+    /// `former leader`, `crash loop` or `panic`.
+    pub check: &'static str,
+    /// The violation.
+    pub text: String,
+    /// The script with as few faults as possible; empty if the run without faults fails.
+    pub script: FaultScript,
+    /// The script that failed first.
+    pub found: FaultScript,
+    /// The number of runs that shrank the script.
+    pub shrink_runs: usize,
+    /// The requests, responses and faults of the run of `script`, with simulated times in seconds.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for ExploreFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the check `{}` fails: {}", self.check, self.text)?;
+        match self.script.is_empty() && self.script.schedule == 0 {
+            true => writeln!(f, "  faults: none")?,
+            false => {
+                writeln!(f, "  faults: {}", self.script)?;
+                if self.found != self.script {
+                    writeln!(f, "  found with: {} ({} runs to shrink)", self.found, self.shrink_runs)?;
+                }
+                writeln!(f, "  replay: {EXPLORE_VARIABLE}=\"{}\" cargo test NAME", self.script)?;
+            }
+        }
+        writeln!(f, "  trace:")?;
+        self.trace.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
+}
+
+impl fmt::Display for ExploreReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} runs, {} faults, {} writes without faults, {} s simulated",
+            self.runs,
+            self.faults,
+            self.writes,
+            self.simulated.as_secs()
+        )?;
+        self.failure.iter().try_for_each(|failure| write!(f, "\n{failure}"))
+    }
+}

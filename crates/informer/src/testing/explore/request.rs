@@ -1,0 +1,106 @@
+//! Requests of the program, as far as exploration needs them.
+
+use std::fmt;
+
+use http::Method;
+use serde_json::Value;
+
+use crate::testing::Verb;
+
+/// A write of the program under exploration: a request that creates, changes or deletes objects.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ProgramWrite {
+    /// The verb.
+    pub verb: Verb,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The plural name of the resource.
+    pub resource: String,
+    /// The namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+    /// The name of the object, or its `generateName` followed by `*`.
+    pub name: String,
+    /// The subresource, for example `status`.
+    pub subresource: Option<String>,
+    /// The request body; null if it is not JSON.
+    pub body: Value,
+}
+
+impl fmt::Display for ProgramWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb.name(), self.resource)?;
+        self.subresource.iter().try_for_each(|subresource| write!(f, "/{subresource}"))?;
+        match (self.namespace.as_str(), self.name.as_str()) {
+            ("", "") => Ok(()),
+            ("", name) => write!(f, " {name}"),
+            (namespace, name) => write!(f, " {namespace}/{name}"),
+        }
+    }
+}
+
+impl ProgramWrite {
+    /// Parses a request. Returns `None` for requests that are not for a resource.
+    pub(super) fn parse(method: &Method, path: &str, query: &str, body: &[u8]) -> Option<Self> {
+        let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        let (group, rest) = match segments.as_slice() {
+            ["api", _, rest @ ..] => ("", rest),
+            ["apis", group, _, rest @ ..] => (*group, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            // `/namespaces/NAME/status` is a subresource of a Namespace.
+            ["namespaces", _, "status" | "finalize"] => ("", rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
+            rest => ("", rest),
+        };
+        let (&resource, rest) = rest.split_first()?;
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let metadata = &body["metadata"];
+        let name = match (rest.first(), metadata["name"].as_str(), metadata["generateName"].as_str()) {
+            (Some(&name), ..) | (None, Some(name), _) => name.to_owned(),
+            (None, None, Some(prefix)) => format!("{prefix}*"),
+            (None, None, None) => String::new(),
+        };
+        let watches = query.split('&').any(|part| matches!(part, "watch=1" | "watch=true"));
+        let verb = match (method.as_str(), rest.is_empty()) {
+            ("POST", _) => Verb::Create,
+            ("PUT", _) => Verb::Update,
+            ("PATCH", _) => Verb::Patch,
+            ("DELETE", true) => Verb::DeleteCollection,
+            ("DELETE", false) => Verb::Delete,
+            (_, true) if watches => Verb::Watch,
+            (_, true) => Verb::List,
+            (_, false) => Verb::Get,
+        };
+        Some(Self {
+            verb,
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name,
+            subresource: rest.get(1).map(|subresource| (*subresource).to_owned()),
+            body,
+        })
+    }
+
+    /// Returns true if the request is for a Lease of leader election or sharding.
+    pub(super) fn is_lease(&self) -> bool {
+        self.group == "coordination.k8s.io" && self.resource == "leases"
+    }
+
+    /// Returns true if the request changes objects whose state is compared.
+    pub(super) fn counts(&self, query: &str) -> bool {
+        let reads = matches!(self.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other);
+        let dry_run = query.split('&').any(|part| part.starts_with("dryRun="));
+        !reads && !dry_run && !self.is_lease() && !is_volatile(&self.group, &self.resource)
+    }
+}
+
+/// Returns true for resources whose objects are not part of the compared state: they report what happened, or
+/// the server does not store them.
+pub(super) fn is_volatile(group: &str, resource: &str) -> bool {
+    resource == "events"
+        || (group == "coordination.k8s.io" && resource == "leases")
+        || matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
+}

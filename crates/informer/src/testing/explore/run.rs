@@ -1,0 +1,286 @@
+//! Runs the program and the scenario once, in its own runtime with paused time.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use informer_core::panics::panic_text;
+use informer_core::random::SeededThread;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Explore;
+use super::injector::Injector;
+use super::plan::Observed;
+use super::record::{ProcessId, Record, Violation};
+use super::script::FaultScript;
+use super::state::{State, StoredObject, differences, normalize, terminating};
+use super::transport::{Process, Shared};
+use super::world::World;
+use super::{Program, SETTLED_ELECTION, SETTLED_QUIET};
+use crate::testing::{ApiServer, TestServer};
+
+/// The delay between the end of a process and its restart.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// The maximum number of starts of a replica.
+const MAX_STARTS: usize = 50;
+
+/// The maximum simulated duration of a scenario.
+const SCENARIO_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// The state must not change for this time after the program has settled.
+const STABLE: Duration = Duration::from_secs(30);
+
+/// The maximum number of requests while the state is stable: this number, and twice the number of the run
+/// without faults.
+const STABLE_REQUESTS: u64 = 60;
+
+/// The first and the last pause between two comparisons of the state.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// The result of a run.
+#[derive(Debug)]
+pub(super) struct RunResult {
+    pub(super) violations: Vec<Violation>,
+    pub(super) trace: Vec<String>,
+    pub(super) observed: Observed,
+    pub(super) state: State,
+    pub(super) once: BTreeMap<String, u64>,
+    /// The number of requests while the state was stable.
+    pub(super) stable_requests: u64,
+    pub(super) fired: u64,
+    pub(super) simulated: Duration,
+}
+
+/// Runs a script. `reference` is the result of the run without faults, which other runs are compared with.
+pub(super) fn run(explore: &Explore, script: &FaultScript, reference: Option<&RunResult>) -> RunResult {
+    let _seeded = SeededThread::new(script.schedule);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build();
+    let runtime = runtime.unwrap_or_else(|error| panic!("create a runtime: {error}"));
+    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(explore, script, reference))));
+    result.unwrap_or_else(|panic| RunResult::panicked(panic_text(&*panic)))
+}
+
+impl RunResult {
+    fn panicked(text: &str) -> Self {
+        let violation = Violation { check: "panic", text: text.to_owned() };
+        Self {
+            violations: vec![violation],
+            trace: Vec::new(),
+            observed: Observed::default(),
+            state: State::new(),
+            once: BTreeMap::new(),
+            stable_requests: 0,
+            fired: 0,
+            simulated: Duration::ZERO,
+        }
+    }
+}
+
+async fn play(explore: &Explore, script: &FaultScript, reference: Option<&RunResult>) -> RunResult {
+    let server = TestServer::of((explore.server)(ApiServer::builder()).build());
+    explore.setup.iter().for_each(|setup| setup(&server));
+    let elects = reference.is_some_and(|reference| reference.observed.elects);
+    let shared = Arc::new(Shared {
+        server: server.server().clone(),
+        user: explore.user.clone(),
+        injector: Mutex::new(Injector::new(script)),
+        record: Mutex::new(Record::new()),
+        once: explore.once.clone(),
+        delays: (script.schedule != 0).then(|| Mutex::new(script.schedule)),
+    });
+    let at_start = shared.injector.lock().start();
+    for fault in at_start {
+        shared.line(format_args!("fault: {fault:?} from the start"));
+        shared.inject(&fault, true);
+    }
+    let replicas = explore.replicas.unwrap_or(if elects { 2 } else { 1 });
+    let mut processes = JoinSet::new();
+    for replica in 1..=replicas {
+        processes.spawn(supervise(Arc::clone(&explore.program), Arc::clone(&shared), replica));
+    }
+    let quiet = if elects { SETTLED_ELECTION } else { SETTLED_QUIET };
+    let world = World { server, shared: Arc::clone(&shared), timeout: explore.settle, quiet };
+    let run = Run { explore, reference, world };
+    run.scenario().await;
+    run.world.settled().await;
+    shared.injector.lock().disable();
+    shared.server.faults().clear();
+    shared.line("the scenario has ended; no more faults");
+    let (state, stable_requests) = run.settle().await;
+    run.check(&state);
+    while let Some(ended) = processes.try_join_next() {
+        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+            shared.record.lock().violated("panic", panic_text(&*panic));
+        }
+    }
+    drop(run);
+    processes.shutdown().await;
+    result(&shared, state, stable_requests)
+}
+
+fn result(shared: &Shared, state: State, stable_requests: u64) -> RunResult {
+    let (writes, fired) = {
+        let injector = shared.injector.lock();
+        (injector.writes(), injector.fired())
+    };
+    let mut record = shared.record.lock();
+    let record = std::mem::replace(&mut *record, Record::new());
+    let observed = Observed { writes, watched: record.watched.clone(), elects: record.elects() };
+    RunResult {
+        violations: record.violations(),
+        observed,
+        state,
+        once: record.once.clone(),
+        stable_requests,
+        fired,
+        simulated: record.elapsed(),
+        trace: record.into_lines(),
+    }
+}
+
+/// Runs a replica, and restarts it when it ends.
+async fn supervise(program: Program, shared: Arc<Shared>, replica: usize) {
+    for start in 1..=MAX_STARTS {
+        let process = Arc::new(Process::new(ProcessId { replica, start }));
+        shared.line(format_args!("process {} starts", process.id));
+        let (client, program) = (process.client(&shared), Arc::clone(&program));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { program(client).run_until(std::future::pending::<()>()).await });
+        tokio::select! {
+            biased;
+            () = process.crash.notified() => {}
+            Some(ended) = tasks.join_next() => match ended {
+                Ok(Ok(())) => shared.line(format_args!("process {} ended", process.id)),
+                Ok(Err(error)) => shared.line(format_args!("process {} failed: {error}", process.id)),
+                Err(error) => {
+                    let text = error.try_into_panic().map_or_else(
+                        |error| error.to_string(),
+                        |panic| panic_text(&*panic).to_owned(),
+                    );
+                    shared.record.lock().violated("panic", text);
+                }
+            },
+        }
+        // Tasks that the program has spawned may still run. Their requests do not reach the server any more.
+        process.end();
+        tasks.shutdown().await;
+        sleep(RESTART).await;
+    }
+    let text = format!("replica {replica} has ended {MAX_STARTS} times");
+    shared.record.lock().violated("crash loop", text);
+}
+
+struct Run<'a> {
+    explore: &'a Explore,
+    reference: Option<&'a RunResult>,
+    world: World,
+}
+
+impl Run<'_> {
+    fn violated(&self, check: &'static str, text: impl Into<String>) {
+        self.world.shared.record.lock().violated(check, text);
+    }
+
+    async fn scenario(&self) {
+        let Some(scenario) = &self.explore.scenario else { return };
+        let scenario = AssertUnwindSafe(scenario(self.world.clone())).catch_unwind();
+        match timeout(SCENARIO_MAX, scenario).await {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => self.violated("scenario", panic_text(&*panic)),
+            Err(_) => self.violated("scenario", format!("the scenario takes longer than {SCENARIO_MAX:?}")),
+        }
+    }
+
+    fn state(&self) -> State {
+        normalize(objects(&self.world.shared.server), &self.explore.ignored)
+    }
+
+    /// Waits until the state equals that of the run without faults, and until it is stable. Returns the state
+    /// and the number of requests while it was stable.
+    async fn settle(&self) -> (State, u64) {
+        let (begin, mut pause) = (Instant::now(), PAUSE.0);
+        let shared = &self.world.shared;
+        loop {
+            shared.server.controllers_idle().await;
+            let state = self.state();
+            let is_final = self.reference.is_none_or(|reference| reference.state == state);
+            if is_final {
+                let before = shared.record.lock().requests;
+                sleep(STABLE).await;
+                shared.server.controllers_idle().await;
+                if self.state() == state {
+                    return (state, shared.record.lock().requests - before);
+                }
+            }
+            if begin.elapsed() >= self.explore.settle {
+                self.not_settled(&state);
+                return (state, 0);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    fn not_settled(&self, state: &State) {
+        let within = self.explore.settle;
+        let differences = self.reference.map(|reference| differences(&reference.state, state));
+        match differences.filter(|differences| !differences.is_empty()) {
+            Some(differences) => self.violated("final state", differences.join("; ")),
+            None => self.violated("settles", format!("the state still changes after {within:?}")),
+        }
+    }
+
+    fn check(&self, state: &State) {
+        let terminating = terminating(state);
+        if !terminating.is_empty() {
+            let text = format!("the deletion of {} does not complete", terminating.join(", "));
+            self.violated("deletion", text);
+        }
+        let once = self.world.shared.record.lock().once.clone();
+        let allowed = |write: &String| {
+            self.reference.and_then(|reference| reference.once.get(write)).copied().unwrap_or(0).max(1)
+        };
+        for (write, count) in once {
+            if count > allowed(&write) {
+                self.violated("once", format!("{write} was executed {count} times"));
+            }
+        }
+    }
+}
+
+/// Checks the number of requests after the program has settled.
+pub(super) fn check_requests(result: &mut RunResult, reference: Option<&RunResult>) {
+    let expected = reference.map_or(0, |reference| reference.stable_requests);
+    let limit = STABLE_REQUESTS + 2 * expected;
+    if result.stable_requests > limit {
+        let text = format!(
+            "{} requests within {STABLE:?} after the state is final; at most {limit} are allowed",
+            result.stable_requests
+        );
+        result.violations.push(Violation { check: "hot loop", text });
+    }
+}
+
+fn objects(server: &ApiServer) -> Vec<StoredObject> {
+    let Ok(Value::Object(mut snapshot)) = serde_json::to_value(server.snapshot()) else { return Vec::new() };
+    let Some(Value::Array(kinds)) = snapshot.remove("kinds") else { return Vec::new() };
+    let mut found = Vec::new();
+    for mut kind in kinds {
+        let Some(Value::Array(objects)) = kind.get_mut("objects").map(Value::take) else { continue };
+        let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
+        let (group, resource) = (text("group"), text("resource"));
+        found.extend(objects.into_iter().map(|object| StoredObject {
+            group: group.clone(),
+            resource: resource.clone(),
+            object,
+        }));
+    }
+    found
+}

@@ -1,0 +1,190 @@
+//! Fault scripts: the faults of one run and when they strike, with a text form for replays.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A fault of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RunFault {
+    /// The process that sends the write ends before the server receives it.
+    CrashBefore,
+    /// The process that sent the write ends before it receives the response.
+    CrashAfter,
+    /// The server responds with 409 Conflict, without executing the write.
+    Conflict,
+    /// The server responds with 500, without executing the write.
+    InternalError,
+    /// The server executes the write, and the connection breaks before the response.
+    LostResponse,
+    /// The open watches of a resource receive their events late.
+    LagWatch { resource: String, seconds: u64 },
+    /// The open watches of a resource end.
+    CutWatch { resource: String },
+    /// The open watches of a resource receive 410, so that their informers list again.
+    ExpireWatch { resource: String },
+    /// All requests of the process that sends the write fail for this time. A leader loses its lease.
+    Isolate { seconds: u64 },
+}
+
+impl RunFault {
+    /// Returns true if the fault prevents or replaces the response of the write.
+    pub(super) fn is_of_request(&self) -> bool {
+        !matches!(self, Self::LagWatch { .. } | Self::CutWatch { .. } | Self::ExpireWatch { .. })
+    }
+}
+
+/// A fault and the write of the program at which it strikes. Writes are numbered from 1; a fault at write 0
+/// strikes when the program starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ScheduledFault {
+    pub(super) write: u64,
+    pub(super) fault: RunFault,
+}
+
+impl fmt::Display for ScheduledFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let write = self.write;
+        match &self.fault {
+            RunFault::CrashBefore => write!(f, "crash before write {write}"),
+            RunFault::CrashAfter => write!(f, "crash after write {write}"),
+            RunFault::Conflict => write!(f, "409 at write {write}"),
+            RunFault::InternalError => write!(f, "500 at write {write}"),
+            RunFault::LostResponse => write!(f, "lost response at write {write}"),
+            RunFault::LagWatch { resource, seconds } => {
+                write!(f, "lag {resource} {seconds}s at write {write}")
+            }
+            RunFault::CutWatch { resource } => write!(f, "cut {resource} at write {write}"),
+            RunFault::ExpireWatch { resource } => write!(f, "expire {resource} at write {write}"),
+            RunFault::Isolate { seconds } => write!(f, "isolate {seconds}s at write {write}"),
+        }
+    }
+}
+
+impl FromStr for ScheduledFault {
+    type Err = ParseScriptError;
+
+    fn from_str(text: &str) -> Result<Self, ParseScriptError> {
+        let invalid = || ParseScriptError { fault: text.to_owned() };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let seconds = |word: &str| word.strip_suffix('s').and_then(|number| number.parse().ok());
+        let (fault, write) = match words.as_slice() {
+            ["crash", "before", "write", write] => (RunFault::CrashBefore, write),
+            ["crash", "after", "write", write] => (RunFault::CrashAfter, write),
+            ["409", "at", "write", write] => (RunFault::Conflict, write),
+            ["500", "at", "write", write] => (RunFault::InternalError, write),
+            ["lost", "response", "at", "write", write] => (RunFault::LostResponse, write),
+            ["lag", resource, time, "at", "write", write] => {
+                let seconds = seconds(time).ok_or_else(invalid)?;
+                (RunFault::LagWatch { resource: (*resource).to_owned(), seconds }, write)
+            }
+            ["cut", resource, "at", "write", write] => {
+                (RunFault::CutWatch { resource: (*resource).to_owned() }, write)
+            }
+            ["expire", resource, "at", "write", write] => {
+                (RunFault::ExpireWatch { resource: (*resource).to_owned() }, write)
+            }
+            ["isolate", time, "at", "write", write] => {
+                (RunFault::Isolate { seconds: seconds(time).ok_or_else(invalid)? }, write)
+            }
+            _ => return Err(invalid()),
+        };
+        Ok(Self { write: write.parse().map_err(|_| invalid())?, fault })
+    }
+}
+
+/// The faults of one run of an [`Explore`](super::Explore), and the seed of its delays.
+///
+/// The text form lists the faults, separated by `;`. A write is a request of the program that changes an
+/// object; Leases and Events do not count. Writes are numbered from 1, over all processes of the run.
+///
+/// | text | meaning |
+/// |---|---|
+/// | `schedule 7` | the seed of the delays of requests and of the jitter of timers; must be the first part |
+/// | `crash before write 3` | the process ends before the server receives the write |
+/// | `crash after write 3` | the process ends before it receives the response |
+/// | `409 at write 3`, `500 at write 3` | the write fails, and the server does not execute it |
+/// | `lost response at write 3` | the write fails, and the server executes it |
+/// | `lag websites 5s at write 3` | open watches of websites receive all events 5 s late |
+/// | `cut websites at write 3` | open watches of websites end |
+/// | `expire websites at write 3` | open watches of websites receive 410, so that informers list again |
+/// | `isolate 40s at write 3` | all requests of the process fail for 40 s; a leader loses its lease |
+///
+/// Faults of watches may have the write number 0: they then affect the first watch of the resource.
+///
+/// ```
+/// use informer::testing::FaultScript;
+///
+/// let script: FaultScript = "crash after write 3; 409 at write 5".parse()?;
+/// assert_eq!(script.len(), 2);
+/// assert_eq!(script.to_string(), "crash after write 3; 409 at write 5");
+/// assert!("crash sometimes".parse::<FaultScript>().is_err());
+/// # Ok::<(), informer::testing::ParseScriptError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FaultScript {
+    /// The seed of delays and jitter. With 0, each request takes 1 ms.
+    pub(super) schedule: u64,
+    pub(super) faults: Vec<ScheduledFault>,
+}
+
+impl FaultScript {
+    /// Returns the number of faults.
+    pub fn len(&self) -> usize {
+        self.faults.len()
+    }
+
+    /// Returns true if the script has no faults.
+    pub fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    pub(super) fn of(write: u64, fault: RunFault) -> Self {
+        Self { schedule: 0, faults: vec![ScheduledFault { write, fault }] }
+    }
+}
+
+impl fmt::Display for FaultScript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schedule = (self.schedule != 0).then(|| format!("schedule {}", self.schedule));
+        let parts: Vec<String> =
+            schedule.into_iter().chain(self.faults.iter().map(ToString::to_string)).collect();
+        f.write_str(&parts.join("; "))
+    }
+}
+
+impl FromStr for FaultScript {
+    type Err = ParseScriptError;
+
+    fn from_str(text: &str) -> Result<Self, ParseScriptError> {
+        let mut script = Self::default();
+        let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
+        for (index, part) in parts.enumerate() {
+            match part.strip_prefix("schedule ") {
+                Some(seed) if index == 0 => {
+                    let invalid = |_| ParseScriptError { fault: part.to_owned() };
+                    script.schedule = seed.trim().parse().map_err(invalid)?;
+                }
+                _ => script.faults.push(part.parse()?),
+            }
+        }
+        Ok(script)
+    }
+}
+
+/// The error for an invalid [`FaultScript`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseScriptError {
+    fault: String,
+}
+
+impl fmt::Display for ParseScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "parse fault script: {:?} is not a fault; write for example `crash after write 3; 409 at write 5`",
+            self.fault
+        )
+    }
+}
+
+impl std::error::Error for ParseScriptError {}

@@ -1,0 +1,71 @@
+//! Shrinks a failing script: removes parts as long as it fails.
+
+use super::script::FaultScript;
+
+/// The maximum number of runs to shrink a script.
+pub(super) const MAX_RUNS: usize = 40;
+
+/// Proposes smaller scripts, one at a time, and learns whether each fails.
+///
+/// First the seed of the delays is removed, then each fault from the last to the first.
+#[derive(Debug)]
+pub(super) struct Shrinker {
+    best: FaultScript,
+    runs: usize,
+    /// The part that the next candidate lacks: the fault with this index, counted from the end, or the seed.
+    next: Part,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Schedule,
+    Fault(usize),
+}
+
+impl Shrinker {
+    pub(super) fn new(script: FaultScript) -> Self {
+        Self { best: script, runs: 0, next: Part::Schedule }
+    }
+
+    /// Returns the next script to run, or `None` if the script cannot be shrunk any more.
+    pub(super) fn candidate(&mut self) -> Option<FaultScript> {
+        if self.runs >= MAX_RUNS {
+            return None;
+        }
+        let mut candidate = self.best.clone();
+        match self.next {
+            Part::Schedule if candidate.schedule != 0 => candidate.schedule = 0,
+            Part::Schedule => {
+                self.next = Part::Fault(0);
+                return self.candidate();
+            }
+            // The last fault is also removed on its own: the delays may suffice for the failure.
+            Part::Fault(index) if index < candidate.len() => {
+                drop(candidate.faults.remove(candidate.len() - 1 - index));
+            }
+            Part::Fault(_) => return None,
+        }
+        self.runs += 1;
+        Some(candidate)
+    }
+
+    /// Handles the result of the last candidate.
+    pub(super) fn handle(&mut self, candidate: FaultScript, fails: bool) {
+        self.next = match (self.next, fails) {
+            (Part::Schedule, _) => Part::Fault(0),
+            (Part::Fault(index), true) => Part::Fault(index),
+            (Part::Fault(index), false) => Part::Fault(index + 1),
+        };
+        if fails {
+            self.best = candidate;
+        }
+    }
+
+    pub(super) fn runs(&self) -> usize {
+        self.runs
+    }
+
+    pub(super) fn finish(self) -> FaultScript {
+        self.best
+    }
+}

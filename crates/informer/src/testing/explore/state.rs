@@ -1,0 +1,213 @@
+//! The state of a server in a form that can be compared between runs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use super::request::is_volatile;
+
+/// The maximum number of differences in a report.
+const MAX_DIFFERENCES: usize = 5;
+
+/// The fields of `metadata` that differ between runs with the same result.
+const METADATA: [&str; 5] = ["resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"];
+
+/// The fields that a server chooses at random, or that count changes.
+const CHOSEN: [&str; 5] = ["clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "observedGeneration"];
+
+/// The objects of a server by resource, namespace and name, without versions, uids, times and random names.
+pub(super) type State = BTreeMap<String, Value>;
+
+/// An object of a snapshot and its resource.
+#[derive(Debug, Clone)]
+pub(super) struct StoredObject {
+    pub(super) group: String,
+    pub(super) resource: String,
+    pub(super) object: Value,
+}
+
+/// A field that is not compared: its path, of one resource or of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IgnoredField {
+    pub(super) resource: Option<String>,
+    pub(super) path: Vec<String>,
+}
+
+impl IgnoredField {
+    /// Parses `status.lastSync` or `websites:status.lastSync`. A segment in brackets may contain dots:
+    /// `metadata.annotations[example.com/checked]`.
+    pub(super) fn parse(text: &str) -> Self {
+        let (resource, path) = match text.split_once(':') {
+            Some((resource, path)) if !resource.contains('[') => (Some(resource.to_owned()), path),
+            _ => (None, text),
+        };
+        let mut segments = Vec::new();
+        let mut rest = path;
+        while !rest.is_empty() {
+            if let Some((inner, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+                segments.push(inner.to_owned());
+                rest = after.strip_prefix('.').unwrap_or(after);
+                continue;
+            }
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            segments.push(rest[..end].to_owned());
+            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
+        }
+        Self { resource, path: segments }
+    }
+
+    fn remove(&self, resource: &str, object: &mut Value) {
+        if self.resource.as_deref().is_some_and(|only| only != resource) {
+            return;
+        }
+        remove_path(object, &self.path);
+    }
+}
+
+fn remove_path(value: &mut Value, path: &[String]) {
+    match (value, path) {
+        (Value::Array(items), path) => items.iter_mut().for_each(|item| remove_path(item, path)),
+        (Value::Object(fields), [last]) => drop(fields.remove(last)),
+        (Value::Object(fields), [first, rest @ ..]) => {
+            if let Some(inner) = fields.get_mut(first) {
+                remove_path(inner, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Converts the objects of a server to a state.
+pub(super) fn normalize(objects: Vec<StoredObject>, ignored: &[IgnoredField]) -> State {
+    let objects: Vec<StoredObject> =
+        objects.into_iter().filter(|stored| !is_volatile(&stored.group, &stored.resource)).collect();
+    let aliases: HashMap<String, String> = objects.iter().flat_map(aliases).collect();
+    let mut unordered: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for StoredObject { resource, mut object, .. } in objects {
+        ignored.iter().for_each(|field| field.remove(&resource, &mut object));
+        let key = key(&resource, &object);
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
+            forget_missing_owners(metadata, &aliases);
+        }
+        replace(&mut object, &aliases);
+        unordered.entry(key).or_default().push(object);
+    }
+    let mut state = State::new();
+    for (key, mut objects) in unordered {
+        // Objects with generated names have equal keys. Their order must not depend on the random names.
+        objects.sort_by_cached_key(Value::to_string);
+        for (index, object) in objects.into_iter().enumerate() {
+            let key = if index == 0 { key.clone() } else { format!("{key} #{}", index + 1) };
+            state.insert(key, object);
+        }
+    }
+    state
+}
+
+/// Returns the keys of objects whose deletion has begun and not ended.
+pub(super) fn terminating(state: &State) -> Vec<&str> {
+    let deleted = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
+    state.iter().filter(|(_, object)| deleted(object)).map(|(key, _)| key.as_str()).collect()
+}
+
+/// Lists the differences of a state from that of the run without faults.
+pub(super) fn differences(reference: &State, state: &State) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, expected) in reference {
+        match state.get(key) {
+            None => found.push(format!("{key} is missing")),
+            Some(actual) => compare(key, "", expected, actual, &mut found),
+        }
+    }
+    let unexpected = state.keys().filter(|key| !reference.contains_key(*key));
+    found.extend(unexpected.map(|key| format!("{key} exists, without faults it does not")));
+    let more = found.len().saturating_sub(MAX_DIFFERENCES);
+    found.truncate(MAX_DIFFERENCES);
+    if more > 0 {
+        found.push(format!("{more} more differences"));
+    }
+    found
+}
+
+fn compare(key: &str, path: &str, expected: &Value, actual: &Value, found: &mut Vec<String>) {
+    if expected == actual {
+        return;
+    }
+    if let (Value::Object(expected), Value::Object(actual)) = (expected, actual) {
+        let names: std::collections::BTreeSet<&String> = expected.keys().chain(actual.keys()).collect();
+        for name in names {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let null = Value::Null;
+            let of = |fields: &Map<String, Value>| fields.get(name).cloned().unwrap_or_else(|| null.clone());
+            compare(key, &path, &of(expected), &of(actual), found);
+        }
+        return;
+    }
+    let show = |value: &Value| if value.is_null() { "not set".to_owned() } else { value.to_string() };
+    found.push(format!("{key}: {path} is {}, without faults {}", show(actual), show(expected)));
+}
+
+/// The uid of an object, and its name if it is generated, with their replacements.
+fn aliases(stored: &StoredObject) -> Vec<(String, String)> {
+    let metadata = &stored.object["metadata"];
+    let key = key(&stored.resource, &stored.object);
+    let uid = metadata["uid"].as_str().map(|uid| (uid.to_owned(), format!("uid of {key}")));
+    let name = metadata["name"].as_str().zip(generated_prefix(&stored.object));
+    let name = name.map(|(name, prefix)| (name.to_owned(), format!("{prefix}*")));
+    uid.into_iter().chain(name).collect()
+}
+
+fn generated_prefix(object: &Value) -> Option<&str> {
+    let metadata = &object["metadata"];
+    let prefix = metadata["generateName"].as_str().filter(|prefix| !prefix.is_empty())?;
+    metadata["name"].as_str().filter(|name| name.starts_with(prefix)).map(|_| prefix)
+}
+
+fn key(resource: &str, object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let name = match generated_prefix(object) {
+        Some(prefix) => format!("{prefix}*"),
+        None => metadata["name"].as_str().unwrap_or_default().to_owned(),
+    };
+    match metadata["namespace"].as_str() {
+        Some(namespace) => format!("{resource} {namespace}/{name}"),
+        None => format!("{resource} {name}"),
+    }
+}
+
+fn forget_missing_owners(metadata: &mut Map<String, Value>, aliases: &HashMap<String, String>) {
+    for owner in metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten() {
+        if owner["uid"].as_str().is_some_and(|uid| !aliases.contains_key(uid)) {
+            owner["uid"] = "uid of a deleted object".into();
+        }
+    }
+}
+
+fn replace(value: &mut Value, aliases: &HashMap<String, String>) {
+    match value {
+        Value::String(text) if is_time(text) => "(time)".clone_into(text),
+        Value::String(text) => {
+            if let Some(alias) = aliases.get(text.as_str()) {
+                text.clone_from(alias);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, aliases)),
+        Value::Object(fields) => {
+            CHOSEN.iter().for_each(|field| drop(fields.remove(*field)));
+            fields.values_mut().for_each(|field| replace(field, aliases));
+        }
+        _ => {}
+    }
+}
+
+/// Returns true for times such as `2026-01-01T00:00:00Z`, with or without fractions of a second.
+fn is_time(text: &str) -> bool {
+    let pattern = b"dddd-dd-ddTdd:dd:dd";
+    let bytes = text.as_bytes();
+    let matches = |(pattern, byte): (&u8, &u8)| match pattern {
+        b'd' => byte.is_ascii_digit(),
+        pattern => pattern == byte,
+    };
+    bytes.len() > pattern.len() && bytes.len() <= 40 && pattern.iter().zip(bytes).all(matches)
+}

@@ -1,0 +1,174 @@
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::injector::Injector;
+use super::plan::{self, Observed};
+use super::script::{FaultScript, RunFault};
+use super::shrink::{MAX_RUNS, Shrinker};
+use super::state::{IgnoredField, State, StoredObject, differences, normalize, terminating};
+
+fn script(text: &str) -> FaultScript {
+    text.parse().expect("a valid script")
+}
+
+fn observed() -> Observed {
+    Observed { writes: 6, watched: BTreeSet::from(["pods".to_owned(), "websites".to_owned()]), elects: true }
+}
+
+#[test]
+fn script_is_parsed_from_its_own_text() {
+    let all = "schedule 7; lag pods 3s at write 0; crash before write 1; crash after write 2; 409 at write 3; \
+               500 at write 4; lost response at write 5; cut pods at write 6; expire pods at write 7; \
+               isolate 40s at write 8";
+    assert_eq!(script(all).to_string(), all);
+    for seed in 0..200 {
+        let random = plan::random(&observed(), seed);
+        assert_eq!(script(&random.to_string()), random);
+    }
+}
+
+#[test]
+fn invalid_script_is_rejected_with_its_part() {
+    for text in ["crash", "409 at write x", "lag pods 3 at write 1", "409 at write 1; schedule 3"] {
+        let error = text.parse::<FaultScript>().expect_err("an invalid script").to_string();
+        assert!(error.contains("is not a fault"), "{error}");
+    }
+}
+
+#[test]
+fn systematic_scripts_try_each_fault_at_each_write() {
+    let scripts = plan::systematic(&observed());
+    assert_eq!(scripts.len(), 6 * 5);
+    let texts: BTreeSet<String> = scripts.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 30);
+    assert!(texts.contains("crash after write 6") && texts.contains("409 at write 1"));
+}
+
+#[test]
+fn random_scripts_depend_on_the_seed_only() {
+    assert_eq!(plan::random(&observed(), 3), plan::random(&observed(), 3));
+    let texts: BTreeSet<String> = (0..100).map(|seed| plan::random(&observed(), seed).to_string()).collect();
+    assert_eq!(texts.len(), 100);
+    let isolates = |text: &String| text.contains("isolate");
+    assert!(texts.iter().any(isolates));
+    let without = Observed { elects: false, ..observed() };
+    assert!(!(0..100).map(|seed| plan::random(&without, seed).to_string()).any(|text| isolates(&text)));
+}
+
+#[test]
+fn fault_strikes_once_at_its_write() {
+    let mut injector = Injector::new(&script("lag pods 3s at write 0; 409 at write 2; cut pods at write 2"));
+    assert_eq!(injector.start().len(), 1);
+    assert_eq!(injector.write().request, None);
+    let strike = injector.write();
+    assert_eq!((strike.write, strike.request, strike.watches.len()), (2, Some(RunFault::Conflict), 1));
+    assert_eq!(injector.write().request, None);
+    assert_eq!((injector.writes(), injector.fired()), (3, 3));
+}
+
+#[test]
+fn disabled_faults_do_not_strike() {
+    let mut injector = Injector::new(&script("409 at write 1"));
+    injector.disable();
+    assert_eq!(injector.write().request, None);
+}
+
+/// Shrinks a script that fails as long as it contains all of `needed`.
+fn shrink(found: &str, needed: &[&str]) -> (String, usize) {
+    let mut shrinker = Shrinker::new(script(found));
+    while let Some(candidate) = shrinker.candidate() {
+        let text = candidate.to_string();
+        let fails = needed.iter().all(|part| text.contains(part));
+        shrinker.handle(candidate, fails);
+    }
+    let runs = shrinker.runs();
+    (shrinker.finish().to_string(), runs)
+}
+
+#[test]
+fn shrinker_keeps_only_the_parts_that_fail() {
+    let found = "schedule 9; 409 at write 1; crash after write 2; 500 at write 3; cut pods at write 4";
+    assert_eq!(shrink(found, &["crash after write 2"]).0, "crash after write 2");
+    assert_eq!(shrink(found, &["409", "cut"]).0, "409 at write 1; cut pods at write 4");
+    assert_eq!(shrink(found, &["schedule 9"]).0, "schedule 9");
+    assert_eq!(shrink("409 at write 1", &[]).0, "");
+}
+
+#[test]
+fn shrinker_ends_after_its_maximum_of_runs() {
+    let long: Vec<String> = (1..100).map(|write| format!("409 at write {write}")).collect();
+    assert_eq!(shrink(&long.join("; "), &["409 at write 1;"]).1, MAX_RUNS);
+}
+
+fn stored(resource: &str, object: Value) -> StoredObject {
+    StoredObject { group: String::new(), resource: resource.to_owned(), object }
+}
+
+fn website(uid: &str) -> Value {
+    json!({
+        "metadata": {"name": "shop", "namespace": "a", "uid": uid, "resourceVersion": uid, "generation": 3},
+        "status": {"at": "2026-01-01T00:00:00Z", "observedGeneration": 3, "uid": uid},
+    })
+}
+
+fn job(suffix: &str, owner: &str) -> Value {
+    json!({"metadata": {
+        "name": format!("job-{suffix}"), "generateName": "job-", "namespace": "a",
+        "ownerReferences": [{"name": "shop", "uid": owner}],
+    }})
+}
+
+fn state(objects: Vec<StoredObject>) -> State {
+    normalize(objects, &[])
+}
+
+#[test]
+fn state_is_equal_if_only_versions_uids_times_and_generated_names_differ() {
+    let first = state(vec![stored("websites", website("u1")), stored("jobs", job("x1", "u1"))]);
+    let second = state(vec![stored("jobs", job("q7", "u2")), stored("websites", website("u2"))]);
+    assert_eq!(first, second);
+    assert_eq!(first.keys().collect::<Vec<_>>(), ["jobs a/job-*", "websites a/shop"]);
+}
+
+#[test]
+fn second_generated_object_and_stale_owner_are_differences() {
+    let one = state(vec![stored("websites", website("u1")), stored("jobs", job("x1", "u1"))]);
+    let jobs = [stored("jobs", job("x1", "u1")), stored("jobs", job("x2", "u1"))];
+    let two = state(jobs.into_iter().chain([stored("websites", website("u1"))]).collect());
+    assert_eq!(differences(&one, &two), ["jobs a/job-* #2 exists, without faults it does not"]);
+    assert_eq!(differences(&two, &one), ["jobs a/job-* #2 is missing"]);
+    let stale = state(vec![stored("websites", website("u1")), stored("jobs", job("x1", "u0"))]);
+    let found = differences(&one, &stale).join("; ");
+    assert!(found.contains("uid of a deleted object"), "{found}");
+}
+
+#[test]
+fn difference_names_the_field() {
+    let of = |replicas: u64| state(vec![stored("d", json!({"metadata": {"name": "x"}, "spec": {"replicas": replicas}}))]);
+    assert_eq!(differences(&of(2), &of(3)), ["d x: spec.replicas is 3, without faults 2"]);
+}
+
+#[test]
+fn ignored_fields_are_not_compared() {
+    let object = |value: &str| {
+        let metadata = json!({"name": "x", "annotations": {"example.com/at": value}});
+        stored("d", json!({"metadata": metadata, "items": [{"at": value, "kept": 1}]}))
+    };
+    let ignored = [
+        IgnoredField::parse("metadata.annotations[example.com/at]"),
+        IgnoredField::parse("d:items.at"),
+        IgnoredField::parse("other:items.kept"),
+    ];
+    let first = normalize(vec![object("1")], &ignored);
+    assert_eq!(first, normalize(vec![object("2")], &ignored));
+    assert_eq!(first["d x"]["items"][0]["kept"], 1);
+}
+
+#[test]
+fn terminating_objects_are_found_and_events_are_left_out() {
+    let deleted = json!({"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let found = state(vec![stored("d", deleted), stored("events", json!({"metadata": {"name": "e"}}))]);
+    assert_eq!(terminating(&found), ["d x"]);
+    assert_eq!(found.len(), 1);
+}

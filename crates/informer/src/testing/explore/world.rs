@@ -1,0 +1,150 @@
+//! The scenario's view of a run.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
+use kube_core::{Resource, ResourceExt};
+use tokio::time::{Instant, sleep};
+
+use super::transport::Shared;
+use crate::testing::{TestServer, TestServerError};
+
+/// The interval between two checks of a condition.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What users do in a run of an [`Explore`](super::Explore): the methods of the [`TestServer`], and waits.
+///
+/// No fault affects the requests of users. The methods of this type add a line to the trace.
+#[derive(Clone)]
+pub struct World {
+    pub(super) server: TestServer,
+    pub(super) shared: Arc<Shared>,
+    /// The timeout of waits.
+    pub(super) timeout: Duration,
+    /// The program has settled if it sends no write for this time.
+    pub(super) quiet: Duration,
+}
+
+impl World {
+    /// Creates an object, like [`TestServer::create`].
+    ///
+    /// # Panics
+    ///
+    /// If the server rejects the object.
+    pub async fn create<K: Resource<DynamicType = ()> + Serialize>(&self, object: &K) {
+        self.line("create", &K::plural(&()), &key_of(object));
+        expect(self.server.create(object).await);
+    }
+
+    /// Changes an object. Other changes of the object are kept.
+    ///
+    /// # Panics
+    ///
+    /// If the object does not exist, or the server rejects the change.
+    pub async fn edit<K>(&self, key: &str, edit: impl FnOnce(&mut K))
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+    {
+        self.line("edit", &K::plural(&()), key);
+        let mut object: K = expect(self.server.get(key).await);
+        edit(&mut object);
+        expect(self.server.update(&object).await);
+    }
+
+    /// Deletes an object. If it has finalizers, it is only marked as deleted.
+    ///
+    /// # Panics
+    ///
+    /// If the object does not exist.
+    pub async fn delete<K: Resource<DynamicType = ()>>(&self, key: &str) {
+        self.line("delete", &K::plural(&()), key);
+        expect(self.server.delete::<K>(key).await);
+    }
+
+    /// Waits until an object exists and satisfies a condition, and returns it.
+    ///
+    /// # Panics
+    ///
+    /// If this takes longer than [`settle_within`](super::Explore::settle_within).
+    pub async fn wait_for<K>(&self, key: &str, condition: impl Fn(&K) -> bool) -> K
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let begin = Instant::now();
+        loop {
+            match self.server.get::<K>(key).await {
+                Ok(object) if condition(&object) => return object,
+                _ => self.pause(begin, || format!("{} {key} satisfies the condition", K::plural(&()))).await,
+            }
+        }
+    }
+
+    /// Waits until an object does not exist.
+    ///
+    /// # Panics
+    ///
+    /// If this takes longer than [`settle_within`](super::Explore::settle_within).
+    pub async fn wait_until_deleted<K>(&self, key: &str)
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let begin = Instant::now();
+        while self.server.get::<K>(key).await.is_ok() {
+            self.pause(begin, || format!("{} {key} is deleted", K::plural(&()))).await;
+        }
+    }
+
+    /// Waits until the program has sent no write for some time: 10 s, or 40 s with leader election.
+    ///
+    /// Returns after [`settle_within`](super::Explore::settle_within) in any case.
+    pub async fn settled(&self) {
+        let begin = Instant::now();
+        loop {
+            let last_write = self.shared.record.lock().last_write.max(begin);
+            if last_write.elapsed() >= self.quiet || begin.elapsed() >= self.timeout {
+                break;
+            }
+            sleep(self.quiet.saturating_sub(last_write.elapsed()).max(POLL)).await;
+        }
+        self.server.server().controllers_idle().await;
+    }
+
+    async fn pause(&self, begin: Instant, wanted: impl Fn() -> String) {
+        assert!(begin.elapsed() < self.timeout, "wait until {}: not within {:?}", wanted(), self.timeout);
+        sleep(POLL).await;
+    }
+
+    fn line(&self, verb: &str, resource: &str, key: &str) {
+        self.shared.line(format_args!("user: {verb} {resource} {key}"));
+    }
+}
+
+/// Dereferences to the server of the run.
+impl Deref for World {
+    type Target = TestServer;
+
+    fn deref(&self) -> &TestServer {
+        &self.server
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    }
+}
+
+#[track_caller]
+fn expect<T>(result: Result<T, TestServerError>) -> T {
+    result.unwrap_or_else(|error| panic!("the scenario failed: {error}"))
+}
