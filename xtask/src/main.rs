@@ -5,6 +5,7 @@ mod book;
 mod cargo;
 mod conformance;
 mod deadline;
+mod explore;
 mod features;
 mod fleet;
 mod fuzz;
@@ -45,6 +46,9 @@ struct Arguments {
 enum Command {
     /// Run the state machines of an informer under random faults and check invariants; see docs/simulator.md.
     Simulate(simulate::SimulateArguments),
+    /// Explore the sample controller, mutants of it and known bug patterns under injected faults, and measure the
+    /// time until each defect is found.
+    Explore(explore::ExploreArguments),
     /// Check the rules that the compiler does not check: dependencies between crates and layers, file sizes,
     /// names, language, tests that docs name.
     Tidy(tidy::TidyArguments),
@@ -86,6 +90,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let report = match &arguments.command {
+        Command::Explore(arguments) => explore::run(root(), arguments),
         Command::Tidy(arguments) => tidy::run(root(), arguments),
         Command::Features(arguments) => features::run(root(), arguments),
         Command::Mutants(arguments) => mutants::run(root(), arguments),

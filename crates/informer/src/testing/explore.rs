@@ -33,7 +33,7 @@ use self::run::{RunResult, check_requests, run};
 use self::shrink::Shrinker;
 use self::state::IgnoredField;
 use self::transport::OncePredicate;
-use super::{ApiServer, TestServer, User};
+use super::{TestServer, User};
 
 /// The default number of random scripts.
 const SEEDS: u64 = 100;

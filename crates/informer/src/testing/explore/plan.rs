@@ -29,7 +29,8 @@ pub(super) struct Observed {
     pub(super) elects: bool,
 }
 
-/// Returns a script for each fault of a request at each write of the run without faults.
+/// Returns a script for each fault of a request at each write of the run without faults, and for late watches
+/// of each resource.
 pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
     let faults = [
         RunFault::CrashAfter,
@@ -40,7 +41,11 @@ pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
     ];
     let writes = 1..=observed.writes.min(MAX_SYSTEMATIC_WRITES);
     let of_fault = |fault: RunFault| writes.clone().map(move |write| FaultScript::of(write, fault.clone()));
-    faults.into_iter().flat_map(of_fault).collect()
+    let late = observed.watched.iter().flat_map(|resource| {
+        let lag = RunFault::LagWatch { resource: resource.clone(), seconds: 8 };
+        (0..=observed.writes.min(MAX_SYSTEMATIC_WRITES)).map(move |write| FaultScript::of(write, lag.clone()))
+    });
+    faults.into_iter().flat_map(of_fault).chain(late).collect()
 }
 
 /// Returns the random script of a seed.

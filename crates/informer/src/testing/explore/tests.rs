@@ -39,9 +39,9 @@ fn invalid_script_is_rejected_with_its_part() {
 #[test]
 fn systematic_scripts_try_each_fault_at_each_write() {
     let scripts = plan::systematic(&observed());
-    assert_eq!(scripts.len(), 6 * 5);
+    assert_eq!(scripts.len(), 6 * 5 + 2 * 7);
     let texts: BTreeSet<String> = scripts.iter().map(ToString::to_string).collect();
-    assert_eq!(texts.len(), 30);
+    assert_eq!(texts.len(), 44);
     assert!(texts.contains("crash after write 6") && texts.contains("409 at write 1"));
 }
 

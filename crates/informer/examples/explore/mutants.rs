@@ -1,0 +1,130 @@
+//! The sample controller with a defect in each function.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use informer::kube_core::ResourceExt;
+use informer::prelude::*;
+use informer::runtime::Fetched;
+use k8s_openapi::api::apps::v1::Deployment;
+use parking_lot::Mutex;
+
+use super::sample::{
+    FINALIZER, Reconciler, Website, deployment_for, scale, with_finalizer, without_finalizer, write_status,
+};
+
+/// The defects, and the functions that have them.
+pub(crate) const MUTANTS: [(&str, fn() -> Reconciler); 5] = [
+    ("the status marks that the deployment was created", status_is_the_marker),
+    ("the status is written before the deployment", status_first),
+    ("the error of the last write is ignored", last_error_ignored),
+    ("the process remembers a write before it succeeds", remembered_too_early),
+    ("an error makes the controller poll forever", polls_after_an_error),
+];
+
+/// Handles finalizers. Returns the website if its deployment is to be reconciled.
+async fn begin(request: &Request, ctx: &Context) -> Result<Option<Fetched<Website>>, ReconcileError> {
+    let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(None) };
+    if site.metadata.deletion_timestamp.is_some() {
+        without_finalizer(&site, ctx).await?;
+        return Ok(None);
+    }
+    if !site.finalizers().iter().any(|name| name == FINALIZER) {
+        with_finalizer(&site, ctx).await?;
+        return Ok(None);
+    }
+    Ok(Some(site))
+}
+
+/// Creates or scales the deployment.
+async fn write_deployment(site: &Fetched<Website>, ctx: &Context) -> Result<(), ReconcileError> {
+    match ctx.get::<Deployment>(&format!("default/{}", site.name_any())).await? {
+        None => drop(ctx.client.create(&deployment_for(site)?).await?),
+        Some(have) => scale(&have, site, ctx).await?,
+    }
+    Ok(())
+}
+
+/// A crash between the two writes makes each later create fail with 409.
+fn status_is_the_marker() -> Reconciler {
+    Arc::new(|request, ctx| {
+        Box::pin(async move {
+            let Some(site) = begin(&request, &ctx).await? else { return Ok(Outcome::Done) };
+            if site.status.is_none() {
+                ctx.client.create(&deployment_for(&site)?).await?;
+            } else if let Some(have) = ctx.get::<Deployment>(&request.key).await? {
+                scale(&have, &site, &ctx).await?;
+            }
+            write_status(&site, &ctx).await?;
+            Ok(Outcome::Done)
+        })
+    })
+}
+
+/// A crash between the two writes leaves a website without a deployment.
+fn status_first() -> Reconciler {
+    Arc::new(|request, ctx| {
+        Box::pin(async move {
+            let Some(site) = begin(&request, &ctx).await? else { return Ok(Outcome::Done) };
+            if site.status.as_ref().is_some_and(|status| status.replicas == site.spec.replicas) {
+                return Ok(Outcome::Done);
+            }
+            write_status(&site, &ctx).await?;
+            write_deployment(&site, &ctx).await?;
+            Ok(Outcome::Done)
+        })
+    })
+}
+
+/// No event follows a status update that has failed, so it is not repeated.
+fn last_error_ignored() -> Reconciler {
+    Arc::new(|request, ctx| {
+        Box::pin(async move {
+            let Some(site) = begin(&request, &ctx).await? else { return Ok(Outcome::Done) };
+            write_deployment(&site, &ctx).await?;
+            drop(write_status(&site, &ctx).await);
+            Ok(Outcome::Done)
+        })
+    })
+}
+
+/// A create that fails is not repeated by this process.
+fn remembered_too_early() -> Reconciler {
+    let created: Arc<Mutex<HashSet<String>>> = Arc::default();
+    Arc::new(move |request, ctx| {
+        let created = Arc::clone(&created);
+        Box::pin(async move {
+            let Some(site) = begin(&request, &ctx).await? else { return Ok(Outcome::Done) };
+            let is_new = created.lock().insert(request.key.to_string());
+            match ctx.get::<Deployment>(&request.key).await? {
+                None if is_new => drop(ctx.client.create(&deployment_for(&site)?).await?),
+                None => {}
+                Some(have) => scale(&have, &site, &ctx).await?,
+            }
+            write_status(&site, &ctx).await?;
+            Ok(Outcome::Done)
+        })
+    })
+}
+
+/// The flag of the error is never reset, so that the controller reads the website every 10 ms.
+fn polls_after_an_error() -> Reconciler {
+    let failed: Arc<AtomicBool> = Arc::default();
+    Arc::new(move |request, ctx| {
+        let failed = Arc::clone(&failed);
+        Box::pin(async move {
+            let Some(site) = begin(&request, &ctx).await? else { return Ok(Outcome::Done) };
+            let written = write_deployment(&site, &ctx).await;
+            failed.fetch_or(written.is_err(), Ordering::SeqCst);
+            written?;
+            write_status(&site, &ctx).await?;
+            if failed.load(Ordering::SeqCst) {
+                drop(ctx.client.live().get::<Website>(&request.key).await?);
+                return Ok(Outcome::requeue_after(Duration::from_millis(10)));
+            }
+            Ok(Outcome::Done)
+        })
+    })
+}

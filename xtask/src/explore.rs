@@ -1,0 +1,65 @@
+//! Explores the sample controller, mutants of it and known bug patterns, and measures how long it takes.
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::cargo::command;
+use crate::report::Report;
+
+/// The maximum time to find a defect, in seconds.
+const FOUND_WITHIN: f64 = 10.0;
+
+/// Options of `cargo xtask explore`.
+#[derive(Debug, Args)]
+pub(crate) struct ExploreArguments {
+    /// Number of random scripts for programs that are correct.
+    #[arg(long, default_value_t = 500)]
+    seeds: u64,
+}
+
+pub(crate) fn run(root: &Path, arguments: &ExploreArguments) -> Report {
+    let mut report = Report::new("explore");
+    let mut command = command();
+    command.current_dir(root).args(["run", "--quiet", "--package", "informer", "--features", "testing,runtime"]);
+    command.args(["--example", "explore", "--", "--seconds", "--seeds"]).arg(arguments.seeds.to_string());
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            report.problems.push(format!("cannot run cargo: {error}"));
+            return report;
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    if !output.status.success() {
+        report.problems.push(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+    }
+    for (word, name, seconds) in text.lines().filter_map(parse) {
+        if word == "found" && seconds > FOUND_WITHIN {
+            report.problems.push(format!("{name}: found after {seconds} s, not within {FOUND_WITHIN} s"));
+        }
+        report.figure(format!("{word}: {name}, seconds"), seconds);
+    }
+    report
+}
+
+/// Parses a line of the example: `found     NAME: ... [0.7 s]`.
+fn parse(line: &str) -> Option<(&str, &str, f64)> {
+    let (word, rest) = line.split_once(' ').filter(|(word, _)| matches!(*word, "ok" | "found"))?;
+    let (name, rest) = rest.trim_start().split_once(": ")?;
+    let seconds = rest.rsplit_once('[')?.1.strip_suffix(" s]")?.parse().ok()?;
+    Some((word, name, seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn lines_with_seconds_are_figures() {
+        let line = "found     a defect: `final state`, crash after write 5 [0.7 s]";
+        assert_eq!(parse(line), Some(("found", "a defect", 0.7)));
+        assert_eq!(parse("          websites default/shop: status is not set"), None);
+    }
+}
