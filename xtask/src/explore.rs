@@ -21,7 +21,14 @@ pub(crate) struct ExploreArguments {
 pub(crate) fn run(root: &Path, arguments: &ExploreArguments) -> Report {
     let mut report = Report::new("explore");
     let mut command = command();
-    command.current_dir(root).args(["run", "--quiet", "--package", "informer", "--features", "testing,runtime"]);
+    command.current_dir(root).args([
+        "run",
+        "--quiet",
+        "--package",
+        "informer",
+        "--features",
+        "testing,runtime",
+    ]);
     command.args(["--example", "explore", "--", "--seconds", "--seeds"]).arg(arguments.seeds.to_string());
     let output = match command.output() {
         Ok(output) => output,

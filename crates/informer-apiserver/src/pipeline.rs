@@ -365,7 +365,10 @@ fn grace_of(object: &Object) -> i64 {
 
 fn new_uid() -> uuid::Uuid {
     match informer_core::random::seeded().zip(informer_core::random::seeded()) {
-        Some((high, low)) => uuid::Builder::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes()).into_uuid(),
+        Some((high, low)) => {
+            uuid::Builder::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+                .into_uuid()
+        }
         None => uuid::Builder::from_random_bytes(rand::random()).into_uuid(),
     }
 }

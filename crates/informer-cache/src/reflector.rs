@@ -256,8 +256,7 @@ impl<O: Object> Reflector<O> {
     /// logged. The next run begins after the [backoff](ReflectorConfig::backoff) of failed requests.
     pub(crate) async fn run_contained(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let now = || tokio::time::Instant::now().into_std();
-        let (mut backoff, mut rng) =
-            (Backoff::new(self.config.backoff.clone()), jitter());
+        let (mut backoff, mut rng) = (Backoff::new(self.config.backoff.clone()), jitter());
         loop {
             backoff.success(now());
             let panic = match AssertUnwindSafe(self.run(cancel.clone())).catch_unwind().await {

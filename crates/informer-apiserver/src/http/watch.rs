@@ -196,7 +196,8 @@ impl WatchDriver {
         let now = shared.clock.elapsed();
         let random_timeout = || {
             let seconds = rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS);
-            let seeded = informer_core::random::seeded().map(|number| DEFAULT_TIMEOUT_SECONDS.start + number % 1800);
+            let seeded =
+                informer_core::random::seeded().map(|number| DEFAULT_TIMEOUT_SECONDS.start + number % 1800);
             Duration::from_secs(seeded.unwrap_or(seconds))
         };
         let deadline = now + options.timeout.unwrap_or_else(random_timeout);

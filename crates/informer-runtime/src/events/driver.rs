@@ -140,11 +140,7 @@ impl EventSender {
                 if attempt < tries {
                     // The first delay is random, so that a restarted server does not receive the events of
                     // all clients at the same time.
-                    let factor = if attempt == 1 {
-                        jitter()
-                    } else {
-                        1.0 + RETRY_JITTER * jitter()
-                    };
+                    let factor = if attempt == 1 { jitter() } else { 1.0 + RETRY_JITTER * jitter() };
                     tokio::time::sleep(RETRY.mul_f64(factor)).await;
                 }
             }

@@ -12,14 +12,15 @@ use k8s_openapi::api::apps::v1::Deployment;
 use parking_lot::Mutex;
 
 use super::sample::{
-    FINALIZER, Reconciler, Website, deployment_for, scale, with_finalizer, without_finalizer, write_status,
+    self, FINALIZER, Reconciler, Website, deployment_for, scale, with_finalizer, without_finalizer,
+    write_status,
 };
 
 /// The defects, and the functions that have them.
 pub(crate) const MUTANTS: [(&str, fn() -> Reconciler); 5] = [
     ("the status marks that the deployment was created", status_is_the_marker),
     ("the status is written before the deployment", status_first),
-    ("the error of the last write is ignored", last_error_ignored),
+    ("the error of the removal of a finalizer is ignored", error_ignored),
     ("the process remembers a write before it succeeds", remembered_too_early),
     ("an error makes the controller poll forever", polls_after_an_error),
 ];
@@ -78,14 +79,16 @@ fn status_first() -> Reconciler {
     })
 }
 
-/// No event follows a status update that has failed, so it is not repeated.
-fn last_error_ignored() -> Reconciler {
+/// No event follows an update that has failed, so the finalizer is never removed.
+fn error_ignored() -> Reconciler {
     Arc::new(|request, ctx| {
         Box::pin(async move {
-            let Some(site) = begin(&request, &ctx).await? else { return Ok(Outcome::Done) };
-            write_deployment(&site, &ctx).await?;
-            drop(write_status(&site, &ctx).await);
-            Ok(Outcome::Done)
+            let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
+            if site.metadata.deletion_timestamp.is_some() {
+                drop(without_finalizer(&site, &ctx).await);
+                return Ok(Outcome::Done);
+            }
+            sample::reconcile(request, ctx).await
         })
     })
 }

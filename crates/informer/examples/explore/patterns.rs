@@ -37,26 +37,29 @@ pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
     let program = move |client: Client| {
         let sites = sample::correct();
         let sites = Controller::new::<Website>("website").reconcile(move |request, ctx| sites(request, ctx));
-        let maps = Controller::new::<ConfigMap>("cleanup").reconcile(move |request: Request, ctx: Context| async move {
-            let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
-            let Some(site) = map.labels().get("website") else { return Ok(Outcome::Done) };
-            let site = format!("default/{site}");
-            let exists = match live {
-                true => ctx.client.live().get::<Website>(&site).await?.is_some(),
-                false => ctx.client.get::<Website>(&site).await?.is_some(),
-            };
-            if !exists {
-                ctx.client.delete::<ConfigMap>(&request.key).await?;
-            }
-            Ok(Outcome::Done)
-        });
+        let maps = Controller::new::<ConfigMap>("cleanup").reconcile(
+            move |request: Request, ctx: Context| async move {
+                let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
+                let Some(site) = map.labels().get("website") else { return Ok(Outcome::Done) };
+                let site = format!("default/{site}");
+                let exists = match live {
+                    true => ctx.client.live().get::<Website>(&site).await?.is_some(),
+                    false => ctx.client.get::<Website>(&site).await?.is_some(),
+                };
+                if !exists {
+                    ctx.client.delete::<ConfigMap>(&request.key).await?;
+                }
+                Ok(Outcome::Done)
+            },
+        );
         Manager::new(client).controller(sites).controller(maps)
     };
     Explore::program(program).setup(install).scenario(|world: World| async move {
         world.settled().await;
         world.create(&website("shop", 1)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let map = json!({"metadata": {"name": "data", "namespace": "default", "labels": {"website": "shop"}}});
+        let map =
+            json!({"metadata": {"name": "data", "namespace": "default", "labels": {"website": "shop"}}});
         world.create(&serde_json::from_value::<ConfigMap>(map).expect("a config map")).await;
     })
 }

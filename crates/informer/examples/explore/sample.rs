@@ -41,12 +41,12 @@ pub(crate) type Reconciled = BoxFuture<'static, Result<Outcome, ReconcileError>>
 /// A reconcile function with its state.
 pub(crate) type Reconciler = Arc<dyn Fn(Request, Context) -> Reconciled + Send + Sync>;
 
-/// The correct reconcile function.
+/// Returns the correct reconcile function.
 pub(crate) fn correct() -> Reconciler {
     Arc::new(|request, ctx| Box::pin(reconcile(request, ctx)))
 }
 
-async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
+pub(crate) async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
     if site.metadata.deletion_timestamp.is_some() {
         return without_finalizer(&site, &ctx).await;
@@ -63,7 +63,10 @@ async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileE
 }
 
 /// Adds the finalizer.
-pub(crate) async fn with_finalizer(site: &Fetched<Website>, ctx: &Context) -> Result<Outcome, ReconcileError> {
+pub(crate) async fn with_finalizer(
+    site: &Fetched<Website>,
+    ctx: &Context,
+) -> Result<Outcome, ReconcileError> {
     let mut edited = site.edit();
     edited.finalizers_mut().push(FINALIZER.to_owned());
     ctx.client.update(&edited).await?;
@@ -71,7 +74,10 @@ pub(crate) async fn with_finalizer(site: &Fetched<Website>, ctx: &Context) -> Re
 }
 
 /// Removes the finalizer.
-pub(crate) async fn without_finalizer(site: &Fetched<Website>, ctx: &Context) -> Result<Outcome, ReconcileError> {
+pub(crate) async fn without_finalizer(
+    site: &Fetched<Website>,
+    ctx: &Context,
+) -> Result<Outcome, ReconcileError> {
     let mut edited = site.edit();
     edited.finalizers_mut().retain(|name| name != FINALIZER);
     if edited.is_changed() {
@@ -81,7 +87,11 @@ pub(crate) async fn without_finalizer(site: &Fetched<Website>, ctx: &Context) ->
 }
 
 /// Sets the replicas of the deployment to those of the website.
-pub(crate) async fn scale(have: &Fetched<Deployment>, site: &Website, ctx: &Context) -> Result<(), ReconcileError> {
+pub(crate) async fn scale(
+    have: &Fetched<Deployment>,
+    site: &Website,
+    ctx: &Context,
+) -> Result<(), ReconcileError> {
     let mut edited = have.edit();
     edited.spec.replicas = Some(site.spec.replicas);
     if edited.is_changed() {

@@ -319,7 +319,9 @@ impl Explore {
             faults: faults.into_inner(),
             writes: reference.observed.writes,
             simulated: simulated.into_inner(),
-            failure: scripts.get(first_failure.into_inner()).and_then(|script| self.shrink(script, &reference)),
+            failure: scripts
+                .get(first_failure.into_inner())
+                .and_then(|script| self.shrink(script, &reference)),
         }
     }
 

@@ -105,6 +105,8 @@ async fn play(explore: &Explore, script: &FaultScript, reference: Option<&RunRes
     for replica in 1..=replicas {
         processes.spawn(supervise(Arc::clone(&explore.program), Arc::clone(&shared), replica));
     }
+    // The processes start before users act, so that the trace shows them first.
+    tokio::task::yield_now().await;
     let quiet = if elects { SETTLED_ELECTION } else { SETTLED_QUIET };
     let world = World { server, shared: Arc::clone(&shared), timeout: explore.settle, quiet };
     let run = Run { explore, reference, world };

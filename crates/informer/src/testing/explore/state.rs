@@ -13,7 +13,8 @@ const MAX_DIFFERENCES: usize = 5;
 const METADATA: [&str; 5] = ["resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"];
 
 /// The fields that a server chooses at random, or that count changes.
-const CHOSEN: [&str; 5] = ["clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "observedGeneration"];
+const CHOSEN: [&str; 5] =
+    ["clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "observedGeneration"];
 
 /// The objects of a server by resource, namespace and name, without versions, uids, times and random names.
 pub(super) type State = BTreeMap<String, Value>;

@@ -145,7 +145,9 @@ fn second_generated_object_and_stale_owner_are_differences() {
 
 #[test]
 fn difference_names_the_field() {
-    let of = |replicas: u64| state(vec![stored("d", json!({"metadata": {"name": "x"}, "spec": {"replicas": replicas}}))]);
+    let of = |replicas: u64| {
+        state(vec![stored("d", json!({"metadata": {"name": "x"}, "spec": {"replicas": replicas}}))])
+    };
     assert_eq!(differences(&of(2), &of(3)), ["d x: spec.replicas is 3, without faults 2"]);
 }
 

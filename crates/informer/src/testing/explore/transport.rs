@@ -91,12 +91,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(id: ProcessId) -> Self {
-        Self {
-            id,
-            crashed: false.into(),
-            crash: Notify::new(),
-            isolated_until: Mutex::default(),
-        }
+        Self { id, crashed: false.into(), crash: Notify::new(), isolated_until: Mutex::default() }
     }
 
     pub(super) fn end(&self) {
@@ -171,7 +166,11 @@ impl Call {
     }
 
     /// Sends a request that no fault of a script selects.
-    async fn other(&self, read: &ProgramWrite, request: Request<Full<Bytes>>) -> Result<Response<Body>, BoxError> {
+    async fn other(
+        &self,
+        read: &ProgramWrite,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, BoxError> {
         if self.process.is_isolated() {
             return Err("connection refused (injected)".into());
         }
@@ -195,7 +194,11 @@ impl Call {
         Ok(response)
     }
 
-    async fn write(&self, write: &ProgramWrite, request: Request<Full<Bytes>>) -> Result<Response<Body>, BoxError> {
+    async fn write(
+        &self,
+        write: &ProgramWrite,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, BoxError> {
         if self.process.is_isolated() {
             self.shared.line(format_args!("  {} {write}: connection refused", self.process.id));
             return Err("connection refused (injected)".into());
@@ -213,9 +216,7 @@ impl Call {
                 let response = self.execute(&shown, write, request).await?;
                 Ok(response)
             }
-            Some(RunFault::CrashBefore) => {
-                self.process.crash(&self.shared, &format!("before {shown}")).await
-            }
+            Some(RunFault::CrashBefore) => self.process.crash(&self.shared, &format!("before {shown}")).await,
             Some(RunFault::CrashAfter) => {
                 drop(self.execute(&shown, write, request).await?);
                 self.process.crash(&self.shared, &format!("after write {number}")).await
@@ -226,7 +227,8 @@ impl Call {
                 Err("connection reset (injected)".into())
             }
             Some(RunFault::Isolate { seconds }) => {
-                self.shared.line(format_args!("fault: process {} is isolated for {seconds} s", self.process.id));
+                self.shared
+                    .line(format_args!("fault: process {} is isolated for {seconds} s", self.process.id));
                 self.isolate(Duration::from_secs(seconds));
                 Err("connection refused (injected)".into())
             }
@@ -267,7 +269,12 @@ impl Call {
         let body = body.collect().await?.to_bytes();
         let status = head.status;
         let mut record = self.shared.record.lock();
-        record.line(format_args!("  {} {shown} -> {}{}", self.process.id, status.as_u16(), reason(status, &body)));
+        record.line(format_args!(
+            "  {} {shown} -> {}{}",
+            self.process.id,
+            status.as_u16(),
+            reason(status, &body)
+        ));
         if status.is_success() && self.shared.once.iter().any(|matches| matches(write)) {
             *record.once.entry(write.to_string()).or_default() += 1;
         }
@@ -290,9 +297,10 @@ impl Call {
     fn injected(&self, shown: &str, status: StatusCode) -> Response<Body> {
         self.shared.line(format_args!("  {} {shown} -> {} (fault)", self.process.id, status.as_u16()));
         let (reason, message) = match status {
-            StatusCode::CONFLICT => {
-                ("Conflict", "the object has been modified; please apply your changes to the latest version and try again")
-            }
+            StatusCode::CONFLICT => (
+                "Conflict",
+                "the object has been modified; please apply your changes to the latest version and try again",
+            ),
             _ => ("InternalError", "Internal error occurred: injected"),
         };
         let body = json!({
