@@ -11,6 +11,9 @@ pub struct Representations;
 #[doc = include_str!("../../docs/book/src/guides/debugging.md")]
 pub struct Debugging;
 
+#[doc = include_str!("../../docs/book/src/guides/explore.md")]
+pub struct Exploration;
+
 #[doc = include_str!("../../docs/book/src/guides/faults.md")]
 pub struct Faults;
 

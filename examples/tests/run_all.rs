@@ -71,6 +71,7 @@ examples! {
     transform: "examples/examples/transform/main.rs";
     wait_for_cache_sync: "examples/examples/wait_for_cache_sync/main.rs";
     webhook_server: "examples/examples/webhook_server/main.rs";
+    explore: "crates/informer/examples/explore/main.rs";
     delta_fifo: "crates/informer-cache/examples/delta_fifo/main.rs";
     fifo: "crates/informer-cache/examples/fifo/main.rs";
     in_order_queue: "crates/informer-cache/examples/in_order_queue/main.rs";

@@ -46,8 +46,8 @@ struct Arguments {
 enum Command {
     /// Run the state machines of an informer under random faults and check invariants; see docs/simulator.md.
     Simulate(simulate::SimulateArguments),
-    /// Explore the sample controller, mutants of it and known bug patterns under injected faults, and measure the
-    /// time until each defect is found.
+    /// Explore the sample controller, mutants of it and known bug patterns under injected faults, and measure
+    /// the time until each defect is found.
     Explore(explore::ExploreArguments),
     /// Check the rules that the compiler does not check: dependencies between crates and layers, file sizes,
     /// names, language, tests that docs name.

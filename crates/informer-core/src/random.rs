@@ -29,7 +29,7 @@ impl Drop for SeededThread {
     }
 }
 
-/// Returns the next number of the sequence of a [seeded](SeededThread) thread, and `None` on other threads.
+/// Returns the next number of the sequence of a [seeded](SeededThread) thread; `None` on other threads.
 ///
 /// The jitter of timers and generated names use it where a simulation of a whole program must be reproducible.
 ///

@@ -16,8 +16,11 @@ use super::sample::{
     write_status,
 };
 
-/// The defects, and the functions that have them.
-pub(crate) const MUTANTS: [(&str, fn() -> Reconciler); 5] = [
+/// A defect, and the function that has it.
+pub(crate) type Mutant = (&'static str, fn() -> Reconciler);
+
+/// The defects.
+pub(crate) const MUTANTS: [Mutant; 5] = [
     ("the status marks that the deployment was created", status_is_the_marker),
     ("the status is written before the deployment", status_first),
     ("the error of the removal of a finalizer is ignored", error_ignored),

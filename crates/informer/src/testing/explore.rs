@@ -181,7 +181,7 @@ impl Explore {
         self
     }
 
-    /// Sets the number of replicas. The default is two if the program uses leader election, and one otherwise.
+    /// Sets the number of replicas. The default is two if the program uses leader election, otherwise one.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = Some(replicas);
         self

@@ -1,4 +1,4 @@
-//! What happened in a run: the trace, the violations, and the facts that checks compare.
+//! The record of a run: the trace, the violations, and the facts that checks compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

@@ -15,7 +15,7 @@ use crate::testing::{TestServer, TestServerError};
 /// The interval between two checks of a condition.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What users do in a run of an [`Explore`](super::Explore): the methods of the [`TestServer`], and waits.
+/// The users of a run of an [`Explore`](super::Explore): the methods of the [`TestServer`], and waits.
 ///
 /// No fault affects the requests of users. The methods of this type add a line to the trace.
 #[derive(Clone)]
@@ -110,6 +110,11 @@ impl World {
             sleep(self.quiet.saturating_sub(last_write.elapsed()).max(POLL)).await;
         }
         self.server.server().controllers_idle().await;
+    }
+
+    /// Waits for a duration of simulated time.
+    pub async fn sleep(&self, duration: Duration) {
+        sleep(duration).await;
     }
 
     async fn pause(&self, begin: Instant, wanted: impl Fn() -> String) {
