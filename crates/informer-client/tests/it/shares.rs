@@ -1,4 +1,5 @@
-//! Tests of shares by a hash of the UID, with a server that ignores `shardSelector`.
+//! Tests of `HashShares` by UID: a hash of the UID assigns each object to one share (shard) of its kind. The
+//! server of these tests ignores `shardSelector`, so the client itself drops the objects of other shares.
 
 use informer_cache::source::{ListWatch, WatchRequest};
 use informer_client::{HashShares, KubeListWatch, Lazy};
@@ -21,8 +22,8 @@ fn names() -> Vec<String> {
     (10..30).map(|number| format!("pod-{number}")).collect()
 }
 
-/// Returns a UID that differs from other UIDs at its start, because differences at the end of a string hardly
-/// affect the first bits of its hash, which select the share.
+/// Returns a UID that starts with `name`. The first bits of the hash of a UID select the share, and a
+/// difference at the end of the UID hardly affects them.
 fn uid(name: &str) -> String {
     format!("{name}-5f2c-4b71-9d3e-0a6c8e7f1b24")
 }

@@ -1,4 +1,4 @@
-//! Runs the same test against the embedded server or a real one.
+//! A test environment that runs the same test against the embedded API server or a real one.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval between checks of a CRD.
 const ESTABLISHED_PERIOD: Duration = Duration::from_millis(100);
 
-/// The server of a test.
+/// The kind of API server that a test uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TestServerKind {
     /// The embedded server, in the process of the test.
@@ -70,7 +70,8 @@ pub struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Starts the embedded server or connects to the real one, as selected by the environment variable.
+    /// Starts the embedded server or connects to the real one, as the environment variable
+    /// [`INFORMER_TEST_SERVER`](TEST_SERVER_VARIABLE) selects.
     ///
     /// # Errors
     ///

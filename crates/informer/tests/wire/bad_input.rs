@@ -1,4 +1,4 @@
-//! Invalid responses of servers. Each ends in an error that names the operation and the remedy.
+//! Tests of invalid server responses. Each ends in an error that names the operation and the remedy.
 //! The cache keeps its objects, and other informers continue.
 
 use std::convert::Infallible;
@@ -62,7 +62,8 @@ async fn garbage_in_a_watch_ends_it_and_loses_no_event() {
     beside.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
     let reflector = beside.pods.state().reflector;
     let error = reflector.last_error.unwrap().to_string();
-    // The client reads the first bytes of the invalid text as the length of an event.
+    // In a protobuf watch, each event starts with its length. The client takes the first bytes of the invalid
+    // text for that length.
     assert!(error.starts_with("watch pods: an event is over the limit"), "{error}");
     assert_eq!(reflector.relists.get(RelistReason::WatchFailed), 1, "its version cannot be relied on");
 }
@@ -123,7 +124,7 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).reflector(config);
     let pods = factory.informer::<Pod>();
     let endless = |page: u64| pod_list(9, &format!("token {page}"), &[item(&format!("of-page-{page}"), 9)]);
-    // Each page has another continue token: a repeated token would end the list with a different error.
+    // Each page has a different continue token, because a repeated token ends the list with another error.
     for page in 1..=20 {
         server.faults().on(list::<Pod>()).nth(page).then(endless(page));
     }
@@ -132,8 +133,8 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
     assert!(error.contains("pods") && error.contains("more than 5 pages (max_pages)"), "{error}");
     assert_eq!(server.requests(list::<Pod>()).count(), 5);
     assert!(pods.indexer().is_empty(), "half a list is no list");
-    // The remaining 15 invalid pages make three more lists fail, with five pages each. The next list
-    // succeeds.
+    // The failed list has read 5 of the 20 injected pages (`max_pages`). The other 15 make three retries fail
+    // in the same way. The fourth retry gets a valid list.
     pods.wait_for_sync(10 * MINUTE).await.unwrap();
 }
 
