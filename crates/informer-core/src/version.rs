@@ -22,8 +22,8 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Repr);
 
-/// Each version string has exactly one representation: a canonical number that fits into 64 bits is always
-/// `Number`. The derived equality relies on this.
+/// The representation of a version string. A decimal number without leading zeros that fits into 64 bits is
+/// always a `Number`, and any other string is a `Text`. The derived equality relies on this.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
     Number(u64),
@@ -79,8 +79,8 @@ impl ResourceVersion {
     }
 }
 
-/// Returns true for a version number as defined in Kubernetes 1.35: digits without a leading zero. Zero
-/// itself is always a [`Repr::Number`].
+/// Returns true if a resource version can be ordered, as defined in Kubernetes 1.35: it consists of decimal
+/// digits without a leading zero. Returns false for `0`, which the callers that parse a version also accept.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }

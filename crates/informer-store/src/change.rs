@@ -23,13 +23,14 @@ impl<O> StoreChange<O> {
         Self { key: None, action: Action::Upsert(object) }
     }
 
-    /// Deletes the object with the key of `last`. `last` is the final state of the object, and its version
-    /// becomes the version of the store. Deleting a missing object is not an error.
+    /// Deletes the object with the key of `last`. `last` is the final state of the object, and its resource
+    /// version becomes that of the store. Deleting a missing object is not an error.
     pub fn delete(last: Arc<O>) -> Self {
         Self { key: None, action: Action::Delete(last) }
     }
 
-    /// Deletes the object with this key. The version of the store does not change.
+    /// Deletes the object with this key. The resource version of the store does not change, since that of the
+    /// deletion is unknown.
     pub fn delete_key(key: ObjectKey) -> Self {
         Self { key: Some(key), action: Action::Forget }
     }

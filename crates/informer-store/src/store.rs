@@ -60,7 +60,7 @@ impl<O: Object> Store<O> {
     }
 
     /// Deletes the object with the key of `last`, if there is one, and returns it. `last` is the final state
-    /// of the object, and its version becomes the version of the store.
+    /// of the object, and its resource version becomes that of the store.
     ///
     /// # Errors
     ///

@@ -40,8 +40,8 @@ impl<O: Object> ThreadSafeStore<O> {
         &self.indexer
     }
 
-    /// Adds or replaces the object with this key, and returns the previous one. If the object has a version,
-    /// it becomes the version of the store.
+    /// Adds or replaces the object with this key, and returns the previous one. If the object has a resource
+    /// version, it becomes the resource version of the store.
     pub fn add(&self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.transaction([StoreChange::upsert(object).at(key)]).pop().flatten()
     }
@@ -51,18 +51,20 @@ impl<O: Object> ThreadSafeStore<O> {
         self.add(key, object)
     }
 
-    /// Deletes the object with this key, if there is one, and returns it. The version of the store does not
-    /// change.
+    /// Deletes the object with this key, if there is one, and returns it. The resource version of the store
+    /// does not change, since that of the deletion is unknown.
     pub fn delete(&self, key: &ObjectKey) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete_key(key.clone())]).pop().flatten()
     }
 
-    /// Like [`delete`](Self::delete), but if `last` has a version, it becomes the version of the store.
+    /// Like [`delete`](Self::delete), with `last`, the final state of the object. If `last` has a resource
+    /// version, it becomes the resource version of the store.
     pub fn delete_with_object(&self, key: &ObjectKey, last: Arc<O>) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete(last).at(key.clone())]).pop().flatten()
     }
 
-    /// Replaces the whole content with `items`. If two items have the same key, the later one is stored.
+    /// Replaces the whole content with `items`, and sets the resource version of the store. If two items have
+    /// the same key, the later one is stored.
     pub fn replace(&self, items: Vec<(ObjectKey, Arc<O>)>, version: impl Into<ResourceVersion>) {
         self.indexer.shared.replace(items, &version.into());
     }

@@ -4,6 +4,7 @@ use super::MergeError;
 use crate::schema::field::{Base, Field, PatchStrategy, Shape};
 use crate::schema::kind::Message;
 
+/// The type of a value, which decides how a strategic merge patch looks up the fields inside the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meta<'s> {
     Struct(Message<'s>),
@@ -12,7 +13,8 @@ pub(super) enum Meta<'s> {
     Opaque,
     /// A list; its entries have the base type of this field.
     List(Field<'s>),
-    /// A map, string, number or boolean.
+    /// Any other value, with the Go type that the error for an invalid patch contains, such as `map` or
+    /// `string`.
     Other(&'static str),
 }
 
