@@ -1,5 +1,6 @@
-//! The errors of reads and writes. They contain each other: a live read fails like a write, and a write may
-//! read first.
+//! The errors of reads and writes. The two types contain each other. A live read sends a request to the API
+//! server, as a write does, so its error contains a [`WriteError`]. A write may first read the object that it
+//! changes, so its error may contain a [`ReadError`].
 
 use std::time::Duration;
 
@@ -71,8 +72,8 @@ pub enum ReadError {
         /// The field.
         field: String,
     },
-    /// The kind is pinned to another representation. A second representation would be a second watch and a
-    /// second store.
+    /// The cache is configured to store the kind in another representation only. A second representation
+    /// would need a second watch and a second store.
     #[error(
         "read {kind} as {requested}: the cache is pinned to {pinned}; read it as that, or change `pin_representation`"
     )]
@@ -87,7 +88,8 @@ pub enum ReadError {
     /// The object cannot be decoded as its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The cache did not receive the program's own writes within the bound.
+    /// The cache did not receive the program's own writes within the time limit that
+    /// `ClientBuilder::read_your_writes` sets.
     #[error(
         "read {kind}: after {waited:?} the cache does not show this program's write of {key}; retry, and check whether its watch works"
     )]
@@ -99,7 +101,7 @@ pub enum ReadError {
         /// How long the read has waited.
         waited: Duration,
     },
-    /// A live read failed.
+    /// A live read, which bypasses the cache, failed.
     #[error(transparent)]
     Live(#[from] WriteError),
 }

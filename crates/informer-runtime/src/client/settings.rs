@@ -11,8 +11,8 @@ pub(crate) const MAX_FIELD_OWNER_BYTES: usize = 128;
 #[derive(Clone)]
 pub(super) struct ClientSettings {
     pub(super) dry_run: bool,
-    /// Whether a server-side apply is sent with `force=true`; `None` if the variant of `default_owner`
-    /// decides.
+    /// Whether a server-side apply is sent with `force=true`. With `None`, only the client of a controller
+    /// forces.
     pub(super) force: Option<bool>,
     /// The field owner that the program has set; `None` if `default_owner` applies.
     pub(super) field_owner: Option<Arc<str>>,
@@ -25,13 +25,14 @@ pub(super) struct ClientSettings {
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
 }
 
+/// The field owner of a client for which the program has set none.
 #[derive(Clone)]
 pub(super) enum DefaultOwner {
-    /// The name of the program, if the client does not belong to a controller. A server-side apply fails on a
-    /// conflict with another field owner.
+    /// The name of the program: the field owner of a client that does not belong to a controller. Its
+    /// server-side applies fail on a conflict with another field owner.
     Program(Arc<str>),
-    /// The name of the controller to which the client belongs. A server-side apply is sent with `force=true`
-    /// and takes over fields of other owners.
+    /// The name of the controller: the field owner of a client that belongs to a controller. Its server-side
+    /// applies are sent with `force=true` and take over fields of other owners.
     Controller(Arc<str>),
 }
 

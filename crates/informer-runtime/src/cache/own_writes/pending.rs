@@ -277,7 +277,8 @@ impl PendingWrites {
         pending
     }
 
-    /// Forgets expectations that the store was seen to show, unless they have changed since.
+    /// Removes the expectations in `shown`, which the store was found to meet. Skips expectations that have
+    /// changed after that check.
     pub(super) fn confirm(&mut self, shown: &[Expectation]) {
         for Expectation { subject, revision, .. } in shown {
             let is_same = |held: &Expectation| held.revision == *revision;
@@ -304,8 +305,9 @@ impl PendingWrites {
         }
     }
 
-    /// Lowers missing expectations to the version of a server that has lost writes, unless they have changed
-    /// since. Returns whether any of them was lowered.
+    /// Lowers the expectations in `missing`, which the store did not meet, to `server`: the version of a
+    /// server that may have lost writes in a restore. Skips expectations that have changed after `missing`
+    /// was read. Returns true if an expectation was lowered.
     pub(super) fn lower(&mut self, missing: &[Expectation], server: &ResourceVersion) -> bool {
         self.revision += 1;
         let (new_revision, mut is_lowered) = (self.revision, false);
