@@ -8,13 +8,14 @@ use std::process::{Command, Stdio};
 use super::templates::File;
 use crate::failure::Failure;
 
-/// Creates a folder with files. The folder must not exist, or be empty. It appears with all files or not at
-/// all.
+/// Creates a folder with files. The folder must be empty or not exist. If a file cannot be written, the
+/// folder is not created.
 pub(super) fn create(folder: &Path, files: &[File]) -> Result<(), Failure> {
     let failed = |error| Failure::io(&format!("create {}", folder.display()), error);
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new().prefix(".informer-new-").tempdir_in(parent).map_err(failed)?;
-    // The temporary folder itself is private to the user; a folder inside of it has the usual permissions.
+    // The project is created in a subfolder, which is then moved to `folder`. The temporary folder itself is
+    // not moved, because only the user may read it; the subfolder has the default permissions.
     let complete = temporary.path().join("project");
     for (path, content) in files {
         write(&complete.join(path), content)?;
@@ -42,7 +43,7 @@ fn write(path: &Path, content: &str) -> Result<(), Failure> {
 
 /// Formats Rust files with rustfmt, and leaves them as they are if it is not installed.
 pub(super) struct Formatter {
-    /// rustfmt searches for its configuration from here upwards.
+    /// The folder in which rustfmt runs. It searches for `rustfmt.toml` in this folder and its parents.
     folder: PathBuf,
 }
 
@@ -59,13 +60,14 @@ impl Formatter {
         }
     }
 
-    /// Returns `None` if rustfmt is not installed or fails.
+    /// Returns the formatted content; `None` if rustfmt is not installed or fails.
     pub(super) fn formatted(&self, content: &str) -> Option<String> {
         let mut rustfmt = Command::new("rustfmt");
         rustfmt.args(["--edition", "2024", "--quiet"]).current_dir(&self.folder);
         rustfmt.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = rustfmt.spawn().ok()?;
-        // rustfmt reads all of its input before it writes.
+        // rustfmt reads all of its input before it writes. So writing the input before reading the output
+        // cannot deadlock.
         child.stdin.take()?.write_all(content.as_bytes()).ok()?;
         let output = child.wait_with_output().ok()?;
         output.status.success().then(|| String::from_utf8(output.stdout).ok()).flatten()

@@ -23,15 +23,16 @@ pub(super) struct Estimate<'a, 'r> {
 }
 
 impl<'a, 'r> Estimate<'a, 'r> {
-    /// `visited` is the number of values that earlier estimates have visited.
+    /// Creates an estimate for expressions with these variables. `visited` is the number of values that
+    /// earlier estimates for the same object have visited.
     pub(super) fn about(values: &[(&'r str, &'a Value)], visited: u64) -> Self {
         let names = values.iter().map(|(name, value)| (*name, Shape::of(value))).collect();
         let whole = values.iter().map(|(_, value)| size(value)).max().unwrap_or_default();
         Self { visited, names, whole }
     }
 
-    /// Returns the number of values visited by the estimates, including the size of the rule's largest
-    /// variable.
+    /// Returns the number of values that this estimate and the earlier ones of the object have visited. It
+    /// includes the size of the largest variable, because measuring that size also visits each value in it.
     pub(super) fn visited(&self) -> u64 {
         self.visited.saturating_add(self.whole)
     }
@@ -100,8 +101,8 @@ impl<'a, 'r> Estimate<'a, 'r> {
             (Shape::Nothing, shape) | (shape, Shape::Nothing) => shape,
             (Shape::Number(one), Shape::Number(other)) => Shape::Number(one.max(other)),
             (Shape::Quantity(one), Shape::Quantity(other)) => Shape::Quantity(one.max(other)),
-            // `Length(0)` may also stand for a number of any size. The other shape therefore replaces it only
-            // if that shape is not a number.
+            // `Length(0)` also represents a number whose value is unknown. A known number must not replace
+            // it, since the unknown one may be larger.
             (Shape::Length(0), shape) | (shape, Shape::Length(0)) if shape.number().is_none() => shape,
             (Shape::Values(one), Shape::Values(other)) => {
                 Shape::Values(Rc::new(one.iter().chain(other.iter()).copied().collect()))
