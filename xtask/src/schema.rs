@@ -17,7 +17,7 @@ use crate::report::Report;
 
 const CRATE: &str = "crates/informer-schema";
 
-/// Parameters of the generated objects that are stored in the tree. With these objects, the tests of
+/// Parameters of the generated objects that are stored in the repository. With these objects, the tests of
 /// `informer-schema` need neither Go nor a server.
 const RECORDED: Fill = Fill { seed: 1, count: 2, size: 60 };
 
@@ -78,8 +78,9 @@ pub(crate) fn run(root: &Path, options: &Options, check: bool) -> Report {
     report
 }
 
-/// Writes the table of built-in kinds and the recorded objects; with `check`, compares them with the files in
-/// the tree.
+/// Writes the table of built-in kinds, and the objects, patches and list responses for the tests of
+/// `informer-schema`. With `check`, writes nothing and compares them with the files in the repository, except
+/// for the list responses.
 fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaError> {
     let go = Go::find(root)?;
     let types = Types::built(root, &go)?;
@@ -104,7 +105,8 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
             report.problems.push(format!("{CRATE}/{name} differs from the output of `cargo xtask schema`"));
         }
     }
-    // The lists of a server are not compared: their UIDs and times differ between servers.
+    // With `check`, the recorded list responses are not compared with their file, because the server that was
+    // started for this run has assigned other UIDs and creation times to its objects.
     if !check {
         let path = root.join(CRATE).join("tests/corpus/served.jsonl.gz");
         std::fs::write(&path, served).map_err(|source| SchemaError::Write { path, source })?;

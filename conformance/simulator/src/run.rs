@@ -1,4 +1,5 @@
-//! Runs one schedule or many.
+//! Runs one schedule or many. A schedule is a [`Script`]: the setup of a simulated world, and the steps that
+//! are run in it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -116,13 +117,13 @@ pub struct Tally {
     pub schedules: u64,
     /// The number of steps of all parts in the completed schedules.
     pub steps: u64,
-    /// The number of verbs in the scripts of the completed schedules.
+    /// The number of script steps in the completed schedules. Each step has one verb.
     pub verbs: u64,
-    /// The number of faults in the scripts of the completed schedules.
+    /// The number of script steps in the completed schedules that inject a fault.
     pub faults: u64,
     /// The number of object keys in the simulated worlds of the completed schedules.
     pub keys: u64,
-    /// The events that the schedules exercised.
+    /// Counts of the faults, phase changes and other events in the completed schedules.
     pub coverage: Coverage,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
