@@ -25,6 +25,7 @@ mod leader;
 mod manager;
 mod observers;
 mod owner;
+mod random;
 mod runnable;
 mod services;
 mod shard;

@@ -9,6 +9,7 @@ mod patterns;
 mod sample;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer::prelude::*;
@@ -200,6 +201,21 @@ fn failing_scenario_and_panicking_program_are_found() {
 
     let panics = Explore::program(|_| panic!("no configuration"));
     assert_eq!(failure_of(&panics).check, "panic");
+}
+
+#[test]
+fn failure_that_a_second_run_does_not_show_is_reported() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let fails_once = marking().threads(1).scenario(move |world| {
+        let run = runs.fetch_add(1, Ordering::SeqCst);
+        async move {
+            world.create(&website("shop", 1)).await;
+            assert_ne!(run, 2, "the third run fails");
+        }
+    });
+    let failure = failure_of(&fails_once);
+    assert!(!failure.reproduced && failure.script == failure.found, "{failure}");
+    assert!(failure.to_string().contains("not deterministic"), "{failure}");
 }
 
 #[test]

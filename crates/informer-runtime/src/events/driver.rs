@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{EventState, EventWrite, WriteResult};
 use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
-use crate::leader::driver::jitter;
+use crate::random::jitter;
 use crate::{BoxError, Runnable, RunnableGroup};
 
 /// The interval between two checks for series whose update is due.

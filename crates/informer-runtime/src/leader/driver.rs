@@ -20,6 +20,7 @@ use super::health::{LeaseHealth, LeaseUse};
 use super::lease::{LeaseLock, LeaseReply};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
 use crate::clock::{now, sleep_until};
+use crate::random::{jitter, uuid};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{ElectionAction, ElectionNotice, ElectorState};
 
@@ -280,19 +281,7 @@ async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
 /// Returns the host name with a random suffix, as in client-go.
 pub(crate) fn own_identity() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
-    format!("{}_{}", host.as_deref().unwrap_or("process"), random_suffix())
-}
-
-fn random_suffix() -> uuid::Uuid {
-    match informer_core::random::seeded().zip(informer_core::random::seeded()) {
-        Some((high, low)) => uuid::Uuid::from_u64_pair(high, low),
-        None => uuid::Uuid::new_v4(),
-    }
-}
-
-/// Returns a random number from 0 to 1.
-pub(crate) fn jitter() -> f64 {
-    informer_core::random::seeded().map_or_else(rand::random, informer_core::random::fraction)
+    format!("{}_{}", host.as_deref().unwrap_or("process"), uuid())
 }
 
 /// Watches the Lease. For each event, sends a hint that the Lease should be read.

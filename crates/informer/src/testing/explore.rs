@@ -292,7 +292,7 @@ impl Explore {
         scripts.extend((0..self.seeds).map(|seed| plan::random(&reference.observed, seed)));
         let (runs, faults) = (AtomicU64::new(0), AtomicU64::new(0));
         let (next, first_failure) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
-        let simulated = Mutex::new(reference.simulated);
+        let (simulated, first_result) = (Mutex::new(reference.simulated), Mutex::new(None));
         std::thread::scope(|scope| {
             for _ in 0..self.threads {
                 scope.spawn(|| {
@@ -308,7 +308,10 @@ impl Explore {
                         faults.fetch_add(result.fired, Ordering::SeqCst);
                         *simulated.lock() += result.simulated;
                         if !result.violations.is_empty() {
-                            first_failure.fetch_min(index, Ordering::SeqCst);
+                            let mut first = first_result.lock();
+                            if index < first_failure.fetch_min(index, Ordering::SeqCst) {
+                                *first = Some(result);
+                            }
                         }
                     }
                 });
@@ -321,18 +324,25 @@ impl Explore {
             simulated: simulated.into_inner(),
             failure: scripts
                 .get(first_failure.into_inner())
-                .and_then(|script| self.shrink(script, &reference)),
+                .zip(first_result.into_inner())
+                .and_then(|(script, first)| self.shrink(script, first, &reference)),
         }
     }
 
-    /// Shrinks a failing script. Returns `None` if it does not fail again.
-    fn shrink(&self, found: &FaultScript, reference: &RunResult) -> Option<ExploreFailure> {
+    /// Shrinks a failing script. If its second run does not fail in the same way, returns the failure of the
+    /// first run.
+    fn shrink(&self, found: &FaultScript, first: RunResult, reference: &RunResult) -> Option<ExploreFailure> {
+        let check = first.violations.first()?.check;
+        let fails = |result: &RunResult| result.violations.first().is_some_and(|found| found.check == check);
         let mut last = self.attempt(found, reference);
-        let check = last.violations.first()?.check;
+        if !fails(&last) {
+            let reported = failure(&first, found, found, 1)?;
+            return Some(ExploreFailure { reproduced: false, ..reported });
+        }
         let mut shrinker = Shrinker::new(found.clone());
         while let Some(candidate) = shrinker.candidate() {
             let result = self.attempt(&candidate, reference);
-            let fails = result.violations.first().is_some_and(|violation| violation.check == check);
+            let fails = fails(&result);
             if fails {
                 last = result;
             }
@@ -356,6 +366,7 @@ fn failure(
         script: script.clone(),
         found: found.clone(),
         shrink_runs,
+        reproduced: true,
         trace: result.trace.clone(),
     })
 }

@@ -39,6 +39,9 @@ pub struct ExploreFailure {
     pub found: FaultScript,
     /// The number of runs that shrank the script.
     pub shrink_runs: usize,
+    /// False if a second run of the script did not fail in the same way. The program then depends on something
+    /// that the simulation does not control, such as threads or the order of a `HashMap`.
+    pub reproduced: bool,
     /// The requests, responses and faults of the run of `script`, with simulated times in seconds.
     pub trace: Vec<String>,
 }
@@ -52,6 +55,9 @@ impl fmt::Display for ExploreFailure {
                 writeln!(f, "  faults: {}", self.script)?;
                 if self.found != self.script {
                     writeln!(f, "  found with: {} ({} runs to shrink)", self.found, self.shrink_runs)?;
+                }
+                if !self.reproduced {
+                    writeln!(f, "  a second run did not fail: the program is not deterministic")?;
                 }
                 writeln!(f, "  replay: {EXPLORE_VARIABLE}=\"{}\" cargo test NAME", self.script)?;
             }

@@ -19,7 +19,8 @@ pub struct ProgramWrite {
     pub resource: String,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name of the object, or its `generateName` followed by `*`.
+    /// The name of the object, or its `generateName` followed by `*`. In the name of an Event, `*` stands for the
+    /// part that depends on the time.
     pub name: String,
     /// The subresource, for example `status`.
     pub subresource: Option<String>,
@@ -61,6 +62,11 @@ impl ProgramWrite {
             (Some(&name), ..) | (None, Some(name), _) => name.to_owned(),
             (None, None, Some(prefix)) => format!("{prefix}*"),
             (None, None, None) => String::new(),
+        };
+        // The name of an Event ends with the system time, which is not simulated.
+        let name = match name.rsplit_once('.') {
+            Some((object, _)) if resource == "events" => format!("{object}.*"),
+            _ => name,
         };
         let watches = query.split('&').any(|part| matches!(part, "watch=1" | "watch=true"));
         let verb = match (method.as_str(), rest.is_empty()) {
