@@ -100,10 +100,7 @@ async fn one(server: Arc<Server>, scenario: Scenario) -> Outcome {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let bench = Bench::new(server, format!("c-{}", &id[..12])).await?;
         (scenario.begin)(bench.clone()).await?;
-        match bench.server.is_newer() {
-            true => bench.equals_json().await,
-            false => Ok(()),
-        }
+        if bench.server.is_newer() { bench.equals_json().await } else { Ok(()) }
     };
     let failure = ended(tokio::spawn(tokio::time::timeout(scenario.limit, run)).await, scenario.limit);
     Outcome {

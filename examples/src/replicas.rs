@@ -79,9 +79,10 @@ impl Replica {
     }
 
     fn signal(&self, signal: &str) -> Result {
-        match Command::new("kill").arg(signal).arg(self.child.id().to_string()).status()?.success() {
-            true => Ok(()),
-            false => Err("the signal cannot be sent to the process".into()),
+        if Command::new("kill").arg(signal).arg(self.child.id().to_string()).status()?.success() {
+            Ok(())
+        } else {
+            Err("the signal cannot be sent to the process".into())
         }
     }
 }

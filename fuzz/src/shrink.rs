@@ -9,10 +9,7 @@ pub fn shrink(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
         while at < best.len() {
             let mut shorter = best.clone();
             shorter.drain(at..best.len().min(at + piece));
-            match fails(&shorter) {
-                true => best = shorter,
-                false => at += piece,
-            }
+            if fails(&shorter) { best = shorter } else { at += piece }
         }
         piece /= 2;
     }

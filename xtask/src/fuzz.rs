@@ -59,10 +59,8 @@ pub(crate) fn run(root: &Path, arguments: &FuzzArguments) -> Report {
         Engine::Libfuzzer => true,
         Engine::Harness => false,
     };
-    let outcome = match guided {
-        true => libfuzzer(root, arguments, &mut report),
-        false => harness(root, arguments, &mut report),
-    };
+    let outcome =
+        if guided { libfuzzer(root, arguments, &mut report) } else { harness(root, arguments, &mut report) };
     if let Err(problem) = outcome {
         report.problems.push(problem);
     }
@@ -130,9 +128,8 @@ fn tell(said: &[u8]) {
 fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
     let built = cargo_fuzz(root, "build").arg("target").status();
-    match built.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
-        true => {}
-        false => return Err("cannot build the targets for libFuzzer; see the messages above".to_owned()),
+    if !built.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
+        return Err("cannot build the targets for libFuzzer; see the messages above".to_owned());
     }
     let outputs = side_by_side(&names, jobs, |name| guided(root, name, arguments));
     for (name, output) in names.iter().zip(outputs) {
@@ -157,9 +154,10 @@ fn guided(root: &Path, name: &str, arguments: &FuzzArguments) -> Result<(bool, S
     command.args(["--", "-print_final_stats=1", "-timeout=20", "-max_len=4096"]);
     command.arg(format!("-max_total_time={}", arguments.seconds)).arg(format!("-seed={}", arguments.seed));
     let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
-    match output.status.success() {
-        true => eprintln!("{name}: no failure found"),
-        false => tell(&output.stderr),
+    if output.status.success() {
+        eprintln!("{name}: no failure found")
+    } else {
+        tell(&output.stderr)
     }
     Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
@@ -206,9 +204,10 @@ fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String>
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     names.retain(|name| arguments.target.as_ref().is_none_or(|target| target == name));
-    match names.is_empty() {
-        true => Err("unknown target; fuzz/seeds has a folder for each target".to_owned()),
-        false => Ok(names),
+    if names.is_empty() {
+        Err("unknown target; fuzz/seeds has a folder for each target".to_owned())
+    } else {
+        Ok(names)
     }
 }
 

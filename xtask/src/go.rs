@@ -83,9 +83,10 @@ impl Go {
             .arg(format!("./cmd/{program}"))
             .status()
             .map_err(GoError::Missing)?;
-        match status.success() {
-            true => Ok(output),
-            false => Err(GoError::Build { program: program.to_owned(), module: module.folder() }),
+        if status.success() {
+            Ok(output)
+        } else {
+            Err(GoError::Build { program: program.to_owned(), module: module.folder() })
         }
     }
 }

@@ -126,10 +126,7 @@ fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     }
     // `real` does not need `--check` to fail: a server that does not start is an error.
     let strict = arguments.check || matches!(arguments.command, Command::Real { .. });
-    match strict && !report.passed() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    if strict && !report.passed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Returns the root of the workspace: the parent of the folder of this crate.

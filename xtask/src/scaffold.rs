@@ -137,9 +137,10 @@ fn check_manifests(root: &Path, project: &Path, name: &str) -> Result<(), String
     let output = check.output().map_err(|error| format!("run {check:?}: {error}"))?;
     fs::write(&path, role).map_err(failed)?;
     let printed = String::from_utf8_lossy(&output.stdout);
-    match !output.status.success() && UNUSED.iter().all(|line| printed.contains(line)) {
-        true => Ok(()),
-        false => Err(format!("manifests --check did not report an unused permission:\n{printed}")),
+    if !output.status.success() && UNUSED.iter().all(|line| printed.contains(line)) {
+        Ok(())
+    } else {
+        Err(format!("manifests --check did not report an unused permission:\n{printed}"))
     }
 }
 
@@ -201,9 +202,10 @@ fn run_tool(mut tool: Command) -> Result<Option<()>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("run {tool:?}: {error}")),
     };
-    match output.status.success() {
-        true => Ok(Some(())),
-        false => Err(format!("{tool:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    if output.status.success() {
+        Ok(Some(()))
+    } else {
+        Err(format!("{tool:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
     }
 }
 

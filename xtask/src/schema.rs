@@ -220,9 +220,10 @@ fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> 
         .map_err(|source| SchemaError::Start { program: "cargo test".to_owned(), source })?;
     report.figure("seed", f64::from(seed));
     report.figure("objects of each kind", count as f64);
-    match status.success() {
-        true => Ok(()),
-        false => Err(SchemaError::Failed { program: format!("the comparison with seed {seed}") }),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(SchemaError::Failed { program: format!("the comparison with seed {seed}") })
     }
 }
 
@@ -237,8 +238,5 @@ fn output(program: &Path, flags: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, Schema
     let name = program.display().to_string();
     let output = Command::new(program).args(flags).stderr(std::process::Stdio::inherit()).output();
     let output = output.map_err(|source| SchemaError::Start { program: name.clone(), source })?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(SchemaError::Failed { program: name }),
-    }
+    if output.status.success() { Ok(output.stdout) } else { Err(SchemaError::Failed { program: name }) }
 }

@@ -165,9 +165,10 @@ async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Fa
     let path =
         format!("/api/v1/namespaces/{namespace}/pods?watch=true&resourceVersion=0&timeoutSeconds=3000");
     let response = connection.ask(Ask::get(&path), Bytes::new()).await?;
-    match response.status().is_success() {
-        true => Ok((connection, response.into_body())),
-        false => Err(format!("a watch request was rejected with {}", response.status()).into()),
+    if response.status().is_success() {
+        Ok((connection, response.into_body()))
+    } else {
+        Err(format!("a watch request was rejected with {}", response.status()).into())
     }
 }
 

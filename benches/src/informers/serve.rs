@@ -202,11 +202,10 @@ impl Server {
             return Ok(Arc::clone(recording));
         }
         recordings.retain(|_, recording| recording.version == version);
-        let query = match shape.streaming {
-            true => {
-                "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-            }
-            false => "",
+        let query = if shape.streaming {
+            "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        } else {
+            ""
         };
         let (head, mut body) = self.ask(self.request(shape, query)?).await?.into_parts();
         let (mut chunks, mut chunk) = (Vec::new(), BytesMut::with_capacity(2 * CHUNK));
@@ -368,9 +367,10 @@ async fn accept_control(server: Arc<Server>, listener: TcpListener) {
 
 fn object(options: &Serve, kind: usize, n: usize) -> Value {
     let content = if kind == 0 { options.kind } else { Content::Crd };
-    let mut object = match options.bare {
-        true => objects::bare(content, options.seed, n),
-        false => objects::object(content, options.seed, n),
+    let mut object = if options.bare {
+        objects::bare(content, options.seed, n)
+    } else {
+        objects::object(content, options.seed, n)
     };
     // Custom resources need `apiVersion` and `kind` in each object, which are optional for built-in kinds.
     if content == Content::Crd {

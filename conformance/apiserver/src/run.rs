@@ -287,10 +287,11 @@ impl Run<'_> {
             .headers
             .get("content-type")
             .is_some_and(|types| types.contains(&"application/yaml".to_owned()));
-        let body = match yaml {
+        let body = if yaml {
             // YAML is parsed before it is compared, because its line breaks depend on the encoder.
-            true => serde_norway::from_slice(&bytes).unwrap_or_else(|_| json_or_text(&bytes)),
-            false => json_or_text(&bytes),
+            serde_norway::from_slice(&bytes).unwrap_or_else(|_| json_or_text(&bytes))
+        } else {
+            json_or_text(&bytes)
         };
         taken.body = Some(body).filter(|_| !bytes.is_empty() && !request.starts_with("HEAD "));
         Ok((taken, None))

@@ -69,10 +69,7 @@ impl Verb for ElectionVerb {
                 _ => {}
             }
         }
-        match started.is_empty() {
-            true => Err("no candidate is started".to_owned()),
-            false => Ok(()),
-        }
+        if started.is_empty() { Err("no candidate is started".to_owned()) } else { Ok(()) }
     }
 }
 

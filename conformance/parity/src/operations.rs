@@ -95,17 +95,16 @@ impl<V: Verb> Operation<V> {
             let names: Vec<&str> = V::ALL.iter().map(|(_, name, ..)| *name).collect();
             return Err(format!("{text:?} is not an operation; use one of {}", names.join(", ")));
         };
-        let whom = match takes_word {
-            true => words.next().ok_or_else(|| format!("{text:?} needs a {}", V::WHOM))?,
-            false => "",
+        let whom = if takes_word {
+            words.next().ok_or_else(|| format!("{text:?} needs a {}", V::WHOM))?
+        } else {
+            ""
         };
         let time = |word: &str| word.strip_suffix("ms")?.parse().ok();
-        let milliseconds = match takes_time {
-            true => words
-                .next()
-                .and_then(time)
-                .ok_or_else(|| format!("{text:?} needs a duration such as 50ms"))?,
-            false => 0,
+        let milliseconds = if takes_time {
+            words.next().and_then(time).ok_or_else(|| format!("{text:?} needs a duration such as 50ms"))?
+        } else {
+            0
         };
         match words.next() {
             None => Ok(Self { verb, whom: whom.to_owned(), milliseconds }),

@@ -61,10 +61,7 @@ impl Verb for QueueVerb {
     }
 
     fn check(operations: &[Operation<Self>]) -> Result<(), String> {
-        match operations.is_empty() {
-            true => Err("it has no operations".to_owned()),
-            false => Ok(()),
-        }
+        if operations.is_empty() { Err("it has no operations".to_owned()) } else { Ok(()) }
     }
 }
 

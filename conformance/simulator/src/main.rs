@@ -77,10 +77,7 @@ fn main() -> ExitCode {
             return refuse(&format!("cannot write {}: {error}", path.display()));
         }
     }
-    match report.problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn refuse(why: &str) -> ExitCode {

@@ -30,10 +30,7 @@ pub fn shrink_while(script: &Script, mut shows: impl FnMut(&Script) -> bool) -> 
                 let mut shorter = best.clone();
                 let end = (begin + piece).min(shorter.steps.len());
                 shorter.steps.drain(begin..end);
-                match shows(&shorter, &mut tries) {
-                    true => best = shorter,
-                    false => begin += piece,
-                }
+                if shows(&shorter, &mut tries) { best = shorter } else { begin += piece }
             }
             piece /= 2;
         }

@@ -127,12 +127,13 @@ impl Peer {
                 serde_json::from_str(&line).map_err(|_| (format!("invalid response: {line}"), None))?;
             if let Some(count) = value["end"].as_u64() {
                 self.footprint = serde_json::from_value(value["footprint"].clone()).ok();
-                return match usize::try_from(count) == Ok(view.len()) {
-                    true => Ok(view),
-                    false => Err((
+                return if usize::try_from(count) == Ok(view.len()) {
+                    Ok(view)
+                } else {
+                    Err((
                         format!("{} distinct keys in a response that reports {count} objects", view.len()),
                         None,
-                    )),
+                    ))
                 };
             }
             let entry: Entry =

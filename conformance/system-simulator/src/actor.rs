@@ -134,9 +134,10 @@ impl Inner {
                     Ok(())
                 };
                 let patches = write == Write::CreateOrPatch;
-                let written = match patches {
-                    true => self.client.create_or_patch(new, change).await,
-                    false => self.client.create_or_update(new, change).await,
+                let written = if patches {
+                    self.client.create_or_patch(new, change).await
+                } else {
+                    self.client.create_or_update(new, change).await
                 };
                 // The program sent no write, because the object is unchanged. There is nothing to wait for,
                 // so a read may be served by an informer that lags behind.

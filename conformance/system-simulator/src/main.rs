@@ -65,10 +65,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    match report.problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn replay(seed: u64) -> Report {

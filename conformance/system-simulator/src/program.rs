@@ -103,10 +103,7 @@ fn configured<K: Sample>(
         0 => options,
         seconds => options.resync(Duration::from_secs(seconds)),
     };
-    let options = match setup.transformed {
-        true => options.transform(transformed::<K>),
-        false => options,
-    };
+    let options = if setup.transformed { options.transform(transformed::<K>) } else { options };
     let builder = builder.kind_of(&resource, options);
     match kind.representation {
         Representation::Typed => builder.pin_representation::<Typed<K>>(&resource),

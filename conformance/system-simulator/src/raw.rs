@@ -82,12 +82,11 @@ impl RawClient {
         let status = response.status();
         let body = response.into_body().collect().await.map_err(|error| refused(error.to_string()))?;
         let value: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-        match status.is_success() {
-            true => Ok(value),
-            false => {
-                let message = value["message"].as_str().unwrap_or_default().to_owned();
-                Err(Refused { status: status.as_u16(), message })
-            }
+        if status.is_success() {
+            Ok(value)
+        } else {
+            let message = value["message"].as_str().unwrap_or_default().to_owned();
+            Err(Refused { status: status.as_u16(), message })
         }
     }
 }

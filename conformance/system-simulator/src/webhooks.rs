@@ -219,9 +219,10 @@ fn with_kind<K: Sample>(server: WebhookServer) -> WebhookServer {
     };
     let validated = |request: AdmissionRequest<K>| async move {
         let object = serde_json::to_value(&request.object).unwrap_or_default();
-        match K::is_denied(&object) {
-            true => Err(Denied::new("the simulation denies this value")),
-            false => Ok(Allowed::new()),
+        if K::is_denied(&object) {
+            Err(Denied::new("the simulation denies this value"))
+        } else {
+            Ok(Allowed::new())
         }
     };
     server.default(defaulted).validate(validated)

@@ -215,11 +215,10 @@ fn aes128_first(provider: &CryptoProvider) -> CryptoProvider {
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let read = read.map_err(|source| TlsError::Pem { what: "a certificate", source })?;
-    match read.is_empty() {
-        true => {
-            Err(TlsError::Pem { what: "a certificate", source: rustls::pki_types::pem::Error::NoItemsFound })
-        }
-        false => Ok(read),
+    if read.is_empty() {
+        Err(TlsError::Pem { what: "a certificate", source: rustls::pki_types::pem::Error::NoItemsFound })
+    } else {
+        Ok(read)
     }
 }
 

@@ -268,14 +268,13 @@ impl<O: Object> Pump<O> {
             return;
         }
         let (old, new) = (Arc::clone(&old), Arc::clone(&object));
-        match same_object {
-            true => staged.applied.events.push(Event::Updated { old, new, resync: false }),
+        if same_object {
+            staged.applied.events.push(Event::Updated { old, new, resync: false });
+        } else {
             // The uid differs: the watch missed the deletion of the first object, and the second object with
             // the same name reveals it.
-            false => {
-                staged.applied.events.push(Event::Deleted { last: old, stale: true });
-                staged.applied.events.push(Event::Added { object: new, initial: false });
-            }
+            staged.applied.events.push(Event::Deleted { last: old, stale: true });
+            staged.applied.events.push(Event::Added { object: new, initial: false });
         }
         let held = self.current(staged, object.key());
         self.put(staged, held, object);

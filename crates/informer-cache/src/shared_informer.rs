@@ -324,9 +324,10 @@ impl<O: Object> SharedInformer<O> {
     /// while no watch could continue from it. This is the case after a list without a version: the versions
     /// of the objects that follow have no order.
     pub fn last_sync_resource_version(&self) -> informer_core::ResourceVersion {
-        match self.shared.reflector.has_version() {
-            true => self.shared.indexer.resource_version(),
-            false => informer_core::ResourceVersion::unset(),
+        if self.shared.reflector.has_version() {
+            self.shared.indexer.resource_version()
+        } else {
+            informer_core::ResourceVersion::unset()
         }
     }
 }

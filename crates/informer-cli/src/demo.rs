@@ -80,9 +80,10 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
     let report = demo.finish(&url, &arguments, &progress).await?;
     progress.finish_and_clear();
     server.end().await;
-    match arguments.json {
-        true => println!("{}", report.to_json()),
-        false => print!("{report}"),
+    if arguments.json {
+        println!("{}", report.to_json())
+    } else {
+        print!("{report}")
     }
     Ok(report.equal)
 }

@@ -203,9 +203,10 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
 
 fn listed<O: Representation>(content_type: &'static str, wire: bool) -> Arc<O> {
     let text = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{}]}}"#, pod(7));
-    let body = match wire {
-        true => Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods"),
-        false => text.into_bytes(),
+    let body = if wire {
+        Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods")
+    } else {
+        text.into_bytes()
     };
     let source = KubeListWatch::<O>::of(canned::client(content_type, &body), ResourceKind::of::<Pod>());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");

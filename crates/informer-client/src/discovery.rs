@@ -44,10 +44,7 @@ pub struct DiscoveredKind {
 
 impl From<DiscoveredKind> for ResourceKind {
     fn from(discovered: DiscoveredKind) -> Self {
-        match discovered.namespaced {
-            true => discovered.kind.namespaced(),
-            false => discovered.kind.cluster_scoped(),
-        }
+        if discovered.namespaced { discovered.kind.namespaced() } else { discovered.kind.cluster_scoped() }
     }
 }
 

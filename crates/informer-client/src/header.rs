@@ -125,10 +125,7 @@ impl<'a> RawHeader<'a> {
                 cursor.skip()?;
             }
         }
-        match self.has_metadata {
-            true => Ok(()),
-            false => Err(HeaderError::new("metadata", Problem::Missing)),
-        }
+        if self.has_metadata { Ok(()) } else { Err(HeaderError::new("metadata", Problem::Missing)) }
     }
 
     fn scan_metadata(&mut self, cursor: &mut Cursor<'a>) -> Result<(), HeaderError> {

@@ -211,9 +211,10 @@ impl<'a> RawObject<'a> {
         let chosen = common.map(Template::chosen);
         Ok(match self.bytes {
             RawBytes::Json { raw, text, cut_managed_fields } => {
-                let own = match cut_managed_fields {
-                    true => raw.layout.cuts(chosen.unwrap_or_default()).apply(text),
-                    false => text.into(),
+                let own = if cut_managed_fields {
+                    raw.layout.cuts(chosen.unwrap_or_default()).apply(text)
+                } else {
+                    text.into()
                 };
                 OwnBytes::json(own, raw.has_type())
             }

@@ -89,11 +89,10 @@ fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> R
             continue;
         }
         members.keep(cuts, key.start());
-        match under.is_empty() {
-            true => {
-                cursor.skip()?;
-            }
-            false => cut_members(cursor, &under, cuts)?,
+        if under.is_empty() {
+            cursor.skip()?;
+        } else {
+            cut_members(cursor, &under, cuts)?;
         }
         members.ended(cursor.at());
     }

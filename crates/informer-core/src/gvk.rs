@@ -79,9 +79,10 @@ fn join_api_version(group: &str, version: &str) -> String {
 
 fn split_api_version(text: &str) -> Result<(&str, &str), ParseGvError> {
     let (group, version) = text.split_once('/').unwrap_or(("", text));
-    match version.is_empty() || version.contains('/') || text.starts_with('/') {
-        true => Err(ParseGvError { text: text.to_owned() }),
-        false => Ok((group, version)),
+    if version.is_empty() || version.contains('/') || text.starts_with('/') {
+        Err(ParseGvError { text: text.to_owned() })
+    } else {
+        Ok((group, version))
     }
 }
 

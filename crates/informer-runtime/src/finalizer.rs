@@ -122,10 +122,7 @@ impl<K: KubeObject> Finalizers<K> {
                 Err(cause) => failed.push((name.clone(), cause)),
             }
         }
-        match failed.is_empty() {
-            true => Ok(finalized),
-            false => Err(FinalizeError { finalized, failed }),
-        }
+        if failed.is_empty() { Ok(finalized) } else { Err(FinalizeError { finalized, failed }) }
     }
 }
 

@@ -35,10 +35,7 @@ impl<K> KubeObject for K where
 
 /// Removes the namespace from a key of a cluster-scoped kind, because the objects of that kind have none.
 pub(crate) fn scoped_key<'a>(kind: &ResourceKind, key: &'a str) -> &'a str {
-    match kind.is_cluster_scoped() {
-        true => key.rsplit_once('/').map_or(key, |(_, name)| name),
-        false => key,
-    }
+    if kind.is_cluster_scoped() { key.rsplit_once('/').map_or(key, |(_, name)| name) } else { key }
 }
 
 /// Returns the key of the object with this name. The namespace is ignored for a cluster-scoped kind.

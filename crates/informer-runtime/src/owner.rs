@@ -146,9 +146,10 @@ fn reference<O: KubeObject, K: KubeObject>(owner: &O, object: &K) -> Result<Refe
     let kind = O::kind(&()).into_owned();
     let reference = owner.owner_ref(&()).ok_or_else(|| OwnerError::NotStored { kind: kind.clone() })?;
     let namespace = owner.meta().namespace.as_deref().filter(|namespace| !namespace.is_empty());
-    match namespace.is_none_or(|namespace| object.meta().namespace.as_deref() == Some(namespace)) {
-        true => Ok(reference),
-        false => Err(OwnerError::OtherNamespace { kind, owner: name_of(owner), object: name_of(object) }),
+    if namespace.is_none_or(|namespace| object.meta().namespace.as_deref() == Some(namespace)) {
+        Ok(reference)
+    } else {
+        Err(OwnerError::OtherNamespace { kind, owner: name_of(owner), object: name_of(object) })
     }
 }
 

@@ -93,9 +93,10 @@ fn read(text: &str) -> Result<i64, DurationProblem<'_>> {
             break;
         }
     }
-    match negative {
-        true => Ok(0_i64.wrapping_sub_unsigned(total)),
-        false => i64::try_from(total).map_err(|_| DurationProblem::Number),
+    if negative {
+        Ok(0_i64.wrapping_sub_unsigned(total))
+    } else {
+        i64::try_from(total).map_err(|_| DurationProblem::Number)
     }
 }
 

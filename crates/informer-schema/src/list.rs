@@ -265,9 +265,10 @@ fn type_meta(content: &[u8]) -> Result<ListSegment<'_>, Problem> {
         }
         Ok(())
     })?;
-    match kind.ends_with("List") {
-        true => Ok(ListSegment::TypeMeta { api_version, kind }),
-        false => Err(Problem::Value { expected: "a list" }),
+    if kind.ends_with("List") {
+        Ok(ListSegment::TypeMeta { api_version, kind })
+    } else {
+        Err(Problem::Value { expected: "a list" })
     }
 }
 

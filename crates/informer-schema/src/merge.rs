@@ -196,9 +196,10 @@ fn member(
     let merged = match (original.get_mut(name).map(Value::take), value) {
         (Some(Value::Object(old)), Value::Object(new)) => {
             let field = meta.field(name)?;
-            match field.replaces() {
-                true => Some(Value::Object(new)),
-                false => Some(Value::Object(objects(old, new, field.meta)?)),
+            if field.replaces() {
+                Some(Value::Object(new))
+            } else {
+                Some(Value::Object(objects(old, new, field.meta)?))
             }
         }
         (Some(Value::Array(old)), Value::Array(new)) => {

@@ -44,10 +44,7 @@ pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
         return Ok(Cow::Borrowed(text));
     }
     let parts = parse(text)?;
-    match keeps_its_text(&parts) {
-        true => Ok(Cow::Borrowed(text)),
-        false => amount(&parts).map(Cow::Owned),
-    }
+    if keeps_its_text(&parts) { Ok(Cow::Borrowed(text)) } else { amount(&parts).map(Cow::Owned) }
 }
 
 /// Returns the canonical form of a quantity, as a server writes it: `1Gi` for `1024Mi`.

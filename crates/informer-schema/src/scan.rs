@@ -268,9 +268,10 @@ impl<'a> Scan<'a> {
     /// Never returns an error for bytes that [`Scan::of`] accepted. The result type exists because the bytes
     /// are parsed again.
     pub fn without_managed_fields(&self) -> Result<Cow<'a, [u8]>, TranscodeError> {
-        match self.managed {
-            true => cut::without(self.object, &[MANAGED_FIELDS]).map(Cow::Owned).map_err(failed),
-            false => Ok(Cow::Borrowed(self.object)),
+        if self.managed {
+            cut::without(self.object, &[MANAGED_FIELDS]).map(Cow::Owned).map_err(failed)
+        } else {
+            Ok(Cow::Borrowed(self.object))
         }
     }
 

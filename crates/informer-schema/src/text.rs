@@ -428,9 +428,10 @@ pub(crate) fn write_double(out: &mut Vec<u8>, value: f64) -> Result<(), Problem>
         return Err(Problem::Value { expected: "a finite number" });
     }
     let size = value.abs();
-    let text = match size != 0.0 && !(1e-6..1e21).contains(&size) {
-        true => format!("{value:e}").replace('e', if size >= 1e21 { "e+" } else { "e" }),
-        false => value.to_string(),
+    let text = if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        format!("{value:e}").replace('e', if size >= 1e21 { "e+" } else { "e" })
+    } else {
+        value.to_string()
     };
     out.extend_from_slice(text.as_bytes());
     Ok(())

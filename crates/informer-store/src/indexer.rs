@@ -211,9 +211,8 @@ impl<O: Object> Indexer<O> {
     /// share, while that copy is locked. A longer result is computed from a clone of the state, so that the
     /// writer does not wait for the lock.
     fn collect<R>(&self, size: impl FnOnce(&State<O>) -> usize, compute: impl Fn(&State<O>) -> R) -> R {
-        let direct = self.shared.read(|state| match size(state) <= MAX_DIRECT_READ {
-            true => Ok(compute(state)),
-            false => Err(state.clone()),
+        let direct = self.shared.read(|state| {
+            if size(state) <= MAX_DIRECT_READ { Ok(compute(state)) } else { Err(state.clone()) }
         });
         direct.unwrap_or_else(|state| compute(&state))
     }

@@ -81,9 +81,10 @@ struct Programs<'a> {
 fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
     let bench = build_ours(root, "apiserver-bench")?;
     let informer = build_other(root, "informer-cli", "informer")?;
-    let go = match options.alone {
-        true => None,
-        false => Some(Go::find(root).map_err(|error| BenchError::Build(error.to_string()))?),
+    let go = if options.alone {
+        None
+    } else {
+        Some(Go::find(root).map_err(|error| BenchError::Build(error.to_string()))?)
     };
     let programs = Programs { root, options, turns, bench, informer, go };
     let mut samples = Samples::default();

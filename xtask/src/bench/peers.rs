@@ -35,10 +35,7 @@ impl Turns {
     /// Returns a command that starts a program with the priority and the environment of all measured
     /// programs.
     pub(crate) fn command(self, path: &Path) -> Command {
-        let mut command = match self.realtime {
-            false => Command::new(path),
-            true => Command::new("chrt"),
-        };
+        let mut command = if self.realtime { Command::new("chrt") } else { Command::new(path) };
         if self.realtime {
             command.args(["-f", "10"]).arg(path);
         }
@@ -372,10 +369,7 @@ pub(crate) fn judge<'a>(
 ) {
     let (mut judged, mut others) = (0_u32, 0_u32);
     for target in targets {
-        match target.judge(samples, report) {
-            true => judged += 1,
-            false => others += 1,
-        }
+        if target.judge(samples, report) { judged += 1 } else { others += 1 }
     }
     report.figure("targets checked", judged.into());
     report.figure("targets without figures", others.into());

@@ -386,9 +386,10 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy(&entry.path(), &target)?,
-            false => std::fs::copy(entry.path(), target).map(drop)?,
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?
+        } else {
+            std::fs::copy(entry.path(), target).map(drop)?
         }
     }
     Ok(())

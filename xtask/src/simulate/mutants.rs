@@ -234,9 +234,10 @@ fn of_the_copy(manifest: &str, members: &[&str]) -> Result<String, String> {
 
 fn succeed(mut command: Command) -> Result<Output, String> {
     let output = command.output().map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(output),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        Ok(output)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
 

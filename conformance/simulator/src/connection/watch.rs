@@ -155,9 +155,10 @@ impl Network {
         if body.position < peer.server.forgotten && body.initial.is_empty() {
             // The watch was too slow: events that it has not sent yet were removed from the history.
             self.hits += 1;
-            return match peer.random.one_in(2) {
-                true => Read::Ended,
-                false => Read::Events(vec![error_event(410, "Expired")]),
+            return if peer.random.one_in(2) {
+                Read::Ended
+            } else {
+                Read::Events(vec![error_event(410, "Expired")])
             };
         }
         let events = body.events(self.selector, peer);
@@ -319,9 +320,10 @@ fn event_of(happened: &Happened, selector: bool) -> Option<WatchEvent<SimObject>
         (old, Some(new)) => Some(put(new, old.is_none())),
         (Some(old), None) => {
             let last = old.deleted_at(happened.version);
-            Some(match last.readable {
-                true => WatchEvent::Deleted(Arc::new(last)),
-                false => WatchEvent::DeletedUndecodable(undecodable(&last)),
+            Some(if last.readable {
+                WatchEvent::Deleted(Arc::new(last))
+            } else {
+                WatchEvent::DeletedUndecodable(undecodable(&last))
             })
         }
     }

@@ -89,9 +89,10 @@ impl Admission {
 
     /// Returns the webhooks of the phase; none if the write targets a webhook configuration.
     fn hooks_for(&self, context: &PhaseContext<'_>) -> Arc<Vec<Hook>> {
-        match context.request.attributes.is_webhook_configuration() {
-            true => Arc::default(),
-            false => self.hooks(context.phase),
+        if context.request.attributes.is_webhook_configuration() {
+            Arc::default()
+        } else {
+            self.hooks(context.phase)
         }
     }
 
@@ -243,9 +244,10 @@ impl Admission {
         let verdict =
             review::read(&response, version, &uid, context.phase == Phase::Mutate).map_err(Failure::Call)?;
         verdict.warnings.iter().for_each(|warning| context.request.warn(warning.clone()));
-        match verdict.allowed {
-            true => Ok(verdict),
-            false => Err(Failure::Refused(review::refusal(hook, &verdict.result))),
+        if verdict.allowed {
+            Ok(verdict)
+        } else {
+            Err(Failure::Refused(review::refusal(hook, &verdict.result)))
         }
     }
 }

@@ -66,11 +66,12 @@ fn check_type(review: &Value, version: &str) -> Result<(), String> {
         (_, "") => Err("Object 'Kind' is missing".to_owned()),
         ("admission.k8s.io/v1" | "admission.k8s.io/v1beta1", "AdmissionReview") => {
             let given = api_version_of(review);
-            match given == version {
-                true => Ok(()),
-                false => Err(format!(
+            if given == version {
+                Ok(())
+            } else {
+                Err(format!(
                     "converting ({given}.AdmissionReview) to ({version}.AdmissionReview): unknown conversion"
-                )),
+                ))
             }
         }
         (api_version, kind) => Err(format!(

@@ -101,9 +101,10 @@ impl Auth {
     /// Validates a token. Returns its user, and those of the `wanted` audiences for which the token is valid.
     pub(super) fn bearer(&self, token: &str, wanted: &[&str]) -> Result<(User, Vec<String>), TokenError> {
         if let Some(user) = self.access.known(token) {
-            return match wanted.contains(&AUDIENCE) {
-                true => Ok((user.authenticated(), vec![AUDIENCE.to_owned()])),
-                false => Err(TokenError::Unknown),
+            return if wanted.contains(&AUDIENCE) {
+                Ok((user.authenticated(), vec![AUDIENCE.to_owned()]))
+            } else {
+                Err(TokenError::Unknown)
             };
         }
         let token = self.access.issued(token).ok_or(TokenError::Unknown)?;

@@ -40,9 +40,10 @@ pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> BTreeSet<String> {
 
 fn parts(rule: &Rule) -> Vec<RulePart<'_>> {
     let mut parts = Vec::new();
-    let names: Vec<Option<&str>> = match rule.names.is_empty() {
-        true => vec![None],
-        false => rule.names.iter().map(|name| Some(name.as_str())).collect(),
+    let names: Vec<Option<&str>> = if rule.names.is_empty() {
+        vec![None]
+    } else {
+        rule.names.iter().map(|name| Some(name.as_str())).collect()
     };
     for (group, resource) in
         rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |one| (group, one)))

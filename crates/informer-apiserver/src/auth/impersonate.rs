@@ -64,20 +64,20 @@ fn impersonated_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
 }
 
 fn go_format(User { name, uid, groups, extra }: &User) -> String {
-    let list = |texts: &[String]| match texts.is_empty() {
-        true => "[]string(nil)".to_owned(),
-        false => {
+    let list = |texts: &[String]| {
+        if texts.is_empty() {
+            "[]string(nil)".to_owned()
+        } else {
             let texts: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
             format!("[]string{{{}}}", texts.join(", "))
         }
     };
-    let extra = match extra.is_empty() {
-        true => "(nil)".to_owned(),
-        false => {
-            let pairs: Vec<String> =
-                extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
-            format!("{{{}}}", pairs.join(", "))
-        }
+    let extra = if extra.is_empty() {
+        "(nil)".to_owned()
+    } else {
+        let pairs: Vec<String> =
+            extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
+        format!("{{{}}}", pairs.join(", "))
     };
     let groups = list(groups);
     format!(

@@ -133,9 +133,10 @@ impl Auth {
 
     /// Returns the cluster-wide rules if `namespace` is empty.
     pub(super) fn held(&self, user: &User, namespace: &str) -> HeldRules {
-        match self.access.enforces_rbac_for(user) {
-            true => self.policy().held(user, namespace),
-            false => HeldRules { rules: Rule::everything().into(), missing: Vec::new() },
+        if self.access.enforces_rbac_for(user) {
+            self.policy().held(user, namespace)
+        } else {
+            HeldRules { rules: Rule::everything().into(), missing: Vec::new() }
         }
     }
 

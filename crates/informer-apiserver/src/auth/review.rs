@@ -91,9 +91,10 @@ impl Auth {
 }
 
 fn decided(allowed: bool, reason: String) -> Value {
-    match reason.is_empty() {
-        true => json!({"allowed": allowed}),
-        false => json!({"allowed": allowed, "reason": reason}),
+    if reason.is_empty() {
+        json!({"allowed": allowed})
+    } else {
+        json!({"allowed": allowed, "reason": reason})
     }
 }
 

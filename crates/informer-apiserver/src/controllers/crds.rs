@@ -54,15 +54,16 @@ impl ControllerManager {
         let (mut renamed, mut next) = (false, None);
         for _ in 0..MAX_STEPS {
             let Some((stored, definition)) = next.take().or_else(read) else { break };
-            let step = match definition["metadata"]["deletionTimestamp"].is_string() {
-                true => self.finish_removal(&resource, &stored, definition),
-                false => match self.accept_names(&resource, &stored, &definition) {
+            let step = if definition["metadata"]["deletionTimestamp"].is_string() {
+                self.finish_removal(&resource, &stored, definition)
+            } else {
+                match self.accept_names(&resource, &stored, &definition) {
                     Step::Nothing => self.establish(&resource, &stored, definition),
                     step => {
                         renamed |= matches!(step, Step::Written(_));
                         step
                     }
-                },
+                }
             };
             match step {
                 Step::Nothing => break,

@@ -74,9 +74,10 @@ impl ControllerManager {
             let kept: Vec<Value> =
                 finalizers(object).into_iter().filter(|name| *name != finalizer).map(Value::from).collect();
             let metadata = metadata_of_mut(object);
-            match kept.is_empty() {
-                true => metadata.remove("finalizers"),
-                false => metadata.insert("finalizers".into(), kept.into()),
+            if kept.is_empty() {
+                metadata.remove("finalizers")
+            } else {
+                metadata.insert("finalizers".into(), kept.into())
             };
         });
     }

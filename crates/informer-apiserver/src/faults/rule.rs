@@ -160,9 +160,10 @@ impl FaultFile {
         // variants.
         let value: serde_json::Value =
             serde_norway::from_str(text).map_err(|cause| ParseFaultsError { cause: cause.into() })?;
-        let parsed = match value.is_array() {
-            true => serde_json::from_value(value).map(|faults| Self { faults }),
-            false => serde_json::from_value(value),
+        let parsed = if value.is_array() {
+            serde_json::from_value(value).map(|faults| Self { faults })
+        } else {
+            serde_json::from_value(value)
         };
         parsed.map_err(|cause| ParseFaultsError { cause: cause.into() })
     }

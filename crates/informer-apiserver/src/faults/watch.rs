@@ -32,9 +32,10 @@ impl PollNotify {
         }
         // `notify` may have run before the waker was registered, so check the flag again. The plain load
         // avoids the swap if the flag is not set.
-        match self.notified.load(Ordering::SeqCst) && self.notified.swap(false, Ordering::SeqCst) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if self.notified.load(Ordering::SeqCst) && self.notified.swap(false, Ordering::SeqCst) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 }

@@ -146,9 +146,10 @@ impl Call<'_> {
     fn filter(&self, options: &ListOptions) -> Result<Filter, ApiError> {
         let namespace = self.route.namespace.as_deref();
         let filter = Filter::parse(self.kind(), namespace, &options.labels, &options.fields)?;
-        Ok(match self.route.legacy_watch {
-            true => self.route.name.as_deref().map_or(filter.clone(), |name| filter.clone().named(name)),
-            false => filter,
+        Ok(if self.route.legacy_watch {
+            self.route.name.as_deref().map_or(filter.clone(), |name| filter.clone().named(name))
+        } else {
+            filter
         })
     }
 
@@ -394,21 +395,20 @@ impl Call<'_> {
     }
 
     async fn delete(&self, body: &[u8]) -> Result<ApiResponse, ApiError> {
-        let given = match body.is_empty() {
-            true => None,
-            false => {
-                let given = self.decode(body).and_then(require_object).map(|reading| reading.value);
-                Some(options::delete_body(given.map_err(|why| match why {
-                    DecodeError::Syntax(why) => {
-                        ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
-                    }
-                    DecodeError::Yaml(why) => ApiError::bad_request(format!("yaml: {why}")),
-                    DecodeError::MediaType => unsupported_body(),
-                    DecodeError::NotProtobuf | DecodeError::InvalidProtobuf => {
-                        ApiError::bad_request("unexpected EOF")
-                    }
-                })?)?)
-            }
+        let given = if body.is_empty() {
+            None
+        } else {
+            let given = self.decode(body).and_then(require_object).map(|reading| reading.value);
+            Some(options::delete_body(given.map_err(|why| match why {
+                DecodeError::Syntax(why) => {
+                    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+                }
+                DecodeError::Yaml(why) => ApiError::bad_request(format!("yaml: {why}")),
+                DecodeError::MediaType => unsupported_body(),
+                DecodeError::NotProtobuf | DecodeError::InvalidProtobuf => {
+                    ApiError::bad_request("unexpected EOF")
+                }
+            })?)?)
         };
         let options = DeleteOptions::parse(self.query, given.as_ref())?;
         let mut scope = self.scope();

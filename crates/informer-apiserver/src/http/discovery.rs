@@ -110,9 +110,10 @@ fn unsniffed(mut response: ApiResponse) -> ApiResponse {
 }
 
 fn health(head: &request::Parts, check: &str) -> ApiResponse {
-    match head.uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("verbose"))) {
-        true => text(200, format!("[+]ping ok\n{check} check passed\n")),
-        false => text(200, "ok"),
+    if head.uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("verbose"))) {
+        text(200, format!("[+]ping ok\n{check} check passed\n"))
+    } else {
+        text(200, "ok")
     }
 }
 
@@ -254,9 +255,10 @@ fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> ApiResp
     let unchanged = header(head, IF_NONE_MATCH) == etag;
     let mut response = if unchanged { json_response(304, "") } else { json_response(200, body) };
     let headers = response.headers_mut();
-    match unchanged {
-        true => headers.remove(CONTENT_TYPE),
-        false => headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED)),
+    if unchanged {
+        headers.remove(CONTENT_TYPE)
+    } else {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED))
     };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -277,10 +279,8 @@ fn aggregated_group(registry: &Registry, group: &str, versions: &[String]) -> Va
 
 fn aggregated_resource(kind: &Kind) -> Value {
     // The discovery document of a built-in kind omits a group and version that equal those of the document.
-    let (group, version) = match kind.is_custom() {
-        true => (kind.gvr.group.as_str(), kind.gvr.version.as_str()),
-        false => ("", ""),
-    };
+    let (group, version) =
+        if kind.is_custom() { (kind.gvr.group.as_str(), kind.gvr.version.as_str()) } else { ("", "") };
     let response_kind = json!({"group": group, "version": version, "kind": kind.kind});
     let subresource = |sub: Subresource| {
         let kind = match sub.of {

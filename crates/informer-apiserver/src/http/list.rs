@@ -101,11 +101,12 @@ async fn state(
     rewind: u64,
 ) -> Result<Option<(u64, OrderedMap)>, ApiError> {
     if let ListVersion::AtLeast(version) | ListVersion::Exactly(version) = target {
-        match resource.kind.is_cached() {
-            true => shared.reach(version).await?,
+        if resource.kind.is_cached() {
+            shared.reach(version).await?
+        } else {
             // A future resourceVersion of a resource without a watch cache is an error at once, because
             // kube-apiserver then reads from etcd, which does not wait.
-            false => shared.has_reached(version)?,
+            shared.has_reached(version)?
         }
     }
     let storage = shared.storage.read();
@@ -342,9 +343,10 @@ impl Page {
     async fn encode_items(&self, wiring: Wiring<'_>) {
         let unencoded: Vec<&Stored> =
             self.items.iter().map(|item| &**item).filter(|item| item.wired().is_none()).collect();
-        let threads = match unencoded.len() > ITEMS_BEFORE_YIELD {
-            true => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_ENCODER_THREADS),
-            false => 1,
+        let threads = if unencoded.len() > ITEMS_BEFORE_YIELD {
+            std::thread::available_parallelism().map_or(1, usize::from).min(MAX_ENCODER_THREADS)
+        } else {
+            1
         };
         let write = |part: &[&Stored]| {
             for item in part {

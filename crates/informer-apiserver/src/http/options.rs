@@ -33,10 +33,7 @@ pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Resu
         let supported = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
         causes.push(Cause::not_supported("fieldValidation", &format!("{validation:?}"), supported));
     }
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(ApiError::invalid_options(kind, causes)),
-    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options(kind, causes)) }
 }
 
 fn check_manager(manager: &str, causes: &mut Vec<Cause>) {

@@ -97,8 +97,5 @@ impl ListOptions {
 }
 
 fn refuse(causes: Vec<Cause>) -> Result<(), ApiError> {
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(ApiError::invalid_options("ListOptions", causes)),
-    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", causes)) }
 }

@@ -97,10 +97,8 @@ pub(crate) fn frame_events(schema: &informer_schema::Schema, lines: &Bytes) -> B
 }
 
 pub(crate) fn error_response(error: &ApiError) -> ApiResponse {
-    let mut response = match error.plain {
-        true => text(error.code, error.message.clone()),
-        false => json(error.code, error.to_json()),
-    };
+    let mut response =
+        if error.plain { text(error.code, error.message.clone()) } else { json(error.code, error.to_json()) };
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }

@@ -132,15 +132,15 @@ impl ApiService {
         let failed = response.is_err();
         let response = response.unwrap_or_else(|error| error_response(&error));
         // A watch response was already encoded in the negotiated format, and is never compressed.
-        let response = match watch && !failed {
-            true => response,
-            false => {
-                let indent = wants_indent(&head, &query) || (failed && indents_errors(&head));
-                let response = transcode(&self.shared.schema, response, encoding, indent).await;
-                match self.shared.compression && gzip::is_accepted(&head) {
-                    true => gzip::compress_large(response).await,
-                    false => response,
-                }
+        let response = if watch && !failed {
+            response
+        } else {
+            let indent = wants_indent(&head, &query) || (failed && indents_errors(&head));
+            let response = transcode(&self.shared.schema, response, encoding, indent).await;
+            if self.shared.compression && gzip::is_accepted(&head) {
+                gzip::compress_large(response).await
+            } else {
+                response
             }
         };
         let mut response = strip_head_body(&head, add_common_headers(&head, response));

@@ -168,11 +168,11 @@ impl Call<'_> {
 
     fn decode_error(&self, known: KindSchema<'_>, why: &str) -> ApiError {
         let (kind, version) = (known.name(), known.version());
-        ApiError::bad_request(match self.kind().is_custom() {
+        ApiError::bad_request(if self.kind().is_custom() {
             // For an unregistered type, kube-apiserver reports this message instead of the decoding error.
-            true => "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""
-                .to_owned(),
-            false => format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"),
+            "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"".to_owned()
+        } else {
+            format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}")
         })
     }
 }

@@ -133,16 +133,15 @@ fn check_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     }
     let right = (found.is_empty() || found == kind.kind)
         && (api_version.is_empty() || api_version == kind.api_version);
-    match right {
-        true => Ok(()),
-        false => {
-            let version = api_version.rsplit('/').next().unwrap_or_default();
-            Err(ApiError::bad_request(format!(
-                "{found} in version \"{version}\" cannot be handled as a {}: converting ({version}.{found}) to \
+    if right {
+        Ok(())
+    } else {
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        Err(ApiError::bad_request(format!(
+            "{found} in version \"{version}\" cannot be handled as a {}: converting ({version}.{found}) to \
                  (core.{}): unknown conversion",
-                kind.kind, kind.kind
-            )))
-        }
+            kind.kind, kind.kind
+        )))
     }
 }
 
@@ -240,9 +239,10 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
             return Err(ApiError::invalid_fields(kind, name, causes));
         }
     }
-    let valid = match format == ObjectName::PathSegment {
-        true => !matches!(name, "." | "..") && !name.contains(['/', '%']),
-        false => is_subdomain(name),
+    let valid = if format == ObjectName::PathSegment {
+        !matches!(name, "." | "..") && !name.contains(['/', '%'])
+    } else {
+        is_subdomain(name)
     };
     if !valid {
         return Err(ApiError::invalid(
@@ -377,10 +377,7 @@ pub(crate) fn check_update(
         causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
     }
     causes.extend(invalid);
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(ApiError::invalid_fields(kind, text(old, "name"), causes)),
-    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_fields(kind, text(old, "name"), causes)) }
 }
 
 fn changed(old: &Object, new: &Object) -> Vec<Cause> {

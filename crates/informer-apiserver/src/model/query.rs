@@ -36,9 +36,10 @@ impl Query {
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
         let Some(text) = self.given(name).filter(|text| !text.is_empty()) else { return Ok(None) };
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-        let why = match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => "value out of range",
-            false => "invalid syntax",
+        let why = if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            "value out of range"
+        } else {
+            "invalid syntax"
         };
         let quoted = serde_json::Value::from(text);
         text.parse()

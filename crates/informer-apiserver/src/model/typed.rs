@@ -241,9 +241,10 @@ impl TypeCheck {
 }
 
 fn check_time(text: &str, micro: bool) -> Result<(), String> {
-    let read = match micro {
-        true => informer_schema::canonical_micro_time(text),
-        false => informer_schema::canonical_time(text),
+    let read = if micro {
+        informer_schema::canonical_micro_time(text)
+    } else {
+        informer_schema::canonical_time(text)
     };
     read.map(drop).map_err(|error| error.to_string())
 }

@@ -266,10 +266,8 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
 
 /// Formats an API version and kind as Go formats the type.
 fn go_type(api_version: &str, kind: &str) -> String {
-    let group_version = match api_version.contains('/') {
-        true => api_version.to_owned(),
-        false => format!("/{api_version}"),
-    };
+    let group_version =
+        if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") };
     format!("{group_version}, Kind={kind}")
 }
 

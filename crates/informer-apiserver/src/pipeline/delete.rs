@@ -113,10 +113,7 @@ impl DeleteOptions {
             ));
         }
         crate::model::query::check_dry_run(stages, &mut causes);
-        match causes.is_empty() {
-            true => Ok(self),
-            false => Err(ApiError::invalid_options("DeleteOptions", causes)),
-        }
+        if causes.is_empty() { Ok(self) } else { Err(ApiError::invalid_options("DeleteOptions", causes)) }
     }
 
     /// Returns the delete options for an object that the server itself has just updated. A resourceVersion
@@ -194,9 +191,10 @@ impl Pipeline {
             return Ok(self.remove_now(scope, current));
         }
         let Some(mut marked) = self.mark(object, grace, &finalizers) else {
-            return Ok(match finalizers.is_empty() && grace == 0 {
-                true => self.remove_now(scope, current),
-                false => Ok(pending(&shown, options)),
+            return Ok(if finalizers.is_empty() && grace == 0 {
+                self.remove_now(scope, current)
+            } else {
+                Ok(pending(&shown, options))
             });
         };
         let Drafted { draft, back } = self.drafted(scope, current.key.clone(), &mut marked).await?;
@@ -207,9 +205,10 @@ impl Pipeline {
             self.after_write(scope, current.key.name());
         }
         self.propagate(scope, &marked);
-        Ok(match finalizers.is_empty() && grace == 0 {
-            true => self.remove_now(scope, &marked),
-            false => Ok(pending(&*scope.in_request_version(marked, back)?, options)),
+        Ok(if finalizers.is_empty() && grace == 0 {
+            self.remove_now(scope, &marked)
+        } else {
+            Ok(pending(&*scope.in_request_version(marked, back)?, options))
         })
     }
 
@@ -249,9 +248,10 @@ impl Pipeline {
             metadata.insert("deletionTimestamp".into(), wire_time(at).into());
             metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
         }
-        match finalizers.is_empty() {
-            true => metadata.remove("finalizers"),
-            false => metadata.insert("finalizers".into(), finalizers.into()),
+        if finalizers.is_empty() {
+            metadata.remove("finalizers")
+        } else {
+            metadata.insert("finalizers".into(), finalizers.into())
         };
         let counted = metadata::counts_deletion(&object);
         let metadata = metadata_of_mut(&mut object);
@@ -267,14 +267,13 @@ impl Pipeline {
     fn remove_now(&self, scope: Scope<'_>, current: &Stored) -> Result<Deleted, Changed> {
         let version = self.remove(scope, current)?;
         let kind = scope.kind();
-        let body = match kind.traits.has(Traits::RETURNS_DELETED) {
-            true => {
-                let mut body = BytesMut::new();
-                current.write_at(version, Form::Object, &mut body);
-                body.extend_from_slice(b"\n");
-                body.freeze()
-            }
-            false => success(kind, current.key.name(), &current.uid).into(),
+        let body = if kind.traits.has(Traits::RETURNS_DELETED) {
+            let mut body = BytesMut::new();
+            current.write_at(version, Form::Object, &mut body);
+            body.extend_from_slice(b"\n");
+            body.freeze()
+        } else {
+            success(kind, current.key.name(), &current.uid).into()
         };
         Ok(Deleted { body, accepted: false })
     }

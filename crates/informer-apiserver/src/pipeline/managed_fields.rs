@@ -330,9 +330,10 @@ fn take_given_managers(object: &mut Object) -> Managed {
     for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata_of_mut(object).remove(wiped);
     }
-    match Managed::is_reset(given.as_ref()) {
-        true => Managed::default(),
-        false => Managed::read(given.as_ref()).unwrap_or_default(),
+    if Managed::is_reset(given.as_ref()) {
+        Managed::default()
+    } else {
+        Managed::read(given.as_ref()).unwrap_or_default()
     }
 }
 

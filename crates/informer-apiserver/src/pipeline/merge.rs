@@ -139,9 +139,10 @@ pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiErro
 
 pub(crate) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>) -> Result<(), ApiError> {
     let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes)),
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes))
     }
 }
 

@@ -140,9 +140,10 @@ fn lenient_merge(body: &[u8]) -> Option<PatchType> {
 }
 
 fn operations(body: &[u8], reports_unknown: bool) -> Result<Vec<Value>, ApiError> {
-    let (refuse, list, one): (fn(String) -> ApiError, _, _) = match reports_unknown {
-        true => (undecodable, "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
-        false => (|why| ApiError::bad_request(why), "jsonpatch.Patch", "jsonpatch.Operation"),
+    let (refuse, list, one): (fn(String) -> ApiError, _, _) = if reports_unknown {
+        (undecodable, "[]handlers.jsonPatchOp", "handlers.jsonPatchOp")
+    } else {
+        (|why| ApiError::bad_request(why), "jsonpatch.Patch", "jsonpatch.Operation")
     };
     let operations = match read_json(body).map_err(refuse)? {
         Value::Array(operations) => operations,

@@ -97,9 +97,10 @@ impl Pipeline {
         let kind = scope.kind();
         let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
         let path_in = |version: &str| -> Option<Vec<Element>> {
-            let paths = match version == kind.api_version {
-                true => paths(kind),
-                false => paths(&self.registry.read().by_kind(version, &kind.kind)?.kind),
+            let paths = if version == kind.api_version {
+                paths(kind)
+            } else {
+                paths(&self.registry.read().by_kind(version, &kind.kind)?.kind)
             };
             Some(paths.spec.split('.').map(Element::field).collect())
         };

@@ -157,9 +157,10 @@ impl Pipeline {
         scope: Scope<'_>,
         stored: &Arc<Stored>,
     ) -> Result<Arc<Stored>, ApiError> {
-        match scope.converts() && !scope.resource.is_shown(stored) {
-            true => self.present_from_webhook(scope.resource, stored).await,
-            false => self.present(scope, stored).await,
+        if scope.converts() && !scope.resource.is_shown(stored) {
+            self.present_from_webhook(scope.resource, stored).await
+        } else {
+            self.present(scope, stored).await
         }
     }
 

@@ -137,9 +137,8 @@ where
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| error.to_string())?;
-    let connection_error = |error: hyper::Error| match error.is_incomplete_message() {
-        true => "EOF".to_owned(),
-        false => error.to_string(),
+    let connection_error = |error: hyper::Error| {
+        if error.is_incomplete_message() { "EOF".to_owned() } else { error.to_string() }
     };
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(socket)).await.map_err(connection_error)?;

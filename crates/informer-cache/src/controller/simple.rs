@@ -237,9 +237,10 @@ impl<O: Object, H: Send> CacheSynced for SimpleInformer<O, H> {
 
     fn describe(&self) -> Unsynced {
         let status = self.controller.reflector().status();
-        let doing = match status.synced {
-            true => format!("behind by {} events of its handler", self.listener.state().depth),
-            false => crate::sync::doing(status.phase).to_owned(),
+        let doing = if status.synced {
+            format!("behind by {} events of its handler", self.listener.state().depth)
+        } else {
+            crate::sync::doing(status.phase).to_owned()
         };
         let error = status.last_error.map(|error| error.to_string());
         Unsynced::new(format!("informer {}", self.indexer.resource()), doing, error)

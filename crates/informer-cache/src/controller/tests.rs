@@ -358,13 +358,10 @@ async fn a_failed_item_of_a_delta_fifo_counts_for_has_synced_although_it_is_requ
     let failing = Arc::new(failing);
     let fails = Arc::clone(&failing);
     let config = ControllerConfig::new(source, DeltaFifo::new(DeltaFifoConfig::default()));
-    let controller = InformerController::new(
-        config.retry_on_error(true),
-        move |_: &Popped<Deltas<TestObject>>| match fails.load(std::sync::atomic::Ordering::Relaxed) {
-            true => Err("not yet".into()),
-            false => Ok(()),
-        },
-    );
+    let controller =
+        InformerController::new(config.retry_on_error(true), move |_: &Popped<Deltas<TestObject>>| {
+            if fails.load(std::sync::atomic::Ordering::Relaxed) { Err("not yet".into()) } else { Ok(()) }
+        });
     let (controller, stop) = (Arc::new(controller), CancellationToken::new());
     let (running, stopped) = (Arc::clone(&controller), stop.clone());
     let run = tokio::spawn(async move { running.run(stopped).await });

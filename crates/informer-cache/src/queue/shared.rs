@@ -118,10 +118,7 @@ impl<S: SharedQueueState> SharedQueue<S> {
     {
         self.wait_until(|| {
             let signals = self.lock().signals();
-            match signals.has_synced {
-                true => Some(Ok(())),
-                false => signals.closed.then_some(Err(QueueClosed)),
-            }
+            if signals.has_synced { Some(Ok(())) } else { signals.closed.then_some(Err(QueueClosed)) }
         })
     }
 

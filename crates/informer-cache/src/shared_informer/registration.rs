@@ -225,9 +225,10 @@ impl<O: Object> CacheSynced for HandlerRegistration<O> {
     fn describe(&self) -> Unsynced {
         let informer = self.shared.unsynced();
         let HandlerState { name, depth, calls, .. } = self.listener.state();
-        let doing = match *self.shared.synced.borrow() {
-            true => format!("behind by {depth} events after {calls} calls"),
-            false => format!("waiting for its informer, which is {}", informer.doing),
+        let doing = if *self.shared.synced.borrow() {
+            format!("behind by {depth} events after {calls} calls")
+        } else {
+            format!("waiting for its informer, which is {}", informer.doing)
         };
         Unsynced::new(format!("handler {name} of {}", informer.name), doing, informer.last_error)
     }

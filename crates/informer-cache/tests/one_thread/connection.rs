@@ -142,9 +142,10 @@ pub(crate) fn watch(
         let content = &server.now;
         watch.position = content.version;
         for state in content.objects.values() {
-            watch.initial.push_back(match state.readable {
-                true => WatchEvent::Added(std::sync::Arc::clone(&state.object)),
-                false => WatchEvent::Undecodable(state.undecodable()),
+            watch.initial.push_back(if state.readable {
+                WatchEvent::Added(std::sync::Arc::clone(&state.object))
+            } else {
+                WatchEvent::Undecodable(state.undecodable())
             });
         }
         if !faults.endless {

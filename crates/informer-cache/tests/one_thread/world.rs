@@ -184,9 +184,10 @@ impl World {
         self.note_reflector();
         while self.pump_batch() {}
         let config = Arc::clone(&self.config);
-        self.reflector = match self.rng.random_bool(0.5) {
-            true => ReflectorState::resume(config, self.now, self.reflector.status().last_version.clone()),
-            false => ReflectorState::new(config, self.now),
+        self.reflector = if self.rng.random_bool(0.5) {
+            ReflectorState::resume(config, self.now, self.reflector.status().last_version.clone())
+        } else {
+            ReflectorState::new(config, self.now)
         };
         self.open = Open::Nothing;
         self.pump.begin_run();
@@ -302,12 +303,13 @@ impl World {
     fn compare(&self) {
         let held: BTreeMap<String, String> = self.pump.indexer().list().iter().map(|o| shown(o)).collect();
         for (key, state) in &self.server.now.objects {
-            match state.readable {
-                true => assert_eq!(held.get(key), Some(&shown(&state.object).1), "the cache lacks {key}"),
-                false => assert!(
+            if state.readable {
+                assert_eq!(held.get(key), Some(&shown(&state.object).1), "the cache lacks {key}")
+            } else {
+                assert!(
                     self.undecodable.entries().iter().any(|entry| entry.key() == Some(state.object.key())),
                     "{key} is undecodable and not in the log"
-                ),
+                )
             }
         }
         for key in held.keys() {

@@ -101,12 +101,13 @@ impl fmt::Display for Report {
             let HandlerReport { name, events, p50, p99, max_depth } = handler;
             writeln!(f, "  {name:<12} {events:>10} {p50:>12} {p99:>12} {max_depth:>12}")?;
         }
-        let (word, color) = match self.equal {
-            true => (
+        let (word, color) = if self.equal {
+            (
                 "equal: cache, handlers and reconciler agree with the server, object by object",
                 AnsiColor::Green,
-            ),
-            false => ("NOT EQUAL", AnsiColor::Red),
+            )
+        } else {
+            ("NOT EQUAL", AnsiColor::Red)
         };
         let style = terminal::style(Style::new().fg_color(Some(color.into())).bold());
         writeln!(f, "\n  {style}{word}{style:#}")?;

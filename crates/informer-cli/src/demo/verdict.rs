@@ -191,9 +191,10 @@ async fn page(
     let response = client.get(uri).await.map_err(|error| failed(&error))?;
     let status = response.status();
     let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
-    match status.is_success() {
-        true => serde_json::from_slice(&body).map_err(|error| failed(&error)),
-        false => Err(failed(&format!("status {status}"))),
+    if status.is_success() {
+        serde_json::from_slice(&body).map_err(|error| failed(&error))
+    } else {
+        Err(failed(&format!("status {status}")))
     }
 }
 

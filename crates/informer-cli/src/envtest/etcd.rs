@@ -70,10 +70,7 @@ fn address(url: &str) -> Result<SocketAddr, Failure> {
     let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is served"))?;
     let rest = rest.trim_end_matches('/').replace("localhost", "127.0.0.1");
     let address: SocketAddr = rest.parse().map_err(|_| bad("write one as http://127.0.0.1:2379"))?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err(bad("only loopback addresses are served")),
-    }
+    if address.ip().is_loopback() { Ok(address) } else { Err(bad("only loopback addresses are served")) }
 }
 
 async fn serve(listener: TcpListener, state: Arc<PathBuf>) {

@@ -115,12 +115,13 @@ pub(super) fn check_controller(name: &str) -> Result<String, Failure> {
     let is_valid = is_dns_label(name)
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && !KEYWORDS.contains(&module.as_str());
-    match is_valid {
-        true => Ok(module),
-        false => Err(Failure::new(format!(
+    if is_valid {
+        Ok(module)
+    } else {
+        Err(Failure::new(format!(
             "add controller {name}: the name is not a DNS-1035 label, or a keyword of Rust; use lower-case \
              letters, digits and dashes, such as audit"
-        ))),
+        )))
     }
 }
 

@@ -77,26 +77,27 @@ pub(super) fn run(arguments: &NewArguments) -> Result<(), Failure> {
 fn render(arguments: &NewArguments, kind: &Kind, source: Option<&Checkout>) -> Result<Vec<File>, Failure> {
     let NewArguments { webhook, leader_election, network_policy, pdb, service_monitor, .. } = *arguments;
     let own = context! {
-        webhook,
-        admission => webhook,
-        leader_election,
-        network_policy,
-        pdb,
-        service_monitor,
-        informer => match source {
-            Some(checkout) => format!("path = \"{}/crates/informer\"", checkout.path),
-            None => format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
-        },
-        features => match webhook {
-            true => r#""prometheus", "schema", "webhook""#,
-            false => r#""prometheus", "schema""#,
-        },
-        docker => source.is_some(),
-        inside_checkout => source.is_some_and(|checkout| checkout.is_above),
-        checkout => source.map_or("", |checkout| &checkout.path),
-        workdir => source.map_or("/src", |checkout| &checkout.workdir),
-        docker_root => source.map_or("", |checkout| &checkout.docker_root),
-    };
+            webhook,
+            admission => webhook,
+            leader_election,
+            network_policy,
+            pdb,
+            service_monitor,
+            informer => match source {
+                Some(checkout) => format!("path = \"{}/crates/informer\"", checkout.path),
+                None => format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
+            },
+            features => if webhook {
+    r#""prometheus", "schema", "webhook""#
+    } else {
+    r#""prometheus", "schema""#
+    },
+            docker => source.is_some(),
+            inside_checkout => source.is_some_and(|checkout| checkout.is_above),
+            checkout => source.map_or("", |checkout| &checkout.path),
+            workdir => source.map_or("/src", |checkout| &checkout.workdir),
+            docker_root => source.map_or("", |checkout| &checkout.docker_root),
+        };
     let values = context! { ..values(&arguments.name, kind), ..own };
     let mut rendered = templates::render(templates::PROJECT, &values)?;
     rendered.extend(templates::MONITORING.iter().map(|(path, content)| (path.into(), (*content).to_owned())));

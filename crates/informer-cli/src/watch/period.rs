@@ -36,11 +36,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 /// minimum instead.
 pub(crate) fn parse_resync(text: &str) -> Result<Duration, String> {
     let period = parse(text)?;
-    match period < MIN_RESYNC_PERIOD {
-        true => {
-            Err(format!("{text:?} is too short; write a period of at least {MIN_RESYNC_PERIOD:?}, as 10m"))
-        }
-        false => Ok(period),
+    if period < MIN_RESYNC_PERIOD {
+        Err(format!("{text:?} is too short; write a period of at least {MIN_RESYNC_PERIOD:?}, as 10m"))
+    } else {
+        Ok(period)
     }
 }
 

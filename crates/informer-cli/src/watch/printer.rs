@@ -151,10 +151,7 @@ impl Printer {
 
     /// Returns the line, with the current time before it if `--timestamps` is set.
     fn stamped(&self, line: &str) -> String {
-        match self.timestamps {
-            true => format!("{} {line}", now()),
-            false => line.to_owned(),
-        }
+        if self.timestamps { format!("{} {line}", now()) } else { line.to_owned() }
     }
 
     fn rendering(&self, kind: &ResourceKind) -> Rendering<'_> {

@@ -195,9 +195,10 @@ fn tls(settings: &Settings, connector: Connector, http2: bool) -> Result<Connect
         })?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    Ok(boxed(match http2 {
-        true => builder.enable_all_versions().wrap_connector(connector),
-        false => builder.enable_http1().wrap_connector(connector),
+    Ok(boxed(if http2 {
+        builder.enable_all_versions().wrap_connector(connector)
+    } else {
+        builder.enable_http1().wrap_connector(connector)
     }))
 }
 

@@ -55,9 +55,10 @@ fn scanned(text: &str) -> Result<(Header, Box<str>), String> {
     let mut raw = RawHeader::default();
     raw.scan(Cursor::new(text)).map_err(|error| error.to_string())?;
     let header = raw.build(text).map_err(|error| error.to_string())?;
-    let cuts = match raw.layout.is_regular() {
-        true => raw.layout.cuts([false; 3]),
-        false => crate::Pruning::default().cuts(text).map_err(|error| error.to_string())?,
+    let cuts = if raw.layout.is_regular() {
+        raw.layout.cuts([false; 3])
+    } else {
+        crate::Pruning::default().cuts(text).map_err(|error| error.to_string())?
     };
     Ok((header, cuts.apply(text)))
 }

@@ -40,9 +40,10 @@ impl Pieces {
     /// Adds an object to the batch. A slice of `frame` is kept without copying its bytes. The slice of an
     /// object that spans several frames is copied, because the buffer that contains it is reused.
     pub(super) fn push(&mut self, frame: &Bytes, slice: Slice<'_>) {
-        let bytes = match lies_in(slice.bytes, frame) {
-            true => frame.slice_ref(slice.bytes),
-            false => Bytes::copy_from_slice(slice.bytes),
+        let bytes = if lies_in(slice.bytes, frame) {
+            frame.slice_ref(slice.bytes)
+        } else {
+            Bytes::copy_from_slice(slice.bytes)
         };
         self.bytes += bytes.len();
         self.spans.extend_from_slice(slice.spans);

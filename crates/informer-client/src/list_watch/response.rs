@@ -143,10 +143,7 @@ struct Cause {
 
 /// Parses a `Status` in JSON or protobuf, because servers send errors in the requested encoding.
 pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
-    let written = match text.starts_with(&MAGIC) {
-        true => Some(wire?.schema().to_json(text).ok()?),
-        false => None,
-    };
+    let written = if text.starts_with(&MAGIC) { Some(wire?.schema().to_json(text).ok()?) } else { None };
     let status: StatusText = serde_json::from_slice(written.as_deref().unwrap_or(text)).ok()?;
     if status.kind.is_some_and(|kind| kind != "Status") {
         return None;

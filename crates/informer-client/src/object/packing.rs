@@ -102,10 +102,7 @@ impl Packing {
         let (bytes, format) = (own.bytes(), own.format());
         let length =
             u32::try_from(bytes.len()).map_err(|_| PackError("compress an object of 4 GiB or more"))?;
-        let dictionary = match is_secret(kind) {
-            true => None,
-            false => self.training.lock().dictionary(bytes),
-        };
+        let dictionary = if is_secret(kind) { None } else { self.training.lock().dictionary(bytes) };
         let mut context = self.writers.lock().pop().unwrap_or_default();
         let mut out = Vec::with_capacity(compress_bound(bytes.len()));
         let written = match &dictionary {

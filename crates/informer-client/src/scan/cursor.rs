@@ -254,10 +254,7 @@ impl<'a> Text<'a> {
 
     /// Returns true if the unescaped string equals `plain`. A string with invalid escapes is never equal.
     pub(crate) fn is(self, plain: &str) -> bool {
-        match self.escaped {
-            false => self.raw == plain,
-            true => self.decode().is_ok_and(|text| text == plain),
-        }
+        if self.escaped { self.decode().is_ok_and(|text| text == plain) } else { self.raw == plain }
     }
 }
 

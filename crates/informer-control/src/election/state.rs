@@ -290,11 +290,12 @@ impl ElectorState {
         self.stopping = None;
         if matches!(self.role, Role::Leading { .. }) && self.release {
             self.role = Role::Releasing { until };
-            match self.is_holder() {
-                true => self.write_release(now),
+            if self.is_holder() {
+                self.write_release(now)
+            } else {
                 // The last read showed a Lease without this holder, but a write sent after that read may have
                 // been applied. Read the Lease to find out whether it must be released.
-                false => self.send(ElectionAction::Get, now),
+                self.send(ElectionAction::Get, now)
             }
         } else if self.role != Role::Ended {
             self.finish(ElectionNotice::Stopped);

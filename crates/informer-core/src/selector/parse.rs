@@ -158,10 +158,8 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<LabelRequirement, ParseLabelSele
         return Err(ParseLabelSelectorError::Key { key, problem });
     }
     lexer.take();
-    let (operator, values) = match absent {
-        true => (LabelOperator::DoesNotExist, Vec::new()),
-        false => operator(lexer)?,
-    };
+    let (operator, values) =
+        if absent { (LabelOperator::DoesNotExist, Vec::new()) } else { operator(lexer)? };
     LabelRequirement::new(key, operator, values)
 }
 
@@ -244,9 +242,10 @@ pub(super) fn validate(requirement: &LabelRequirement) -> Result<(), ParseLabelS
     }
     let numeric = matches!(requirement.operator, LabelOperator::GreaterThan | LabelOperator::LessThan);
     for value in &requirement.values {
-        let problem = match numeric && value.parse::<i64>().is_err() {
-            true => Some("for > and < it must be an integer"),
-            false => value_problem(value),
+        let problem = if numeric && value.parse::<i64>().is_err() {
+            Some("for > and < it must be an integer")
+        } else {
+            value_problem(value)
         };
         if let Some(problem) = problem {
             return Err(ParseLabelSelectorError::Value {

@@ -55,9 +55,10 @@ impl CachedClient {
             CreatedOrEdited::Created(created) => Ok((created, OperationResult::Created)),
             CreatedOrEdited::Edited(edited) => {
                 let updated = self.update(&edited).await?;
-                let result = match version(&updated) == version(edited.original()) {
-                    true => OperationResult::Unchanged,
-                    false => OperationResult::Updated,
+                let result = if version(&updated) == version(edited.original()) {
+                    OperationResult::Unchanged
+                } else {
+                    OperationResult::Updated
                 };
                 Ok((updated, result))
             }

@@ -58,9 +58,10 @@ impl DynamicClient {
             return Ok(object.map(|object| object.to_dynamic_object()).transpose()?);
         }
         let attempt = operation.to_string();
-        let value = match self.reads_cache() {
-            true => self.intercepted_get(operation).await?,
-            false => self.client.get_value(operation).await?,
+        let value = if self.reads_cache() {
+            self.intercepted_get(operation).await?
+        } else {
+            self.client.get_value(operation).await?
         };
         Ok(value.map(|value| decoded(&attempt, value)).transpose()?)
     }
@@ -112,9 +113,10 @@ impl DynamicClient {
             return Ok(objects.iter().map(|object| object.to_dynamic_object()).collect::<Result<_, _>>()?);
         }
         let attempt = operation.to_string();
-        let values = match self.reads_cache() {
-            true => self.intercepted_list(operation, &options).await?,
-            false => self.client.list_values(&self.kind, &options).await?,
+        let values = if self.reads_cache() {
+            self.intercepted_list(operation, &options).await?
+        } else {
+            self.client.list_values(&self.kind, &options).await?
         };
         let gvk = self.kind.gvk();
         let object = |value| {

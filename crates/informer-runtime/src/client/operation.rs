@@ -146,10 +146,7 @@ impl Operation {
         if let Some(subresource) = &self.subresource {
             call = call.subresource(subresource);
         }
-        match self.body.is_null() {
-            true => Ok(call),
-            false => Ok(call.body(Bytes::from(self.body.to_string()))),
-        }
+        if self.body.is_null() { Ok(call) } else { Ok(call.body(Bytes::from(self.body.to_string()))) }
     }
 }
 

@@ -37,9 +37,10 @@ impl CachedClient {
             let value = self.get_value(operation).await?;
             return Ok(value.map(|value| fetched(&attempt, value)).transpose()?);
         }
-        match self.is_intercepted() {
-            true => self.intercepted_get(operation).await,
-            false => self.cached_object(&operation).await,
+        if self.is_intercepted() {
+            self.intercepted_get(operation).await
+        } else {
+            self.cached_object(&operation).await
         }
     }
 

@@ -110,10 +110,7 @@ impl CachedClient {
         let meta = edited.original().meta();
         let same = whole["metadata"]["uid"].as_str() == meta.uid.as_deref()
             && whole["metadata"]["resourceVersion"].as_str() == meta.resource_version.as_deref();
-        match same {
-            true => Ok(whole),
-            false => Err(super::error::conflict(operation)),
-        }
+        if same { Ok(whole) } else { Err(super::error::conflict(operation)) }
     }
 
     /// Applies an object by server-side apply. The fields of `object` are set and owned by the [field
@@ -172,9 +169,10 @@ impl CachedClient {
     pub async fn replace<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         let operation = on_object(OperationVerb::Replace, object)?;
         let meta = object.meta();
-        match meta.uid.is_some() || meta.resource_version.is_some() {
-            true => Err(WriteError::View { attempt: operation.to_string() }),
-            false => self.write(operation, object).await,
+        if meta.uid.is_some() || meta.resource_version.is_some() {
+            Err(WriteError::View { attempt: operation.to_string() })
+        } else {
+            self.write(operation, object).await
         }
     }
 

@@ -64,11 +64,12 @@ pub(super) async fn work<R: ReconcileRequest>(
 ) -> Result<(), ControllerError> {
     let mut next = engine.queue.get().await;
     while let Some(item) = next {
-        let done = match engine.accepts_requests() {
-            true => process(&engine, slot, item).await?,
+        let done = if engine.accepts_requests() {
+            process(&engine, slot, item).await?
+        } else {
             // After the stop, an item is marked as done without a reconcile, since the next run lists all
             // objects again.
-            false => Some(item),
+            Some(item)
         };
         next = match done {
             Some(mut item) => item.done_then_next().await.then_some(item),

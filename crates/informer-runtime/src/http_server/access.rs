@@ -117,10 +117,7 @@ impl Access {
         if user["extra"].is_object() {
             spec["extra"] = user["extra"].clone();
         }
-        match self.allows(spec).await? {
-            true => Ok(()),
-            false => Err(Rejection::Forbidden),
-        }
+        if self.allows(spec).await? { Ok(()) } else { Err(Rejection::Forbidden) }
     }
 
     /// Returns the user to whom a token belongs; `None` for an invalid token.
@@ -184,9 +181,10 @@ impl Access {
 }
 
 fn take(limited: Option<&Mutex<Limit>>) -> Result<(), Rejection> {
-    match limited.is_none_or(|limit| limit.lock().take(now())) {
-        true => Ok(()),
-        false => Err(Rejection::TooManyRequests),
+    if limited.is_none_or(|limit| limit.lock().take(now())) {
+        Ok(())
+    } else {
+        Err(Rejection::TooManyRequests)
     }
 }
 

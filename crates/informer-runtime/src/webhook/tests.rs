@@ -61,9 +61,10 @@ fn no_passwords() -> WebhookServer {
         if data.contains_key("panic") {
             panic!("in the validator");
         }
-        match data.contains_key("password") {
-            true => Err(Denied::new("put passwords into a Secret").warning("twice")),
-            false => Ok(Allowed::new().warning(format!("hello {}", request.user.username))),
+        if data.contains_key("password") {
+            Err(Denied::new("put passwords into a Secret").warning("twice"))
+        } else {
+            Ok(Allowed::new().warning(format!("hello {}", request.user.username)))
         }
     })
 }

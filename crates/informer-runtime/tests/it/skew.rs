@@ -172,9 +172,10 @@ async fn left_by_update<K: KubeObject>(case: &Case, object: Value, edits: &[Edit
     let mut typed = serde_json::to_value(&*edited).expect("it is JSON");
     (case.edit)(&mut typed, edits);
     *edited = serde_json::from_value(typed).expect("it fits the type");
-    match case.status {
-        true => client.status().update(&edited).await.expect("a successful write"),
-        false => client.update(&edited).await.expect("a successful write"),
+    if case.status {
+        client.status().update(&edited).await.expect("a successful write")
+    } else {
+        client.update(&edited).await.expect("a successful write")
     };
     stored(&server, case.resource, "default/x")
 }

@@ -43,10 +43,7 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     /// Rust types that accept any field, such as `serde_json::Value`, call this method. Their decoded values
     /// would lack each field that the schema table does not know.
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.is_refused()? {
-            true => Err(Error::new(Cause::Newer)),
-            false => self.visit(visitor),
-        }
+        if self.is_refused()? { Err(Error::new(Cause::Newer)) } else { self.visit(visitor) }
     }
 
     fn deserialize_struct<V: Visitor<'a>>(
@@ -57,9 +54,10 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     ) -> Result<V::Value, Error> {
         let message = self.message.schema.message_at(self.message.id);
         let asks_for_more = || fields.iter().any(|name| message.field(name).is_none());
-        match self.is_refused()? && asks_for_more() {
-            true => Err(Error::new(Cause::Newer)),
-            false => self.visit(visitor),
+        if self.is_refused()? && asks_for_more() {
+            Err(Error::new(Cause::Newer))
+        } else {
+            self.visit(visitor)
         }
     }
 

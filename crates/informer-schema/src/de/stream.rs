@@ -316,10 +316,7 @@ impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        match self.advance()? {
-            true => seed.deserialize(StrDeserializer::new(self.name)).map(Some),
-            false => Ok(None),
-        }
+        if self.advance()? { seed.deserialize(StrDeserializer::new(self.name)).map(Some) } else { Ok(None) }
     }
 
     #[inline]

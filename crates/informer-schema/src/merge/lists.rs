@@ -202,10 +202,7 @@ impl Identity<'_> {
     }
 
     fn of(self, entry: &Value) -> Option<String> {
-        match self.by_key() {
-            true => entry.get(self.key).map(Value::to_string),
-            false => Some(entry.to_string()),
-        }
+        if self.by_key() { entry.get(self.key).map(Value::to_string) } else { Some(entry.to_string()) }
     }
 
     fn strict(self, entry: &Value) -> Result<String, MergeError> {

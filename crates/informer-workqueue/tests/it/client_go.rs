@@ -82,12 +82,11 @@ async fn keys_added_during_a_shutdown_or_a_drain_are_rejected() {
         let ending = tokio::spawn({
             let queue = queue.clone();
             async move {
-                match drain {
-                    true => queue.shut_down_with_drain(Duration::from_secs(60)).await.is_ok(),
-                    false => {
-                        queue.shut_down();
-                        true
-                    }
+                if drain {
+                    queue.shut_down_with_drain(Duration::from_secs(60)).await.is_ok()
+                } else {
+                    queue.shut_down();
+                    true
                 }
             }
         });

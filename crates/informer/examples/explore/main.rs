@@ -46,8 +46,9 @@ fn timed(explore: &Explore) -> (ExploreReport, String) {
     let report = explore.report();
     #[expect(clippy::disallowed_methods, reason = "the duration is reported in real time")]
     let seconds = begin.elapsed().as_secs_f64();
-    match std::env::args().any(|argument| argument == "--seconds") {
-        true => (report, format!(" [{seconds:.1} s]")),
-        false => (report, String::new()),
+    if std::env::args().any(|argument| argument == "--seconds") {
+        (report, format!(" [{seconds:.1} s]"))
+    } else {
+        (report, String::new())
     }
 }

@@ -42,9 +42,10 @@ pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
                 let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
                 let Some(site) = map.labels().get("website") else { return Ok(Outcome::Done) };
                 let site = format!("default/{site}");
-                let exists = match live {
-                    true => ctx.client.live().get::<Website>(&site).await?.is_some(),
-                    false => ctx.client.get::<Website>(&site).await?.is_some(),
+                let exists = if live {
+                    ctx.client.live().get::<Website>(&site).await?.is_some()
+                } else {
+                    ctx.client.get::<Website>(&site).await?.is_some()
                 };
                 if !exists {
                     ctx.client.delete::<ConfigMap>(&request.key).await?;

@@ -254,9 +254,10 @@ impl Explore {
     pub fn replay(&self, script: &FaultScript) -> (Option<ExploreFailure>, Vec<String>) {
         self.on_thread(|| {
             let reference = self.reference();
-            let result = match script.is_empty() && script.schedule == 0 {
-                true => reference,
-                false => self.attempt(script, &reference),
+            let result = if script.is_empty() && script.schedule == 0 {
+                reference
+            } else {
+                self.attempt(script, &reference)
             };
             (failure(&result, script, script, 0), result.trace)
         })

@@ -61,13 +61,14 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
             let server = Server::start(&built.ours, turns, &words)?;
             let (place, kind) = (&server.place, Kind::Pod);
             let lineup = Lineup { built: &built, place, kind, objects, only_sync: true, all: false };
-            let programs: Vec<_> = match bare {
-                true => vec![lineup.ours(METADATA, &["--form", "metadata"], true)],
-                false => lineup
+            let programs: Vec<_> = if bare {
+                vec![lineup.ours(METADATA, &["--form", "metadata"], true)]
+            } else {
+                lineup
                     .everybody()
                     .into_iter()
                     .filter(|program| [OURS, CLIENT_GO].contains(&program.name))
-                    .collect(),
+                    .collect()
             };
             for run in 1..=turns.runs() {
                 for program in &programs {

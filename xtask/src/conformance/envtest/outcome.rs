@@ -134,10 +134,7 @@ fn run(module: &Path, modfile: &Path, package: &str, assets: &Assets) -> Result<
         .map_err(io_error("run go test"))?;
     assets.sweep();
     let mut outcome = Outcome::default();
-    let specs = match report.exists() {
-        true => read::<Vec<Suite>>(&report)?,
-        false => Vec::new(),
-    };
+    let specs = if report.exists() { read::<Vec<Suite>>(&report)? } else { Vec::new() };
     let (has_specs, last) = plain(&String::from_utf8_lossy(&output.stdout), &mut outcome);
     if specs.is_empty() && has_specs {
         return Err(EnvtestError::Broken { package: package.to_owned(), why: last });

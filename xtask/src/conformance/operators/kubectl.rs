@@ -44,9 +44,10 @@ impl Kubectl {
             stdin.write_all(input.as_bytes()).map_err(failed)?;
         }
         let output = child.wait_with_output().map_err(failed)?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(format!("kubectl {shown}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("kubectl {shown}: {}", String::from_utf8_lossy(&output.stderr).trim()))
         }
     }
 

@@ -18,10 +18,7 @@ pub(super) struct Priority;
 
 impl AdmissionPlugin for Priority {
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
-        match write.kind.is("", "Pod") {
-            true => admission.set_priority(write.kind, write.object),
-            false => Ok(()),
-        }
+        if write.kind.is("", "Pod") { admission.set_priority(write.kind, write.object) } else { Ok(()) }
     }
 
     fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {

@@ -16,9 +16,10 @@ pub(super) struct RuntimeClass;
 
 impl AdmissionPlugin for RuntimeClass {
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
-        match write.kind.is("", "Pod") {
-            true => admission.apply_runtime_class(write.kind, write.object),
-            false => Ok(()),
+        if write.kind.is("", "Pod") {
+            admission.apply_runtime_class(write.kind, write.object)
+        } else {
+            Ok(())
         }
     }
 
@@ -66,11 +67,10 @@ impl Admission {
             let same = is_same(&class["overhead"]["podFixed"], overhead);
             return if same { Ok(()) } else { refusal(DIFFERENT) };
         }
-        match overhead.is_object() {
-            true => {
-                refusal("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
-            }
-            false => Ok(()),
+        if overhead.is_object() {
+            refusal("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        } else {
+            Ok(())
         }
     }
 

@@ -127,10 +127,8 @@ impl Admission {
         }
         let mut refusals = Refusals::default();
         let calls = self.matching_policies(context, &policies, versions, &mut refusals).await;
-        let namespace = match calls.is_empty() {
-            true => Value::Null,
-            false => self.namespace_object(&context.request.attributes)?,
-        };
+        let namespace =
+            if calls.is_empty() { Value::Null } else { self.namespace_object(&context.request.attributes)? };
         let outcome = RoundOutcome::default();
         let mut round =
             PolicyRound { shared: self, context, namespace, versions, reinvocation, refusals, outcome };
@@ -141,9 +139,10 @@ impl Admission {
         if outcome.patched {
             reinvocation.require_reinvocation();
         }
-        match refusals.0.is_empty() {
-            true => Ok(outcome),
-            false => Err(refusals.error(self.forbidden(&context.write(versions.current()), ""))),
+        if refusals.0.is_empty() {
+            Ok(outcome)
+        } else {
+            Err(refusals.error(self.forbidden(&context.write(versions.current()), "")))
         }
     }
 

@@ -42,9 +42,10 @@ impl Admission {
                 self.present_from_webhook(of, &stored).await.map_err(|error| error.message().to_owned())?;
             found.push(parse(shown.as_slice()));
         }
-        match found.is_empty() && param_ref.needed {
-            true => Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()),
-            false => Ok(found),
+        if found.is_empty() && param_ref.needed {
+            Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned())
+        } else {
+            Ok(found)
         }
     }
 

@@ -171,9 +171,10 @@ impl Resources {
             }
         }
         let ratio = as_float(limited) / as_float(requested);
-        let exceeds = match max.whole() <= MAX_THOUSANDTHS {
-            true => ratio * 1000.0 > as_float(max.thousandths()),
-            false => ratio > as_float(max.whole()),
+        let exceeds = if max.whole() <= MAX_THOUSANDTHS {
+            ratio * 1000.0 > as_float(max.thousandths())
+        } else {
+            ratio > as_float(max.whole())
         };
         exceeds.then(|| format!("{message}, but provided ratio is {ratio:.6}"))
     }
@@ -184,10 +185,7 @@ impl Resources {
 fn to_common_scale(request: Option<&Amount>, limit: Option<&Amount>, bound: Amount) -> [i64; 3] {
     let all = [request.copied().unwrap_or(Amount::ZERO), limit.copied().unwrap_or(Amount::ZERO), bound];
     let whole = all.map(Amount::whole);
-    match whole.iter().all(|amount| *amount <= MAX_THOUSANDTHS) {
-        true => all.map(Amount::thousandths),
-        false => whole,
-    }
+    if whole.iter().all(|amount| *amount <= MAX_THOUSANDTHS) { all.map(Amount::thousandths) } else { whole }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "kube-apiserver divides these numbers as floating point, too")]

@@ -106,10 +106,7 @@ impl ControllerManager {
         } else if names::condition(definition, "Established").is_none() {
             names::set_condition(&mut named, "Established", NOT_ACCEPTED, &now);
         }
-        match named == *definition {
-            true => Step::Nothing,
-            false => self.write_definition(resource, stored, named),
-        }
+        if named == *definition { Step::Nothing } else { self.write_definition(resource, stored, named) }
     }
 }
 

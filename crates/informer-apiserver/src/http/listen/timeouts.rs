@@ -112,10 +112,7 @@ impl ConnectionTimer {
             ConnectionState::Responses { .. } => (RESPONSE_TIMEOUT, TimeoutCheck::TimedOut),
         };
         let due = self.since + wait;
-        match due <= now {
-            true => over,
-            false => TimeoutCheck::Pending(due.min(now + HEAD_TIMEOUT)),
-        }
+        if due <= now { over } else { TimeoutCheck::Pending(due.min(now + HEAD_TIMEOUT)) }
     }
 }
 

@@ -17,9 +17,10 @@ pub(crate) fn v2_document(shared: &Frontend, head: &request::Parts) -> ApiRespon
     };
     let document = merged(shared);
     let etag = etag(&document);
-    let mut response = match protobuf {
-        true => json_response(200, proto::encode(&document)),
-        false => json_response(200, document.to_string()),
+    let mut response = if protobuf {
+        json_response(200, proto::encode(&document))
+    } else {
+        json_response(200, document.to_string())
     };
     let headers = response.headers_mut();
     if protobuf {
@@ -83,12 +84,11 @@ fn is_custom(name: &str, group: &str, version: &str) -> bool {
 /// Returns the name of a schema in the OpenAPI v2 document. As in kube-apiserver, schemas of CRDs are named
 /// by their reversed group.
 fn definition(name: &str, group: &str, version: &str) -> String {
-    match is_custom(name, group, version) {
-        true => {
-            let reversed: Vec<&str> = group.rsplit('.').collect();
-            format!("{}{}", reversed.join("."), &name[group.len()..])
-        }
-        false => name.to_owned(),
+    if is_custom(name, group, version) {
+        let reversed: Vec<&str> = group.rsplit('.').collect();
+        format!("{}{}", reversed.join("."), &name[group.len()..])
+    } else {
+        name.to_owned()
     }
 }
 

@@ -139,12 +139,11 @@ impl Declared {
         problems.extend(made::problems(text, expression, self));
         problems.sort();
         problems.dedup();
-        match problems.is_empty() {
-            true => Ok(whole),
-            false => {
-                let lines: Vec<String> = problems.iter().map(|(at, why)| pointed(text, *at, why)).collect();
-                Err(format!("compilation failed: {}", lines.join("\n")))
-            }
+        if problems.is_empty() {
+            Ok(whole)
+        } else {
+            let lines: Vec<String> = problems.iter().map(|(at, why)| pointed(text, *at, why)).collect();
+            Err(format!("compilation failed: {}", lines.join("\n")))
         }
     }
 

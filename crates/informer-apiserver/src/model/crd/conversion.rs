@@ -69,9 +69,10 @@ pub(crate) fn read(review: &Value, version: &str, uid: &str, count: usize) -> Re
         };
     }
     let converted = response["convertedObjects"].as_array().cloned().unwrap_or_default();
-    match converted.len() == count {
-        true => Ok(converted),
-        false => Err(format!("returned {} objects, expected {count}", converted.len())),
+    if converted.len() == count {
+        Ok(converted)
+    } else {
+        Err(format!("returned {} objects, expected {count}", converted.len()))
     }
 }
 

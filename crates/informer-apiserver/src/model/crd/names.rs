@@ -97,9 +97,10 @@ fn take(names: &mut Names, name: &str, value: Value) {
         Value::Array(texts) => texts.is_empty(),
         _ => false,
     };
-    match empty && !matches!(name, "plural" | "kind") {
-        true => drop(names.remove(name)),
-        false => drop(names.insert(name.to_owned(), value)),
+    if empty && !matches!(name, "plural" | "kind") {
+        drop(names.remove(name))
+    } else {
+        drop(names.insert(name.to_owned(), value))
     }
 }
 

@@ -65,13 +65,12 @@ fn is_too_deep(text: &str) -> bool {
 
 /// Returns the schema after replacing each CEL rule that is nested too deeply by one that does not parse.
 pub(super) fn parsable(schema: &Value) -> Cow<'_, Value> {
-    match has_unparsable(schema) {
-        false => Cow::Borrowed(schema),
-        true => {
-            let mut schema = schema.clone();
-            replace_unparsable(&mut schema);
-            Cow::Owned(schema)
-        }
+    if has_unparsable(schema) {
+        let mut schema = schema.clone();
+        replace_unparsable(&mut schema);
+        Cow::Owned(schema)
+    } else {
+        Cow::Borrowed(schema)
     }
 }
 

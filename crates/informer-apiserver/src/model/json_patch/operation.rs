@@ -66,9 +66,10 @@ fn test(object: &mut Value, path: &str, value: &Value) -> Result<(), String> {
     };
     // A missing value equals null. A `test` for null therefore lets clients ensure that a value does not
     // exist before they add it.
-    match found.unwrap_or(&Value::Null) == value {
-        true => Ok(()),
-        false => Err(format!("testing value {path} failed: {FAILED_TEST}")),
+    if found.unwrap_or(&Value::Null) == value {
+        Ok(())
+    } else {
+        Err(format!("testing value {path} failed: {FAILED_TEST}"))
     }
 }
 
@@ -178,11 +179,13 @@ impl<'v> Target<'v> {
         match self.within {
             Value::Array(items) if self.key == "-" => items.push(value),
             Value::Array(items) => {
-                let at =
-                    index(&self.key, items.len() + 1).map_err(|why| match why.starts_with("strconv") {
-                        true => format!("value was not a proper array index: '{}': {why}", self.key),
-                        false => why,
-                    })?;
+                let at = index(&self.key, items.len() + 1).map_err(|why| {
+                    if why.starts_with("strconv") {
+                        format!("value was not a proper array index: '{}': {why}", self.key)
+                    } else {
+                        why
+                    }
+                })?;
                 items.insert(at, value);
             }
             _ => return self.set(value),

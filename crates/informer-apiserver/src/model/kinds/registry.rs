@@ -134,10 +134,7 @@ fn traits(resource: Resource<'_>, subresources: &[Subresource]) -> Traits {
     if resource.verbs().eq(["create"]) {
         return Traits::REVIEW;
     }
-    match subresources.iter().any(|sub| sub.name == "status") {
-        true => Traits::STATUS,
-        false => Traits::NONE,
-    }
+    if subresources.iter().any(|sub| sub.name == "status") { Traits::STATUS } else { Traits::NONE }
 }
 
 #[cfg(test)]

@@ -69,11 +69,11 @@ pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut V
 pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
     let operators = spec.items("selector.matchExpressions").iter();
     let understood = |operator: &str| matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist");
-    match operators.into_iter().all(|item| understood(item["operator"].as_str().unwrap_or_default())) {
-        true => spec
-            .get("selector")
-            .map_or(Some(LabelSelector::nothing()), |selector| selector_text(selector).parse().ok()),
-        false => None,
+    if operators.into_iter().all(|item| understood(item["operator"].as_str().unwrap_or_default())) {
+        spec.get("selector")
+            .map_or(Some(LabelSelector::nothing()), |selector| selector_text(selector).parse().ok())
+    } else {
+        None
     }
 }
 

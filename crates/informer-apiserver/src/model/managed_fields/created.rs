@@ -191,10 +191,8 @@ fn members(
             tree.out.truncate(begin);
             continue;
         };
-        let is_field = |out: &mut String| match known {
-            true => push_name(name, out),
-            false => push_quoted("f:", name, out),
-        };
+        let is_field =
+            |out: &mut String| if known { push_name(name, out) } else { push_quoted("f:", name, out) };
         tree.step(is_field, |out| part(of, (old, new), place, out))?;
     }
     Some(())

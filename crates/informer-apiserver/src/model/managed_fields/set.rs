@@ -104,10 +104,7 @@ impl Set {
             at
         });
         let node = &mut self.nodes[at].1;
-        match rest.is_empty() {
-            true => node.member = true,
-            false => node.children.insert(rest),
-        }
+        if rest.is_empty() { node.member = true } else { node.children.insert(rest) }
     }
 
     pub(crate) fn of_fields(paths: &[&str]) -> Self {
@@ -121,10 +118,8 @@ impl Set {
 
     pub(crate) fn has(&self, path: &[Element]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
-        self.node(first).is_some_and(|node| match rest.is_empty() {
-            true => node.member,
-            false => node.children.has(rest),
-        })
+        self.node(first)
+            .is_some_and(|node| if rest.is_empty() { node.member } else { node.children.has(rest) })
     }
 
     /// Inserts or replaces the node of an element. `member` is true if its path is in the set.

@@ -24,9 +24,8 @@ pub(crate) fn validate(of: Type<'_>, value: &Value, duplicates: bool) -> Option<
 
 /// Joins several type errors into one message. Returns `None` if there are no errors.
 pub(super) fn error_message(errors: &[TypeError]) -> Option<String> {
-    let one = |error: &TypeError| match error.path.is_empty() {
-        true => error.why.clone(),
-        false => format!("{}: {}", error.path, error.why),
+    let one = |error: &TypeError| {
+        if error.path.is_empty() { error.why.clone() } else { format!("{}: {}", error.path, error.why) }
     };
     match errors {
         [] => None,
@@ -206,10 +205,8 @@ fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
     let fields = elements.iter().zip(entries).filter_map(|(element, entry)| {
         let element = element.as_ref()?;
         // List entries with duplicate keys are handled as a whole.
-        let below = match twice.contains(element) {
-            true => Set::default(),
-            false => fields_below(list.element, entry).1,
-        };
+        let below =
+            if twice.contains(element) { Set::default() } else { fields_below(list.element, entry).1 };
         Some((element.clone(), true, below))
     });
     // The entries of a list are in any order, which `Set::of_nodes` accepts.

@@ -162,9 +162,10 @@ pub(super) fn push_quoted(prefix: &str, text: &str, out: &mut String) {
     out.reserve(prefix.len() + text.len() + 2);
     out.push('"');
     out.push_str(prefix);
-    match sign {
-        true => push_escaped(text, out),
-        false => out.push_str(text),
+    if sign {
+        push_escaped(text, out)
+    } else {
+        out.push_str(text)
     }
     out.push('"');
 }

@@ -256,10 +256,8 @@ fn port_name_problems(text: &str) -> Vec<&'static str> {
 /// Returns kube-apiserver's error messages for an invalid DNS label; empty if it is valid.
 pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
     let long = (text.len() > MAX_LABEL_BYTES).then_some("must be no more than 63 characters");
-    let wrong = (!is_label_part(text)).then(|| match NameFormat::Subdomain.is_valid(text) {
-        true => "must not contain dots",
-        false => LABEL_RULE,
-    });
+    let wrong = (!is_label_part(text))
+        .then(|| if NameFormat::Subdomain.is_valid(text) { "must not contain dots" } else { LABEL_RULE });
     long.into_iter().chain(wrong).collect()
 }
 

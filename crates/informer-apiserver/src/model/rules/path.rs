@@ -43,10 +43,11 @@ pub(crate) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&V
 
 /// Returns the value at a path without lists, or `None` if it is missing or null.
 pub(crate) fn get<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    let found = match path.as_bytes().contains(&b'.') {
-        true => path.split('.').try_fold(value, |value, name| value.get(name)),
+    let found = if path.as_bytes().contains(&b'.') {
+        path.split('.').try_fold(value, |value, name| value.get(name))
+    } else {
         // Fast path: most field paths are a single name.
-        false => value.get(path),
+        value.get(path)
     };
     found.filter(|found| !found.is_null())
 }

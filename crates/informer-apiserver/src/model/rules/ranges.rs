@@ -54,9 +54,10 @@ pub(crate) fn range_problem(text: &str) -> Option<&'static str> {
 
 /// Parses an IP address whose numbers may have leading zeros.
 pub(crate) fn address(text: &str) -> Option<IpAddr> {
-    match text.contains(':') {
-        true => text.parse().ok(),
-        false => text.split('.').map(strip_zeros).collect::<Vec<_>>().join(".").parse().ok(),
+    if text.contains(':') {
+        text.parse().ok()
+    } else {
+        text.split('.').map(strip_zeros).collect::<Vec<_>>().join(".").parse().ok()
     }
 }
 

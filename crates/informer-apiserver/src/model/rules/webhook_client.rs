@@ -22,11 +22,10 @@ pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<
     let reviews = FieldView { value: webhook.value, old: None, path: path.to_owned() };
     let given = webhook.get("clientConfig").is_some();
     if at.text("strategy") == "Webhook" {
-        match given {
-            true => {
-                check_client_config(&FieldView { path: client_path, ..webhook.part("clientConfig") }, causes)
-            }
-            false => causes.push(required(&client_path, "required when strategy is set to Webhook")),
+        if given {
+            check_client_config(&FieldView { path: client_path, ..webhook.part("clientConfig") }, causes)
+        } else {
+            causes.push(required(&client_path, "required when strategy is set to Webhook"))
         }
         check_review_versions(&reviews, "conversionReviewVersions", "", causes);
         return;

@@ -70,12 +70,11 @@ fn encoded(kind: &Kind, key: ObjectKey, object: &Map<String, Value>, managers: O
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let capacity = USUAL_BYTES + managers.map_or(0, str::len);
     let mut encoder = Encoder { out: Vec::with_capacity(capacity), version_at: 0, metadata: 0..0 };
-    let bare_at = match kind.is_custom() {
-        true => {
-            encoder.custom(kind, object, metadata);
-            0
-        }
-        false => encoder.built_in(kind, object, (metadata, managers)),
+    let bare_at = if kind.is_custom() {
+        encoder.custom(kind, object, metadata);
+        0
+    } else {
+        encoder.built_in(kind, object, (metadata, managers))
     };
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
     let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();

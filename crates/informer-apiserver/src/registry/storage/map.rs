@@ -81,11 +81,12 @@ impl OrderedMap {
 
     /// Returns the number of keys that have this prefix and are after `last`.
     pub(crate) fn count_between(&self, last: &str, prefix: &str) -> usize {
-        let end = match prefix.is_empty() {
-            true => self.len,
+        let end = if prefix.is_empty() {
+            self.len
+        } else {
             // The prefix ends with a slash. Replacing the slash by `0`, the next byte, gives the first key
             // after the prefix.
-            false => self.rank(&format!("{}0", &prefix[..prefix.len() - 1])),
+            self.rank(&format!("{}0", &prefix[..prefix.len() - 1]))
         };
         end.saturating_sub(self.rank(last) + 1)
     }

@@ -90,17 +90,15 @@ impl Stored {
     }
 
     fn event(&self) -> EventType {
-        match self.line.starts_with(EventType::Added.head()) {
-            true => EventType::Added,
-            false => EventType::Modified,
-        }
+        if self.line.starts_with(EventType::Added.head()) { EventType::Added } else { EventType::Modified }
     }
 
     pub(crate) fn frame(&self, event: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         let wire = self.wire(wiring)?;
-        match event == self.event() {
-            true => Some(wire.frame.clone()),
-            false => Some(write_frame(event.name(), &wire.object()).into()),
+        if event == self.event() {
+            Some(wire.frame.clone())
+        } else {
+            Some(write_frame(event.name(), &wire.object()).into())
         }
     }
 }

@@ -89,9 +89,10 @@ impl<O> DeltaState<O> {
         let known = known.is_some_and(|known| {
             self.in_process.get(&key).map_or(known, |in_process| in_process.newest.is_some())
         });
-        match known || self.items.contains_key(&key) {
-            true => self.append(key, Delta::Deleted(tombstone)),
-            false => Some(Delta::Deleted(tombstone)),
+        if known || self.items.contains_key(&key) {
+            self.append(key, Delta::Deleted(tombstone))
+        } else {
+            Some(Delta::Deleted(tombstone))
         }
     }
 

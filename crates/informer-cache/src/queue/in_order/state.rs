@@ -102,9 +102,10 @@ impl<O> InOrderState<O> {
             0 => max.clamp(1, MAX_BATCH),
             initial => max.clamp(1, MAX_BATCH).min(initial),
         };
-        let count = match goes_alone(first) {
-            true => 1,
-            false => self.queue.iter().take(limit).take_while(|change| !goes_alone(change)).count(),
+        let count = if goes_alone(first) {
+            1
+        } else {
+            self.queue.iter().take(limit).take_while(|change| !goes_alone(change)).count()
         };
         let is_initial = self.initial_sync.is_initial();
         let changes: Vec<_> = self.queue.drain(..count).collect();

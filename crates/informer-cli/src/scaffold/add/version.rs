@@ -58,22 +58,24 @@ pub(super) fn add(change: &mut Change, version: &str, kind: &str) -> Result<(), 
         let text = rust::add_module(&text, &format!("{module}_versions"))?;
         let (single, all) = (format!("{module}::{kind}::crd()"), format!("{module}_versions::crd()"));
         let text = rust::replace_in_function(&text, "crds", &single, &all)?;
-        match is_first {
-            true => Ok(format!(
+        if is_first {
+            Ok(format!(
                 "{text}\n/// Returns the conversions of the kinds with several versions.\n\
                  pub fn conversions() -> Vec<informer::webhook::Conversion> {{\n    \
                  vec![{module}_versions::conversion()]\n}}\n"
-            )),
-            false => rust::add_to_vec(&text, "conversions", &format!("{module}_versions::conversion()")),
+            ))
+        } else {
+            rust::add_to_vec(&text, "conversions", &format!("{module}_versions::conversion()"))
         }
     })?;
     if !change.folder.join("src/webhooks.rs").is_file() {
         return add_webhook_server(change, &values);
     }
-    match is_first {
-        true => change.edit("src/webhooks.rs", |text| {
+    if is_first {
+        change.edit("src/webhooks.rs", |text| {
             rust::add_to_chain(text, "register", ".convert(crate::api::conversions())")
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }

@@ -57,10 +57,10 @@ pub(crate) fn set_bool(text: &str, key: &str, name: &str, value: bool) -> Result
             inside = line.trim_end() == format!("{key}:");
         }
         let field = line.trim_start().split_once(':').map(|(field, _)| field);
-        match inside && field == Some(name) {
-            true => edited
-                .push_str(&format!("{}{name}: {value}\n", &line[..line.len() - line.trim_start().len()])),
-            false => edited.push_str(&format!("{line}\n")),
+        if inside && field == Some(name) {
+            edited.push_str(&format!("{}{name}: {value}\n", &line[..line.len() - line.trim_start().len()]))
+        } else {
+            edited.push_str(&format!("{line}\n"))
         }
     }
     checked(edited, &expected, key)

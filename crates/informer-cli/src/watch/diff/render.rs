@@ -34,10 +34,7 @@ impl Rendering<'_> {
 
     /// Returns a value for printing; if it belongs to a Secret, its secret parts are hidden.
     pub(in crate::watch) fn value(&self, path: &[Segment<'_>], value: &Value) -> Value {
-        match self.masked {
-            true => mask::hide(path, value),
-            false => value.clone(),
-        }
+        if self.masked { mask::hide(path, value) } else { value.clone() }
     }
 
     fn line(&self, out: &mut String, difference: &Difference<'_>) {

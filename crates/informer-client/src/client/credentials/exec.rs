@@ -177,9 +177,10 @@ async fn output(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
 fn read_all(stdout: ChildStdout) -> io::Result<Vec<u8>> {
     let mut output = Vec::new();
     stdout.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut output)?;
-    match output.len() as u64 > MAX_OUTPUT_BYTES {
-        true => Err(io::Error::other(format!("it printed more than {MAX_OUTPUT_BYTES} bytes"))),
-        false => Ok(output),
+    if output.len() as u64 > MAX_OUTPUT_BYTES {
+        Err(io::Error::other(format!("it printed more than {MAX_OUTPUT_BYTES} bytes")))
+    } else {
+        Ok(output)
     }
 }
 
@@ -221,9 +222,10 @@ fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
         _ => return Err("it printed a certificate without a key, or a key without a certificate".to_owned()),
     };
     let token = status.token.filter(|token| !token.is_empty());
-    match token.is_none() && certificate.is_none() {
-        true => Err("it printed neither a token nor a certificate".to_owned()),
-        false => Ok(Issued { token, certificate, expires }),
+    if token.is_none() && certificate.is_none() {
+        Err("it printed neither a token nor a certificate".to_owned())
+    } else {
+        Ok(Issued { token, certificate, expires })
     }
 }
 

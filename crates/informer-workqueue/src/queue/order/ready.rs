@@ -73,10 +73,7 @@ impl ReadyKeys {
         if !self.trusted && named.is_none_or(|id| !entries.is_ready(id.0)) {
             self.fail(entries, None);
         }
-        match self.failure.is_some() {
-            true => self.order.peek(entries).map(|id| id.0),
-            false => named.map(|id| id.0),
-        }
+        if self.failure.is_some() { self.order.peek(entries).map(|id| id.0) } else { named.map(|id| id.0) }
     }
 
     #[inline]

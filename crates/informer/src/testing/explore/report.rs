@@ -49,18 +49,17 @@ pub struct ExploreFailure {
 impl fmt::Display for ExploreFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the check `{}` fails: {}", self.check, self.text)?;
-        match self.script.is_empty() && self.script.schedule == 0 {
-            true => writeln!(f, "  faults: none")?,
-            false => {
-                writeln!(f, "  faults: {}", self.script)?;
-                if self.found != self.script {
-                    writeln!(f, "  found with: {} ({} runs to shrink)", self.found, self.shrink_runs)?;
-                }
-                if !self.reproduced {
-                    writeln!(f, "  a second run did not fail: the program is not deterministic")?;
-                }
-                writeln!(f, "  replay: {EXPLORE_VARIABLE}=\"{}\" cargo test NAME", self.script)?;
+        if self.script.is_empty() && self.script.schedule == 0 {
+            writeln!(f, "  faults: none")?
+        } else {
+            writeln!(f, "  faults: {}", self.script)?;
+            if self.found != self.script {
+                writeln!(f, "  found with: {} ({} runs to shrink)", self.found, self.shrink_runs)?;
             }
+            if !self.reproduced {
+                writeln!(f, "  a second run did not fail: the program is not deterministic")?;
+            }
+            writeln!(f, "  replay: {EXPLORE_VARIABLE}=\"{}\" cargo test NAME", self.script)?;
         }
         writeln!(f, "  trace:")?;
         self.trace.iter().try_for_each(|line| writeln!(f, "  {line}"))

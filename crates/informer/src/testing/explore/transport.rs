@@ -69,10 +69,11 @@ impl Shared {
         };
         let matching = FaultMatch { client: Some(AGENT.to_owned()), ..FaultMatch::watch(resource) };
         let rule = self.server.faults().on(matching);
-        match at_start {
-            true => drop(rule.times(1).then(action)),
+        if at_start {
+            drop(rule.times(1).then(action))
+        } else {
             // The rule affects the open watches when it is added, and must not affect later ones.
-            false => rule.then(action).remove(),
+            rule.then(action).remove()
         }
     }
 }

@@ -118,14 +118,15 @@ impl<'a> Shape<'a> {
     /// Returns the shape of a loop variable over the value: the items of a list or the keys of a map.
     pub(super) fn items(&self) -> Self {
         match self {
-            Self::Values(values) => match values.iter().any(|value| value.is_object()) {
-                true => {
+            Self::Values(values) => {
+                if values.iter().any(|value| value.is_object()) {
                     let names =
                         values.iter().filter_map(|value| value.as_object()).flat_map(|all| all.keys());
                     Self::Length(names.map(|name| name.len() as u64).max().unwrap_or_default())
+                } else {
+                    Self::gather(values, |value| value.as_array().into_iter().flatten())
                 }
-                false => Self::gather(values, |value| value.as_array().into_iter().flatten()),
-            },
+            }
             Self::Items(_, item) => Self::clone(item),
             Self::Nothing => Self::Nothing,
             Self::Length(_) | Self::Text(_) | Self::Number(_) | Self::Quantity(_) => Self::Length(self.len()),

@@ -226,9 +226,10 @@ fn param_ref(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 pub(crate) fn policy_cells(row: &TableRow<'_>, list: &str) -> Vec<Value> {
     let spec = row.spec();
     let kind = &spec["paramKind"];
-    let shown = match kind.is_object() {
-        true => format!("{}/{}", text(&kind["apiVersion"]), text(&kind["kind"])),
-        false => UNSET.to_owned(),
+    let shown = if kind.is_object() {
+        format!("{}/{}", text(&kind["apiVersion"]), text(&kind["kind"]))
+    } else {
+        UNSET.to_owned()
     };
     vec![row.name(), json!(size(&spec[list])), json!(shown), row.age()]
 }

@@ -12,9 +12,10 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 
 fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let service = &row.spec()["service"];
-    let service = match service.is_object() {
-        true => format!("{}/{}", text(&service["namespace"]), text(&service["name"])),
-        false => "Local".to_owned(),
+    let service = if service.is_object() {
+        format!("{}/{}", text(&service["namespace"]), text(&service["name"]))
+    } else {
+        "Local".to_owned()
     };
     let available = list(&row.status()["conditions"]).find(|condition| condition["type"] == "Available");
     let available = available.map_or("Unknown".to_owned(), |condition| {

@@ -200,13 +200,14 @@ fn shown_metric(metric: &Value, current: &Value) -> String {
         "pods" => format!("{}/{}", known("averageValue"), text(&target["averageValue"])),
         _ => {
             let percent = |value: &Value| value.as_i64().map(|percent| format!("{percent}%"));
-            let values = match average {
-                true => format!("{}/{}", known("averageValue"), text(&target["averageValue"])),
-                false => format!(
+            let values = if average {
+                format!("{}/{}", known("averageValue"), text(&target["averageValue"]))
+            } else {
+                format!(
                     "{}/{}",
                     percent(&now["averageUtilization"]).unwrap_or_else(|| UNKNOWN.to_owned()),
                     percent(&target["averageUtilization"]).unwrap_or_else(|| "<auto>".to_owned())
-                ),
+                )
             };
             format!("{}: {values}", text(&metric["name"]))
         }

@@ -157,9 +157,10 @@ fn cells(row: &TableRow<'_>) -> Vec<Value> {
 }
 
 pub(crate) fn volume_status(object: &Value) -> &str {
-    match object["metadata"]["deletionTimestamp"].is_string() {
-        true => "Terminating",
-        false => text(&object["status"]["phase"]),
+    if object["metadata"]["deletionTimestamp"].is_string() {
+        "Terminating"
+    } else {
+        text(&object["status"]["phase"])
     }
 }
 

@@ -116,12 +116,13 @@ fn certificate_problem(text: &str) -> Option<&'static str> {
     if kinds.contains(&"CERTIFICATE") {
         return None;
     }
-    match kinds.len() == 1 && kinds[0].ends_with("PRIVATE KEY") {
-        true => Some(
+    if kinds.len() == 1 && kinds[0].ends_with("PRIVATE KEY") {
+        Some(
             "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may \
              have been switched",
-        ),
-        false => None,
+        )
+    } else {
+        None
     }
 }
 
@@ -133,9 +134,10 @@ fn key_problem(text: &str) -> Option<&'static str> {
     if kinds.iter().any(|kind| *kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY")) {
         return None;
     }
-    match kinds == ["CERTIFICATE"] {
-        true => Some("tls: found a certificate rather than a key in the PEM for the private key"),
-        false => None,
+    if kinds == ["CERTIFICATE"] {
+        Some("tls: found a certificate rather than a key in the PEM for the private key")
+    } else {
+        None
     }
 }
 

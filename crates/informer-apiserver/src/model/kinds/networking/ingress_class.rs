@@ -20,9 +20,10 @@ fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let name = text(&class["metadata"]["name"]);
     let parameters = &spec["parameters"];
     let group = parameters["apiGroup"].as_str().map(|group| format!(".{group}")).unwrap_or_default();
-    let target = match parameters.is_object() {
-        true => format!("{}{group}/{}", text(&parameters["kind"]), text(&parameters["name"])),
-        false => NONE.to_owned(),
+    let target = if parameters.is_object() {
+        format!("{}{group}/{}", text(&parameters["kind"]), text(&parameters["name"]))
+    } else {
+        NONE.to_owned()
     };
     vec![
         json!(if is_default { format!("{name} (default)") } else { name.to_owned() }),

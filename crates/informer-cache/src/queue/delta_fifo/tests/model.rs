@@ -237,9 +237,10 @@ impl Pair {
             all.push(entry);
             compress(&mut all);
         }
-        match is_queued {
-            true => *self.model.queued(name).expect("the key is queued") = all,
-            false => self.model.shared.push((name, all)),
+        if is_queued {
+            *self.model.queued(name).expect("the key is queued") = all
+        } else {
+            self.model.shared.push((name, all))
         }
     }
 

@@ -194,10 +194,8 @@ fn encode_metric(metric: &Value, wanted: bool) -> String {
     let Some(source) = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind) else {
         return metric.to_string();
     };
-    let (parts, always) = match wanted {
-        true => (source.wanted, source.always.0),
-        false => (source.current, source.always.1),
-    };
+    let (parts, always) =
+        if wanted { (source.wanted, source.always.0) } else { (source.current, source.always.1) };
     let from = &metric[source.member];
     let parts = parts.iter().filter_map(|(name, pointer)| match (from.pointer(pointer), *name) {
         (Some(value), "target") => Some((*name, encode_in_order(value, &["kind", "name", "apiVersion"]))),
@@ -289,10 +287,8 @@ pub(crate) fn to_v2(object: &mut Object) {
 
 fn read(metric: &Value, wanted: bool) -> Option<Value> {
     let source = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind)?;
-    let (parts, always) = match wanted {
-        true => (source.wanted, source.always.0),
-        false => (source.current, source.always.1),
-    };
+    let (parts, always) =
+        if wanted { (source.wanted, source.always.0) } else { (source.current, source.always.1) };
     let mut made = json!({});
     for (name, pointer) in parts {
         let Some(value) = metric[source.member].get(*name) else { continue };

@@ -53,9 +53,10 @@ struct File {
 
 impl File {
     fn shown(&self) -> String {
-        match self.source.is_empty() {
-            true => format!("{:?}", self.path),
-            false => format!("{:?} ({})", self.path, self.source),
+        if self.source.is_empty() {
+            format!("{:?}", self.path)
+        } else {
+            format!("{:?} ({})", self.path, self.source)
         }
     }
 
