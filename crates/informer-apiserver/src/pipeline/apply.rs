@@ -15,7 +15,7 @@ use crate::model::metadata::{self, Object};
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
 use crate::pipeline::merge::Origin;
-use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::retry::{Attempt, MAX_ATTEMPTS};
 use crate::pipeline::{Changed, Pipeline, Written};
 use crate::registry::storage::Stored;
 
@@ -101,7 +101,7 @@ impl Pipeline {
         current: Arc<Stored>,
         apply: &Application,
         mode: WriteMode,
-    ) -> Result<Result<Written, Changed>, ApiError> {
+    ) -> Attempt<Written> {
         let shown = self.present(scope, &current).await?;
         let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
         let (object, warnings) = self.applied(scope, Some(&old), apply, mode).await?;
@@ -114,12 +114,7 @@ impl Pipeline {
         Ok(written.map(|written| written.warned(warnings)))
     }
 
-    async fn apply_new(
-        &self,
-        scope: Scope<'_>,
-        name: &str,
-        apply: &Application,
-    ) -> Result<Result<Written, Changed>, ApiError> {
+    async fn apply_new(&self, scope: Scope<'_>, name: &str, apply: &Application) -> Attempt<Written> {
         let kind = scope.kind();
         let (mut object, warnings) = self.applied(scope, None, apply, WriteMode::Main).await?;
         let uid = metadata::text(&object, "uid");

@@ -8,12 +8,10 @@ use crate::admission::Scope;
 use crate::model::error::{ApiError, Cause};
 use crate::model::kinds::{Kind, definition_of};
 use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::retry::Attempt;
 use crate::pipeline::{Commit, DEFINITIONS, Pipeline, UsageGuard};
 use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
 use crate::registry::{Registry, Resource};
-
-/// The result of a commit. The inner error means that another write changed the object first.
-type Committed = Result<Result<Arc<Stored>, Changed>, ApiError>;
 
 /// The namespace and the CRD whose state decides whether an object may be created.
 struct Prerequisites<'a> {
@@ -82,7 +80,7 @@ impl Pipeline {
         draft: Draft,
         mode: WriteMode,
         charged: Option<UsageGuard<'_>>,
-    ) -> Committed {
+    ) -> Attempt<Arc<Stored>> {
         let prerequisites = self.prerequisites(scope, mode)?;
         let name = draft.key.name().to_owned();
         let check = |storage: &Storage| prerequisites.check(storage, scope.kind(), &name);
@@ -97,7 +95,7 @@ impl Pipeline {
     }
 
     /// Stores an object unless another write has changed it.
-    pub(crate) fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Committed {
+    pub(crate) fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Attempt<Arc<Stored>> {
         self.commit_charged(scope, draft, expect, None)
     }
 
@@ -108,7 +106,7 @@ impl Pipeline {
         draft: Draft,
         expect: Expect,
         charged: Option<UsageGuard<'_>>,
-    ) -> Committed {
+    ) -> Attempt<Arc<Stored>> {
         self.commit_if(scope, (draft, expect), charged, |_| Ok(()))
     }
 
@@ -118,7 +116,7 @@ impl Pipeline {
         (draft, expect): (Draft, Expect),
         charged: Option<UsageGuard<'_>>,
         check: impl FnOnce(&Storage) -> Result<(), ApiError>,
-    ) -> Committed {
+    ) -> Attempt<Arc<Stored>> {
         let Scope { resource, dry_run, .. } = scope;
         if dry_run {
             return Ok(self.commit_dry(resource, draft, expect));

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use crate::admission::Scope;
-use crate::model::error::ApiError;
 use crate::model::metadata::{self, Object};
 use crate::pipeline::Pipeline;
-use crate::registry::storage::{Changed, Stored};
+use crate::pipeline::retry::Attempt;
+use crate::registry::storage::Stored;
 
 impl Pipeline {
     /// Stores an object, or removes it if it is being deleted and has no finalizers left. Returns `None` if
@@ -14,7 +14,7 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         object: &Object,
-    ) -> Result<Result<Option<Arc<Stored>>, Changed>, ApiError> {
+    ) -> Attempt<Option<Arc<Stored>>> {
         if crate::pipeline::is_terminating_object(object) && metadata::finalizers(object).is_empty() {
             return Ok(self.remove(scope, current).map(|_| None));
         }

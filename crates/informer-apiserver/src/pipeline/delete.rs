@@ -14,7 +14,7 @@ use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits};
 use crate::model::metadata::{self, metadata_of_mut, wire_time};
 use crate::model::query::Query;
-use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::retry::{Attempt, MAX_ATTEMPTS};
 use crate::pipeline::{Drafted, Pipeline};
 use crate::registry::storage::{Changed, Expect, Form, Stored};
 
@@ -164,7 +164,7 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         options: &DeleteOptions,
-    ) -> Result<Result<Deleted, Changed>, ApiError> {
+    ) -> Attempt<Deleted> {
         let kind = scope.kind();
         let shown = self.present_uncached(scope, current).await?;
         let Value::Object(mut object) = parse(shown.as_slice()) else {
@@ -218,7 +218,7 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         object: Map<String, Value>,
-    ) -> Result<Result<Deleted, Changed>, ApiError> {
+    ) -> Attempt<Deleted> {
         let Ok(marked) = self.mark_namespace(scope, current, object)? else { return Ok(Err(Changed)) };
         let deleted = pending(&marked, &DeleteOptions::default());
         if !scope.dry_run {

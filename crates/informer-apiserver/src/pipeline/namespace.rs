@@ -8,7 +8,8 @@ use crate::admission::Scope;
 use crate::model::error::ApiError;
 use crate::model::metadata::{self, Object, metadata_of_mut};
 use crate::pipeline::Pipeline;
-use crate::registry::storage::{Changed, Expect, Stored, draft};
+use crate::pipeline::retry::Attempt;
+use crate::registry::storage::{Expect, Stored, draft};
 
 impl Pipeline {
     /// Marks a namespace as terminating. It is removed when its contents are deleted and it has no finalizers
@@ -18,7 +19,7 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         mut object: Object,
-    ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
+    ) -> Attempt<Arc<Stored>> {
         let name = current.key.name();
         if matches!(name, "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(scope.kind(), name, "this namespace may not be deleted"));

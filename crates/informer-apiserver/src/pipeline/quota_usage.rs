@@ -28,6 +28,7 @@ use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
 use crate::pipeline::managed_fields::ManagedWrite;
+use crate::pipeline::retry::Attempt;
 use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::{Changed, Expect, Stored};
@@ -114,7 +115,7 @@ impl Pipeline {
         (counted && self.has_quotas(quota_write.namespace)).then_some((quota_write, evaluator))
     }
 
-    fn write_plugin_usages(&self, quotas: &[Quota], all: &[(usize, ResourceList)]) -> PutStatus {
+    fn write_plugin_usages(&self, quotas: &[Quota], all: &[(usize, ResourceList)]) -> Attempt<()> {
         for (index, used) in all {
             let quota = &quotas[*index];
             let mut status = quota.object["status"].clone();
@@ -237,7 +238,7 @@ impl Pipeline {
     /// The caller holds the lock of the quota usage. The write bypasses
     /// [`update_quota_usage`](Self::update_quota_usage), which would wait for that lock. This is possible
     /// because writing a status consumes no quota.
-    fn write_quota_status(&self, quota: &Quota, status: Value, manager: &str) -> PutStatus {
+    fn write_quota_status(&self, quota: &Quota, status: Value, manager: &str) -> Attempt<()> {
         let resource = self.resource(&quotas())?;
         let Quota { stored: current, object: old } = quota;
         let (Value::Object(old), Value::Object(mut new)) = (old, old.clone()) else { return Ok(Ok(())) };
@@ -250,9 +251,6 @@ impl Pipeline {
         Ok(put.map(drop))
     }
 }
-
-/// The result of writing a quota's status. The inner error means that another write changed the quota first.
-type PutStatus = Result<Result<(), Changed>, ApiError>;
 
 struct Quota {
     stored: Arc<Stored>,

@@ -13,7 +13,7 @@ use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::merge::merge_update;
 use crate::pipeline::patch::PatchType;
-use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::retry::{Attempt, MAX_ATTEMPTS};
 use crate::pipeline::scope::Drafted;
 use crate::pipeline::{Pipeline, Written, grace_of, is_terminating_object, managed_fields, preconditions};
 use crate::registry::storage::{Changed, Expect, Stored, draft};
@@ -89,7 +89,7 @@ impl Pipeline {
         current: Arc<Stored>,
         object: Object,
         mode: WriteMode,
-    ) -> Result<Result<Written, Changed>, ApiError> {
+    ) -> Attempt<Written> {
         let old = self.read_stored(scope, current).await?;
         self.replace_read(scope, &old, object, mode).await
     }
@@ -123,7 +123,7 @@ impl Pipeline {
         existing: &Existing,
         mut object: Object,
         mode: WriteMode,
-    ) -> Result<Result<Written, Changed>, ApiError> {
+    ) -> Attempt<Written> {
         let kind = scope.kind();
         let Existing { stored: current, shown, object: whole } = existing;
         let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
@@ -169,12 +169,7 @@ impl Pipeline {
     }
 
     /// Stores an object without validation and admission, unless another write has changed the stored object.
-    pub(crate) fn put(
-        &self,
-        scope: Scope<'_>,
-        current: &Stored,
-        object: &Object,
-    ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
+    pub(crate) fn put(&self, scope: Scope<'_>, current: &Stored, object: &Object) -> Attempt<Arc<Stored>> {
         let draft = scope.draft(current.key.clone(), &mut object.clone());
         self.commit(scope, draft, Expect::At(current.version))
     }
@@ -229,7 +224,7 @@ impl Pipeline {
         old: &Existing,
         mut object: Object,
         mode: WriteMode,
-    ) -> Result<Result<Written, Changed>, ApiError> {
+    ) -> Attempt<Written> {
         let name = old.stored.key.name();
         metadata::check_url_name(&object, name)?;
         if metadata::version(&object)?.is_some_and(|version| version != old.stored.version) {
