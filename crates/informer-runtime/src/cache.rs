@@ -1,17 +1,18 @@
-//! The informers of a program. They are created on first use, and started and stopped together.
+//! [`Cache`] holds the informers of a program. An informer is created when its kind is first used. All
+//! informers are started and stopped together.
 //!
 //! # Invariants
 //!
-//! 1. The table of informers (`table.rs`) has at most one entry per kind and representation, and the
-//!    informers of an entry are created once.
+//! 1. The table of informers (`table.rs`) has at most one entry per kind and representation (the stored form
+//!    of objects: lazy, typed, packed or metadata). The informers of an entry are created once.
 //! 2. While the cache runs, it keeps every informer in the table running.
 //! 3. The lifecycle of a cache is `Created → Running → Stopped`; it never goes back.
 //!
 //! # Lock order
 //!
-//! Locks are taken in the order `table`, then the pending own writes of an informer. Informers are created,
-//! registered with metrics and awaited without the lock of `table`. They are started under this lock, because
-//! starting them runs no user code.
+//! The lock of `table` is taken before the lock of an informer's pending own writes (the writes of this
+//! program that the informer does not show yet). Informers are created, registered with metrics and awaited
+//! without the lock of `table`. They are started under this lock, because starting them runs no user code.
 //!
 //! # Shutdown
 //!
@@ -103,12 +104,13 @@ struct CacheInner {
     missing: MissingInformer,
     read_timeout: Duration,
     observers: Arc<Observers<dyn InformerMetrics>>,
-    /// The pinned kinds: for each, the `TypeId` of the only representation that may be used, and the name of
-    /// that representation for error messages.
+    /// The kinds that [`CacheBuilder::pin_representation`] has pinned. Each has the `TypeId` of the only
+    /// representation that may be used, and the name of that representation for error messages.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,
-    /// The next ticket. A ticket is a number that orders the beginnings and ends of the program's own writes:
-    /// each write takes one ticket when it begins and one when it ends.
+    /// The next ticket, a number that orders the beginnings and ends of this program's writes. Each write
+    /// takes one ticket when it begins and one when it ends, so that the cache can tell which of two writes
+    /// came first.
     writes: AtomicU64,
 }
 
@@ -129,8 +131,8 @@ impl Cache {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of `K` that decodes objects when they arrive. It needs several times the memory
-    /// of lazy objects, and accesses need no decoding.
+    /// Returns the informer of `K` in the typed representation, which decodes objects when they arrive. It
+    /// needs several times the memory of lazy objects, and accesses need no decoding.
     pub fn typed<K: KubeObject>(&self) -> CacheInformer<Typed<K>>
     where
         Typed<K>: Representation,
@@ -138,19 +140,21 @@ impl Cache {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of the metadata of `K`. The server sends only metadata.
+    /// Returns the informer of `K` that caches only the metadata of objects. The server sends neither spec
+    /// nor status.
     pub fn metadata<K: KubeObject>(&self) -> CacheInformer<Metadata<K>> {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of `K` that compresses objects with a dictionary per kind. It needs a tenth of
-    /// the memory, and some microseconds per access. Secrets are compressed individually.
+    /// Returns the informer of `K` in the packed representation, which compresses objects with a dictionary
+    /// that is trained per kind. It needs a fraction of the memory of lazy objects, and some microseconds per
+    /// access. Secrets are compressed without a dictionary.
     #[cfg(feature = "packed")]
     pub fn packed<K: KubeObject>(&self) -> CacheInformer<informer_client::Packed<K>> {
         self.informer_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer of a kind that is known only at run time.
+    /// Returns the informer of a kind that is known only at run time, for example a kind that a user names.
     pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> CacheInformer<Dynamic> {
         self.informer_of(kind)
     }
@@ -176,7 +180,8 @@ impl Cache {
         held
     }
 
-    /// Adds the existing and future informers to the metrics of a manager. Only the first call has an effect.
+    /// Adds the existing and future informers to the metrics of a manager. Only the first call has an effect,
+    /// since a cache reports to one manager.
     pub(crate) fn show_in(&self, manager: &Arc<dyn InformerMetrics>) {
         let informers = {
             let table = self.shared.table.lock();
@@ -188,7 +193,8 @@ impl Cache {
         informers.iter().for_each(|informer| informer.show_in(&**manager));
     }
 
-    /// Returns the informer of a kind and representation; `None` if it was not created yet.
+    /// Returns the informer of a kind and representation; `None` if it was not created yet. This method
+    /// creates no informer.
     pub fn existing_informer<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
         self.shared.table.lock().get(gvk)
     }
@@ -261,13 +267,13 @@ impl Cache {
         removed.len()
     }
 
-    /// Returns the states of all informers, by kind.
+    /// Returns the state of every informer in the cache, ordered by kind.
     pub fn states(&self) -> Vec<InformerState> {
         let informers = self.shared.table.lock().informers();
         informers.iter().flat_map(|informer| informer.states()).collect()
     }
 
-    /// Returns the client that the informers use.
+    /// Returns the API client with which the informers list and watch objects.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }

@@ -1,4 +1,4 @@
-//! The client of a program, which reads from the cache and writes to the API server.
+//! [`CachedClient`] is the client of a program. It reads from the cache and writes to the API server.
 
 mod builder;
 mod cached_object;
@@ -119,12 +119,13 @@ impl CachedClient {
         ClientBuilder::new(cache.clone())
     }
 
-    /// Returns the cache.
+    /// Returns the cache from which this client reads.
     pub fn cache(&self) -> &Cache {
         &self.shared.cache
     }
 
-    /// Reports the client's metrics also to a manager. Only the first call has an effect.
+    /// Reports the client's metrics also to a manager. Only the first call has an effect, since a client
+    /// reports to one manager.
     #[cfg(feature = "prometheus")]
     pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
         let is_first = self.shared.metrics.set_manager(Arc::clone(&manager));
@@ -133,7 +134,7 @@ impl CachedClient {
         }
     }
 
-    /// Returns the underlying API client, for other requests.
+    /// Returns the underlying API client, for requests that this type does not offer.
     pub fn api(&self) -> &informer_client::Client {
         &self.shared.api
     }

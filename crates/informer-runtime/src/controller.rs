@@ -11,8 +11,9 @@
 //!
 //! # Lock order
 //!
-//! Locks are taken in the order `starting`, which is asynchronous, then `sources`, then `lifecycle`. The lock
-//! of a worker slot is never held together with another lock. User code runs under no lock except `starting`.
+//! Locks of a running controller are taken in the order `starting`, which is asynchronous, then `sources`,
+//! then `lifecycle`. The lock of a worker slot is never held together with another lock. User code runs under
+//! no lock except `starting`.
 //!
 //! # Shutdown
 //!
@@ -52,7 +53,7 @@ pub use reconciler::Reconciler;
 pub(crate) use run::Environment;
 pub use sharded::ShardState;
 
-/// A snapshot of the state of a controller.
+/// A snapshot of the state of a controller, for monitoring and tests.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ControllerState {
@@ -60,20 +61,20 @@ pub struct ControllerState {
     pub name: String,
     /// The reconciled kind, for example `Website.example.com`; empty if the controller has none.
     pub kind: String,
-    /// The lifecycle phase.
+    /// The phase of the controller's lifecycle, for example created or stopped.
     pub phase: ControllerPhase,
-    /// The number of workers.
+    /// The number of workers, which is the maximum number of concurrent reconciles.
     pub workers: usize,
-    /// Counters of reconcile results.
+    /// The numbers of reconciles so far, by their result.
     pub reconciles: ReconcileCounts,
-    /// Number of caught panics of predicates, handlers and tasks of sources.
+    /// Number of panics of predicates, handlers and tasks of sources that the controller has caught.
     pub trigger_panics: u64,
-    /// The state of the queue.
+    /// The state of the controller's work queue, such as its length.
     pub queue: QueueStats,
-    /// The names of the sources.
+    /// The names of the sources that add requests to the queue.
     pub sources: Vec<String>,
-    /// The shard of this replica, if the controller is [sharded](ControllerBuilder::sharded).
+    /// The state of this replica's shard, if the controller is [sharded](ControllerBuilder::sharded).
     pub shard: Option<ShardState>,
-    /// The requests that are being reconciled, and for how long.
+    /// The requests that are being reconciled now, each with the time since its reconcile began.
     pub busy: Vec<(String, Duration)>,
 }

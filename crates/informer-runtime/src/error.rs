@@ -13,63 +13,64 @@ use crate::BoxError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The cache was not started. The informer was created, and starts with the cache.
+    /// The cache was not started yet. The read has created the informer, which starts together with the
+    /// cache.
     #[error("read {kind}: the cache is not started; read after the manager has started it")]
     NotStarted {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
     },
     /// The cache was stopped and had no informer of the kind.
     #[error("read {kind}: the cache is stopped")]
     Stopped {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
     },
     /// There is no informer of the kind, and reads do not create informers.
     #[error("read {kind}: it is not cached; create its informer first, or let reads start informers")]
     NotCached {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
     },
-    /// The informer of the kind did not sync in time.
+    /// The informer of the kind did not sync within the cache's read timeout.
     #[error("read {kind}: its informer has no initial list yet")]
     NotSynced {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
-        /// The activity of the informer and its last error.
+        /// The activity of the informer and its last error, which explain why it has not synced.
         #[source]
         cause: SyncError,
     },
     /// The informer was removed from the cache while the read waited for it.
     #[error("read {kind}: its informer was removed from the cache")]
     Removed {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
     },
-    /// The namespace is not in the cache.
+    /// The namespace of the read is not one to which the cache is restricted.
     #[error("read {kind}: namespace {namespace:?} is not in the cache, which has {known}")]
     UnknownNamespace {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
-        /// The requested namespace.
+        /// The namespace of the read.
         namespace: String,
-        /// The namespaces of the cache.
+        /// The namespaces to which the cache is restricted.
         known: String,
     },
-    /// A field selector contains an operator other than equality.
+    /// A field selector contains an operator other than equality, which a cache does not support.
     #[error("read {kind}: the cache selects fields by = only; {requirement} is not")]
     NotExact {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
-        /// The requirement.
+        /// The requirement of the field selector that has another operator.
         requirement: String,
     },
-    /// The selected field has no index.
+    /// A field selector selects by a field that has no index in the cache.
     #[error("read {kind}: there is no index of field {field:?}; add one with `index_field`")]
     NoIndex {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
-        /// The field.
+        /// The name of the field without an index.
         field: String,
     },
     /// The cache is configured to store the kind in another representation only. A second representation
@@ -78,14 +79,14 @@ pub enum ReadError {
         "read {kind} as {requested}: the cache is pinned to {pinned}; read it as that, or change `pin_representation`"
     )]
     OtherRepresentation {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
-        /// The requested representation.
+        /// The representation in which the program wanted to read the kind.
         requested: &'static str,
         /// The representation to which the cache pins the kind.
         pinned: &'static str,
     },
-    /// The object cannot be decoded as its type.
+    /// An object in the cache cannot be decoded as the requested type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The cache did not receive the program's own writes within the time limit that
@@ -94,11 +95,12 @@ pub enum ReadError {
         "read {kind}: after {waited:?} the cache does not show this program's write of {key}; retry, and check whether its watch works"
     )]
     Behind {
-        /// The kind.
+        /// The kind of the objects that were to be read.
         kind: String,
-        /// The key of the written object, `many objects`, or `many objects in namespace NAME`.
+        /// The written object that the cache does not show: its key, `many objects`, or `many objects in
+        /// namespace NAME`.
         key: String,
-        /// How long the read has waited.
+        /// How long the read has waited for the program's own writes.
         waited: Duration,
     },
     /// A live read, which bypasses the cache, failed.
@@ -106,105 +108,119 @@ pub enum ReadError {
     Live(#[from] WriteError),
 }
 
-/// The error of a failed write or live read.
+/// The error of a failed write, or of a failed read from the API server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The API server rejected the request or did not respond.
+    /// The API server rejected the request or did not respond to it.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The object has no valid name, which this operation requires.
+    /// The object has no valid name, although the operation requires one.
     #[error("{attempt}: the object has no name, or an invalid one; set metadata.name")]
     NoName {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
     },
-    /// The client is restricted to another namespace.
+    /// The client is restricted to one namespace, and the object is in another.
     #[error(
         "{attempt}: namespace {requested:?} differs from the namespace of the client, {own:?}; use another client"
     )]
     OtherNamespace {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The namespace of the object.
+        /// The namespace that the operation names.
         requested: String,
-        /// The namespace of the client.
+        /// The namespace to which the client is restricted.
         own: String,
     },
     /// The [field owner](crate::CachedClient::field_owner) of the client is invalid. No request was sent.
     #[error("{attempt}: field owner {owner:?} {problem}; use 1 to 128 bytes of printable characters")]
     FieldOwner {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The field owner.
+        /// The field owner that is invalid.
         owner: String,
-        /// The problem.
+        /// The reason for which the field owner is invalid.
         problem: &'static str,
     },
-    /// The replacing object was read from a cache or the server and may lack fields.
+    /// The program tried to replace an object by one that it had read. An object that was read may lack
+    /// fields of the object on the server.
     #[error(
         "{attempt}: the object was read and may lack fields of the stored one, which a replacement would remove; use \
          `edit` and `update`, or `apply`"
     )]
     View {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
     },
-    /// The write changes an immutable part of the object's identity.
+    /// The write changes the name, the namespace or the uid of an object, which are immutable.
     #[error("{attempt}: {field} is immutable; create a new object")]
     OtherObject {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The field.
+        /// The name of the immutable field.
         field: &'static str,
     },
-    /// The object cannot be encoded as JSON.
+    /// The object to be written cannot be encoded as JSON.
     #[error("{attempt}: the object cannot be encoded")]
     Encode {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The cause.
+        /// The error of the JSON encoder.
         #[source]
         cause: serde_json::Error,
     },
-    /// The response has an unexpected type. The server has executed the write.
+    /// The response to the request has an unexpected type. If the request was a write, the server has
+    /// executed it.
     #[error("{attempt}: the response is not a {expected}")]
     Response {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The expected type.
+        /// The type that the response should have.
         expected: String,
-        /// The location of the problem, which is a field and never a value.
+        /// The position at which the response is invalid. It names a field and never contains a value, which
+        /// may be secret.
         #[source]
         cause: Option<BoxError>,
     },
-    /// The object that should be changed cannot be decoded.
+    /// The object that the write should change was read and cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The object that should be changed could not be read.
+    /// The object that the write should change could not be read.
     #[error("{attempt}: the object cannot be read")]
     Read {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The cause.
+        /// The error of the read.
         #[source]
         cause: Box<ReadError>,
     },
     /// The [fence](crate::CachedClient::fenced) of the client rejected the write. No request was sent.
     #[error("{attempt}: not sent: this process is not allowed to write now")]
     Fenced {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The error of the fence.
+        /// The error that the fence returned.
         #[source]
         cause: BoxError,
     },
-    /// An interceptor returned an error, or a closure that changes an object did.
+    /// The program stopped the operation: an interceptor returned an error, or a closure that changes an
+    /// object did.
     #[error("{attempt}: stopped by the program")]
     Stopped {
-        /// The operation, as a description for the message.
+        /// A description of the failed operation for the message, for example `update Deployment
+        /// default/web`.
         attempt: String,
-        /// The error of the operation.
+        /// The error that the interceptor or the closure returned.
         #[source]
         cause: BoxError,
     },
@@ -219,7 +235,8 @@ impl WriteError {
         }
     }
 
-    /// Returns true if a fence rejected the write, since another process may now be the one that writes.
+    /// Returns true if a [fence](crate::CachedClient::fenced) of the client rejected the write, because this
+    /// process may not be the one that is allowed to write now.
     pub fn is_fenced(&self) -> bool {
         match self {
             Self::Fenced { .. } => true,
@@ -228,28 +245,28 @@ impl WriteError {
         }
     }
 
-    /// Returns true if the object or the kind does not exist.
+    /// Returns true if the API server responded that the object or the kind does not exist.
     pub fn is_not_found(&self) -> bool {
         self.call().is_some_and(CallError::is_not_found)
     }
 
-    /// Returns true if an object of that name exists.
+    /// Returns true if the object could not be created because an object of that name exists.
     pub fn is_already_exists(&self) -> bool {
         self.call().is_some_and(CallError::is_already_exists)
     }
 
-    /// Returns true if the object has changed since it was read, was re-created, or has fields of other field
-    /// managers. Read the object again and retry.
+    /// Returns true if the write conflicts with another one: the object has changed since it was read, was
+    /// re-created, or has fields of other field managers. Read the object again and retry.
     pub fn is_conflict(&self) -> bool {
         self.call().is_some_and(CallError::is_conflict)
     }
 
-    /// Returns true if the object failed validation.
+    /// Returns true if the API server rejected the object because its validation failed.
     pub fn is_invalid(&self) -> bool {
         self.call().is_some_and(CallError::is_invalid)
     }
 
-    /// Returns true if the client lacks permission.
+    /// Returns true if the API server rejected the request because the client lacks permission.
     pub fn is_forbidden(&self) -> bool {
         self.call().is_some_and(CallError::is_forbidden)
     }

@@ -1,4 +1,4 @@
-//! Finalizers, which clean up before an object is deleted.
+//! Finalizers, which keep an object from being deleted until the program has cleaned up.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{BoxError, KubeObject};
 
-/// Adds a finalizer to an object. Returns false if the object already has it.
+/// Adds a finalizer to the metadata of an object. Returns false if the object already has it.
 pub fn add_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     let finalizers = object.meta_mut().finalizers.get_or_insert_default();
     let is_new = !finalizers.iter().any(|held| held == name);
@@ -20,7 +20,8 @@ pub fn add_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     is_new
 }
 
-/// Removes all occurrences of a finalizer. Returns false if the object does not have it.
+/// Removes all occurrences of a finalizer from the metadata of an object. Returns false if the object does
+/// not have it.
 pub fn remove_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     let Some(finalizers) = &mut object.meta_mut().finalizers else { return false };
     let before = finalizers.len();
@@ -28,15 +29,16 @@ pub fn remove_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
     finalizers.len() < before
 }
 
-/// Returns true if the object has the finalizer.
+/// Returns true if the metadata of the object contains the finalizer.
 pub fn contains_finalizer<K: KubeObject>(object: &K, name: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|held| held == name)
 }
 
 type Finalizer<K> = Box<dyn Fn(K) -> BoxFuture<'static, Result<K, BoxError>> + Send + Sync>;
 
-/// The finalizers of one controller. They are added to an object that is not being deleted; once it is being
-/// deleted, those on the object are run and removed.
+/// The finalizers of one controller, each with a function that cleans up. [`finalize`](Self::finalize) adds
+/// them to an object that is not being deleted. Once the object is being deleted, it calls the functions of
+/// the finalizers on the object and removes those that succeed.
 ///
 /// ```
 /// use informer_runtime::{BoxError, Finalizers};
@@ -58,26 +60,27 @@ pub struct Finalizers<K> {
     named: BTreeMap<String, Finalizer<K>>,
 }
 
-/// The changes made by [`Finalizers::finalize`].
+/// Reports which parts of an object [`Finalizers::finalize`] has changed, so that the caller writes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finalized {
-    /// The object changed outside of its status and must be written.
+    /// True if the object changed outside of its status and must be written.
     pub updated: bool,
-    /// The status changed and must be written.
+    /// True if the status of the object changed and must be written.
     pub status_updated: bool,
 }
 
-/// The error for finalizers that failed. The other finalizers were run, and their changes must be written.
+/// The error if some finalizers of an object failed. The other finalizers were run, and their changes must be
+/// written.
 #[derive(Debug)]
 pub struct FinalizeError {
-    /// The changes of the finalizers that succeeded.
+    /// The changes that the successful finalizers made to the object.
     pub finalized: Finalized,
-    /// The names and errors of the finalizers that failed.
+    /// The names of the failed finalizers, each with its error.
     pub failed: Vec<(String, BoxError)>,
 }
 
 impl<K: KubeObject> Finalizers<K> {
-    /// Creates an empty set.
+    /// Creates an empty set of finalizers.
     pub fn new() -> Self {
         Self { named: BTreeMap::new() }
     }

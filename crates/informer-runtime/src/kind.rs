@@ -33,12 +33,13 @@ impl<K> KubeObject for K where
 {
 }
 
-/// Removes the namespace from a key of a cluster-scoped kind, because the objects of that kind have none.
+/// Removes the namespace from a key of a cluster-scoped kind, because the objects of such a kind have none.
 pub(crate) fn scoped_key<'a>(kind: &ResourceKind, key: &'a str) -> &'a str {
     if kind.is_cluster_scoped() { key.rsplit_once('/').map_or(key, |(_, name)| name) } else { key }
 }
 
-/// Returns the key of the object with this name. The namespace is ignored for a cluster-scoped kind.
+/// Returns the key of the object with this name and namespace. The namespace is ignored for a cluster-scoped
+/// kind.
 ///
 /// The result is `None` if the name or the namespace is invalid.
 pub(crate) fn object_key(kind: &ResourceKind, namespace: Option<&str>, name: &str) -> Option<ObjectKey> {

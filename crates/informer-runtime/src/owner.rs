@@ -11,7 +11,7 @@ use crate::KubeObject;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// The owner has no name or no uid: it was never created.
+    /// The owner has no name or no uid, so it was not read from the server and was probably never created.
     #[error("set an owner: {kind} has no name and uid yet; create it first")]
     NotStored {
         /// The kind of the owner.
@@ -25,29 +25,29 @@ pub enum OwnerError {
     OtherNamespace {
         /// The kind of the owner.
         kind: String,
-        /// The owner.
+        /// The key of the owner, which consists of namespace and name.
         owner: String,
-        /// The object.
+        /// The key of the object that the owner cannot own.
         object: String,
     },
-    /// The object has another controller.
+    /// The object already has another controller.
     #[error("set the controller of {object}: {kind} {name} is its controller already")]
     AlreadyOwned {
-        /// The object.
+        /// The key of the object that has a controller.
         object: String,
-        /// The kind of its controller.
+        /// The kind of the object's present controller.
         kind: String,
-        /// The name of its controller.
+        /// The name of the object's present controller.
         name: String,
     },
-    /// The object does not have this owner.
+    /// The object has no reference to this owner.
     #[error("remove the owner of {object}: {kind} {owner} does not own it")]
     NotOwned {
-        /// The object.
+        /// The key of the object without the owner reference.
         object: String,
         /// The kind of the owner.
         kind: String,
-        /// The owner.
+        /// The key of the owner, which consists of namespace and name.
         owner: String,
     },
 }
@@ -92,8 +92,8 @@ pub fn set_controller_reference<O: KubeObject, K: KubeObject>(
     Ok(())
 }
 
-/// Adds `owner` to the owners of `object`. The object is deleted when all its owners are deleted. If the
-/// reference exists, it is updated.
+/// Adds `owner` to the owners of `object`. The garbage collector deletes the object when all its owners are
+/// deleted. If the reference exists, it is updated.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
     remove(owner, object, |_| true)
 }
 
-/// Removes `owner`, the controller of `object`.
+/// Removes the reference to `owner`, the controller of `object`.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ pub fn has_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &K) 
     object.meta().owner_references.iter().flatten().any(|held| same(held, &reference))
 }
 
-/// Returns true if `object` has a controller.
+/// Returns true if one of the owners of `object` is its controller.
 pub fn has_controller_reference<K: KubeObject>(object: &K) -> bool {
     object.meta().owner_references.iter().flatten().any(is_controller)
 }
@@ -157,7 +157,7 @@ fn is_controller(reference: &Reference) -> bool {
     reference.controller == Some(true)
 }
 
-/// Returns true if two references refer to the same owner, ignoring the API version.
+/// Returns true if two owner references refer to the same owner. API versions may differ.
 fn same(a: &Reference, b: &Reference) -> bool {
     fn group(reference: &Reference) -> &str {
         reference.api_version.split_once('/').map_or("", |(group, _)| group)

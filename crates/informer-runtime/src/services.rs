@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 use crate::{Cache, CachedClient, EventRecorder};
 
-/// The services that a manager shares with its runnables.
+/// The services that a manager shares with its runnables: client, cache, event recorder and clock.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Services {
     /// The client, which reads from the cache and writes to the API server.
     pub client: CachedClient,
-    /// The informers.
+    /// The cache with the informers of the program.
     pub cache: Cache,
     /// Records Kubernetes events. In a reconciler, the recorder has the name of its controller.
     pub recorder: EventRecorder,
@@ -24,8 +24,9 @@ impl Services {
         Self { cache: client.cache().clone(), client, recorder, clock: Clock::start() }
     }
 
-    /// Returns the current time: that of the system clock, plus the time by which tokio's clock was advanced,
-    /// minus the time for which it was paused, since the manager was created.
+    /// Returns the current time, which tests can simulate. It is the time of the system clock, plus the time
+    /// by which tokio's clock was advanced, minus the time for which it was paused, since the manager was
+    /// created.
     ///
     /// In a program the result is the time of the system clock. In a test with paused time, it advances only
     /// with tokio's clock, so that deadlines and ages in objects can be tested without waiting.
@@ -55,7 +56,8 @@ impl fmt::Debug for Services {
     }
 }
 
-/// The time at which the manager was created, by the system clock and by tokio's clock.
+/// The time at which the manager was created, by the system clock and by tokio's clock. The difference
+/// between the time passed on both clocks shows whether a test simulates time.
 #[derive(Clone, Copy)]
 struct Clock {
     tokio: Instant,
@@ -63,8 +65,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// The largest difference between the time passed on the two clocks that is ignored. Such differences
-    /// come from reading the clocks one after the other.
+    /// The difference between the system clock and tokio's clock up to which it counts as zero. Small
+    /// differences arise because the clocks are read one after the other.
     const NOISE: Duration = Duration::from_millis(1);
 
     fn start() -> Self {
@@ -79,7 +81,8 @@ impl Clock {
         }
         let [simulated, passed] =
             [simulated, passed].map(|time| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX));
-        // The result is out of range only for dates thousands of years from now.
+        // The sum is out of range only for dates thousands of years from now. The system time is then
+        // returned.
         now.checked_add(simulated.saturating_sub(passed)).unwrap_or(now)
     }
 }

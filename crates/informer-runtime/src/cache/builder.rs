@@ -20,13 +20,14 @@ use crate::{KubeObject, ResourceKind};
 
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The behavior of a read of a kind that has no informer.
+/// Decides what happens when a program reads a kind for which the cache has no informer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MissingInformer {
-    /// The read creates the informer and waits for it; the whole kind is watched from then on.
+    /// The read creates the informer and waits until it has synced. From then on the informer watches all
+    /// objects of the kind.
     #[default]
     Start,
-    /// The read fails, so that no read accidentally watches a large kind.
+    /// The read fails, so that no read accidentally starts a watch of a large kind.
     Refuse,
 }
 
@@ -34,9 +35,10 @@ pub enum MissingInformer {
 ///
 /// # Levels
 ///
-/// Each option is looked up individually, first for the namespace of the kind, then for the kind, the
-/// namespace of the cache, and the cache. A kind uses the namespaces of the cache unless it has its own.
-/// Cluster-scoped kinds are cached as a whole, with the options of the kind and of the cache.
+/// An option can be set on several levels. Each option has the value of the first level that sets it, in this
+/// order: the namespace of the kind, the kind, the namespace of the cache, the cache. A kind uses the
+/// namespaces of the cache unless it has its own. Cluster-scoped kinds are cached as a whole, with the
+/// options of the kind and of the cache.
 #[must_use = "call `build` to create the cache"]
 pub struct CacheBuilder {
     client: Client,
@@ -59,7 +61,7 @@ impl CacheBuilder {
         }
     }
 
-    /// Sets the options of all informers.
+    /// Sets the options of all informers. Options of a kind or of a namespace take precedence.
     pub fn options(mut self, options: InformerOptions) -> Self {
         self.levels.all = options;
         self
@@ -74,26 +76,28 @@ impl CacheBuilder {
         self
     }
 
-    /// Adds this namespace to the cache, with separate options. The empty name stands for all namespaces that
-    /// are not added by name.
+    /// Caches this namespace, and sets options for the informers that cache it. An empty name stands for all
+    /// namespaces that are not added by name.
     pub fn namespace(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self {
         self.levels.namespaces.insert(namespace.into(), options);
         self
     }
 
-    /// Sets the options of one kind.
+    /// Sets the options of the informers of `K`. They take precedence over the options of all informers.
     pub fn kind<K: KubeObject>(self, options: InformerOptions) -> Self {
         self.kind_of(&ResourceKind::of::<K>(), options)
     }
 
-    /// Sets the options of a kind that is known only at run time.
+    /// Sets the options of the informers of a kind that is known only at run time, as [`kind`](Self::kind)
+    /// does.
     pub fn kind_of(mut self, kind: &ResourceKind, options: InformerOptions) -> Self {
         self.levels.kinds.entry(kind.gvk().clone()).or_default().options = options;
         self
     }
 
-    /// Adds this namespace for one kind, with separate options; the namespaces of the cache then do not apply
-    /// to the kind. The empty name stands for all namespaces that are not added by name.
+    /// Restricts one kind to this namespace, and sets options for its informer there. The namespaces of the
+    /// cache then do not apply to the kind. The method can be called for several namespaces. An empty name
+    /// stands for all namespaces that are not added by name.
     pub fn kind_in<K>(mut self, namespace: impl Into<String>, options: InformerOptions) -> Self
     where
         K: KubeObject + Resource<Scope = NamespaceResourceScope>,
@@ -102,7 +106,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Caches one kind in all namespaces, whatever namespaces the cache has.
+    /// Caches one kind in all namespaces, even if the cache is restricted to some namespaces.
     pub fn kind_everywhere<K>(mut self) -> Self
     where
         K: KubeObject + Resource<Scope = NamespaceResourceScope>,
@@ -117,8 +121,8 @@ impl CacheBuilder {
     }
 
     /// Pins a kind to the representation `O`. Reads and controllers that use the kind in another
-    /// representation fail, because that needs a second watch and a second store, which may contain different
-    /// states.
+    /// representation fail. Another representation would need a second watch and a second store, and the two
+    /// stores could contain different states.
     pub fn pin_representation<O: Representation>(mut self, kind: &ResourceKind) -> Self {
         self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::representation_name::<O>()));
         self

@@ -1,4 +1,5 @@
-//! The informer of a kind: one, or one per namespace, behind a common interface.
+//! [`CacheInformer`] is the informer of a kind in a cache. It consists of one `SharedInformer`, or of one for
+//! each namespace of the cache, behind a common interface.
 
 use std::fmt;
 use std::future::Future;
@@ -37,17 +38,19 @@ pub struct CacheInformer<O: Object> {
 
 struct Inner<O: Object> {
     kind: ResourceKind,
-    /// The informers of the kind and their scopes; never empty.
+    /// One `SharedInformer` for each scope of the kind: for all objects, or for each cached namespace. Never
+    /// empty.
     scoped: Vec<ScopedInformer<O>>,
     closed: CancellationToken,
 }
 
-/// One informer of a [`CacheInformer`], with the scope of its objects.
+/// One of the `SharedInformer`s of a [`CacheInformer`], with its scope: all objects of the kind, or those of
+/// certain namespaces.
 #[non_exhaustive]
 pub struct ScopedInformer<O: Object> {
-    /// The objects of the kind that this informer caches.
+    /// The part of the kind that `informer` caches: all objects, or those of certain namespaces.
     pub scope: InformerScope,
-    /// The informer.
+    /// The informer that caches the objects of `scope`.
     pub informer: SharedInformer<O>,
     pub(crate) selectors: InformerSelectors,
     pub(super) pending: Arc<Mutex<PendingWrites>>,
@@ -63,12 +66,12 @@ impl<O: Object> CacheInformer<O> {
         &self.inner.kind
     }
 
-    /// Returns the name of the kind in errors, logs and sources.
+    /// Returns the name of the kind, as it appears in errors, logs and the names of controller sources.
     pub fn name(&self) -> String {
         self.inner.kind.to_string()
     }
 
-    /// Returns the underlying informers.
+    /// Returns the `SharedInformer`s of the kind, each with its scope.
     pub fn scoped_informers(&self) -> &[ScopedInformer<O>] {
         &self.inner.scoped
     }
@@ -204,17 +207,18 @@ impl<O: Object> CacheInformer<O> {
         Ok(objects)
     }
 
-    /// Returns the number of objects.
+    /// Returns the number of cached objects, in all cached namespaces.
     pub fn len(&self) -> usize {
         self.informers().map(|informer| informer.indexer().len()).sum()
     }
 
-    /// Returns true if the informers have cached no object.
+    /// Returns true if the cache contains no object of the kind.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns true if all informers of the kind have synced.
+    /// Returns true if all informers of the kind have synced, which means that their stores contain the first
+    /// list.
     pub fn has_synced(&self) -> bool {
         self.informers().all(SharedInformer::has_synced)
     }
@@ -228,7 +232,7 @@ impl<O: Object> CacheInformer<O> {
         wait_for_cache_sync(self.as_caches(), timeout).await
     }
 
-    /// Returns true once an informer of the kind has stopped.
+    /// Returns true once at least one informer of the kind has stopped.
     pub fn is_stopped(&self) -> bool {
         self.informers().any(SharedInformer::is_stopped)
     }
@@ -242,7 +246,7 @@ impl<O: Object> CacheInformer<O> {
         self.inner.closed.cancelled().await;
     }
 
-    /// Returns the objects of the kind that could not be decoded.
+    /// Returns the objects of the kind that the server has sent and that could not be decoded.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.informers().flat_map(SharedInformer::undecodable).collect()
     }
@@ -283,9 +287,9 @@ impl<O: Object> fmt::Debug for CacheInformer<O> {
     }
 }
 
-/// A handler that several informers share. The listener of each informer takes an event from its buffer and
-/// waits for the lock of the handler; the event is dropped if the handler was removed while the listener
-/// waited.
+/// An event handler that the informers of several namespaces share. A lock ensures that the handler is called
+/// for one event at a time. If the handler was removed while an informer's listener waited for the lock, the
+/// listener drops its event.
 struct SharedHandler<H> {
     handler: Arc<AsyncMutex<H>>,
     removed: Arc<AtomicBool>,
@@ -307,18 +311,20 @@ impl<O: Object, H: EventHandler<O>> EventHandler<O> for SharedHandler<H> {
 /// [`remove`](Self::remove) removes the handler.
 pub struct CacheRegistration<O: Object> {
     registrations: Vec<HandlerRegistration<O>>,
-    /// True once the handler is removed. Listeners that wait for the handler read this flag.
+    /// Set to true when the handler is removed. A listener that was waiting for the lock of the handler then
+    /// drops its event instead of calling the handler.
     removed: Arc<AtomicBool>,
 }
 
 impl<O: Object> CacheRegistration<O> {
-    /// Returns true once the handler has handled all objects of the first lists, or of the stores at the time
-    /// when it was added.
+    /// Returns true once the handler has handled its initial objects: those of the informers' first lists, or
+    /// those in the stores when the handler was added.
     pub fn has_synced(&self) -> bool {
         self.registrations.iter().all(HandlerRegistration::has_synced)
     }
 
-    /// Waits until [`has_synced`](Self::has_synced).
+    /// Waits until the handler has handled its initial objects, which means that
+    /// [`has_synced`](Self::has_synced) returns true.
     ///
     /// # Errors
     ///
@@ -335,8 +341,8 @@ impl<O: Object> CacheRegistration<O> {
         self.registrations.iter().for_each(HandlerRegistration::remove);
     }
 
-    /// Removes the handler as [`remove`](Self::remove) does, and waits for running calls. The handler itself
-    /// must not await this method.
+    /// Removes the handler as [`remove`](Self::remove) does, and waits for running calls of the handler. The
+    /// handler itself must not await this method, because it would wait for itself.
     pub async fn remove_and_wait(&self) {
         self.removed.store(true, Ordering::Release);
         join_all(self.registrations.iter().map(HandlerRegistration::remove_and_wait)).await;
@@ -360,11 +366,11 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn states(&self) -> Vec<InformerState>;
     fn show_in(&self, metrics: &dyn InformerMetrics);
     fn close(&self);
-    /// Returns the number of rewinds of the informers. In a rewind an informer follows a server that was
-    /// restored to an older state.
+    /// Returns the total number of rewinds of the informers of this kind. In a rewind an informer replaces
+    /// its objects by an older state, because the server was restored from a backup.
     fn rewinds(&self) -> u64;
-    /// Makes reads of this kind wait until the informers contain the completed write. `ended` is the ticket
-    /// at which the write ended, which orders it among the other writes of the program.
+    /// Makes later reads of this kind wait until the informers contain the completed write. `ended` is the
+    /// ticket of its end, a number that orders it among the other writes of the program.
     fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket);
 }
 

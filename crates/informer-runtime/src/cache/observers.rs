@@ -7,10 +7,10 @@ use informer_cache::metrics::{InformerMetrics, InformerProbe};
 use crate::observers::Observers;
 
 impl InformerMetrics for Observers<dyn InformerMetrics> {
-    /// Reports a new informer only to the metrics receiver of the program. The informer is reported to the
-    /// receiver of the manager after it was added to the table of the cache. A manager that is added
-    /// concurrently therefore receives each informer once, and no informer that was discarded because another
-    /// task had added one first.
+    /// Reports a new informer only to the program's own metrics receiver. The receiver of a manager gets the
+    /// informer later, once it is in the table of the cache. A manager that is added concurrently therefore
+    /// receives each informer once. It receives no informer that was discarded because another task had
+    /// created the same one first.
     fn observe(&self, probe: InformerProbe) {
         if let Some(own) = self.own() {
             own.observe(probe);

@@ -35,27 +35,29 @@ pub struct InformerOptions {
     pub(super) read: Option<ReadOptions>,
     pub(super) streaming: Option<StreamingLists>,
     pub(super) reflector: Option<ReflectorConfig>,
-    /// The transforms by representation: an `Arc<Transform<O>>` under the `TypeId` of `O`.
+    /// The functions that change objects before they are cached. Each representation `O` has at most one: an
+    /// `Arc<Transform<O>>` under the `TypeId` of `O`.
     pub(super) transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
 impl InformerOptions {
-    /// Selects objects by labels, on the server.
+    /// Restricts the informer to objects with these labels. The server evaluates the selector.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.labels = Some(selector);
         self
     }
 
-    /// Selects objects by fields, on the server. A selector that requires a `metadata.namespace`
-    /// restricts the informer to that namespace.
+    /// Restricts the informer to objects with these fields. The server evaluates the selector. A selector
+    /// that requires a `metadata.namespace` restricts the informer to that namespace.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.fields = Some(selector);
         self
     }
 
-    /// Selects a share of the objects by hash, for replicas that each cache a part of a kind. Servers with
-    /// the feature `ShardedListAndWatch` send only the objects of the share; from other servers the client
-    /// receives all objects and drops those of other shares.
+    /// Restricts the informer to a share of the objects, by a hash of their uid or namespace. Replicas of a
+    /// program can thus cache different parts of a kind. Servers with the feature `ShardedListAndWatch` send
+    /// only the objects of the share; from other servers the client receives all objects and drops those of
+    /// other shares.
     pub fn shares(mut self, shares: HashShares) -> Self {
         self.shares = Some(shares);
         self
@@ -68,19 +70,22 @@ impl InformerOptions {
         self
     }
 
-    /// Sets how responses are read and which fields are pruned before caching.
+    /// Sets how the responses to list and watch requests are read: limits, encodings, timeouts, and the
+    /// fields that are removed from objects before they are cached.
     pub fn read_options(mut self, read: ReadOptions) -> Self {
         self.read = Some(read);
         self
     }
 
-    /// Sets whether lists are requested as streaming lists.
+    /// Sets whether the initial list is requested as a streaming list (WatchList), which arrives as watch
+    /// events.
     pub fn streaming_lists(mut self, streaming: StreamingLists) -> Self {
         self.streaming = Some(streaming);
         self
     }
 
-    /// Configures lists and watches: page size, timeouts, backoff, bookmarks, error handler.
+    /// Configures the lists and watches of the informer: page size, timeouts, backoff, bookmarks, error
+    /// handler.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = Some(config);
         self
@@ -89,8 +94,9 @@ impl InformerOptions {
     /// Transforms objects of the representation `O` before they are cached. Objects of other representations
     /// are not transformed.
     ///
-    /// A transform may create a new object from the JSON of the original one. Updates still keep fields that
-    /// a newer server has added and that the client does not know.
+    /// A transform may create a new object from the JSON of the original one. An update that the program
+    /// sends for the transformed object still keeps fields that a newer server has added and that the client
+    /// does not know.
     ///
     /// If a transform removes data from a *list* of an object, that data is lost when a changed object is
     /// written back and the list is among the changes. To remove whole fields, use
@@ -108,7 +114,7 @@ impl InformerOptions {
         self.transforms.get(&TypeId::of::<O>())?.downcast_ref::<Arc<Transform<O>>>().cloned()
     }
 
-    /// Fills unset options from `other`.
+    /// Takes each option that is not set here from `other`, the options of the next level.
     pub(super) fn or(mut self, other: &Self) -> Self {
         self.labels = self.labels.or_else(|| other.labels.clone());
         self.fields = self.fields.or_else(|| other.fields.clone());
@@ -139,7 +145,8 @@ impl fmt::Debug for InformerOptions {
 #[derive(Debug, Clone, Default)]
 pub(super) struct KindOptions {
     pub(super) options: InformerOptions,
-    /// The namespaces of the kind, with their options. `None`: the namespaces of the cache. Empty: all
-    /// namespaces, whatever namespaces the cache has.
+    /// The namespaces to which a kind is restricted, with the options of each. `None` stands for the
+    /// namespaces of the cache. An empty map stands for all namespaces, even if the cache is restricted to
+    /// some.
     pub(super) namespaces: Option<BTreeMap<String, InformerOptions>>,
 }

@@ -6,16 +6,17 @@
 //!   state. It waits only for the informers that it reads.
 //! - Reads do not wait for a write without a response, since it may not have happened.
 //! - When an informer follows a restore of the server from a backup, reads no longer wait for earlier writes.
-//!   An informer that had not passed the restored version cannot notice the restore. A read that has waited
-//!   for half of its timeout therefore requests the version of the server, and waits for that version instead
-//!   of lost writes.
+//!   An informer that has received nothing newer than the restored version cannot notice the restore. A read
+//!   that has waited for half of its timeout therefore requests the version of the server, and waits for that
+//!   version instead of lost writes.
 //! - An informer that is created after a write waits for that write, too.
 //! - Not covered: writes of other programs, writes whose response was lost, deletions of collections, and
 //!   writes after a restore until the informer has followed it.
 //!
 //! # Lock order
 //!
-//! The table of the cache, then the pending writes of one informer. Stores are read under neither of them.
+//! The lock of the cache's table of informers is taken before the lock of an informer's pending writes.
+//! Stores are read under neither of them.
 
 mod pending;
 mod selection;
@@ -33,20 +34,21 @@ use crate::ResourceKind;
 use pending::{CompletedWrite, MAX_PENDING, Subject};
 pub(crate) use pending::{Expectation, PendingWrites, Scope, Ticket};
 
-/// The maximum number of writes of a kind that are tracked by key, so that an informer that is created later
-/// must show them before it is read.
+/// The maximum number of own writes of a kind that are remembered individually for informers that do not
+/// exist yet. A new informer must show these writes before it is read. Beyond this number, only the newest
+/// version per namespace is remembered.
 const MAX_RECENT: usize = 256;
 
-/// A write for which the server has responded.
+/// A write of this program to which the server has responded, and which later reads must show.
 #[derive(Debug)]
 pub(crate) struct OwnWrite<'a> {
     pub(crate) kind: &'a ResourceKind,
     pub(crate) key: ObjectKey,
-    /// The version of the object; unset if the response has none.
+    /// The resourceVersion of the object after the write; unset if the response contains none.
     pub(crate) version: ResourceVersion,
-    /// The uid of the object that the write removed.
+    /// The uid of the object, if the write removed the object.
     pub(crate) deleted: Option<String>,
-    /// The object; `None` if the response is not the object.
+    /// The written object; `None` if the response is something else, such as a Status or a Scale.
     pub(crate) object: Option<&'a Value>,
     pub(crate) began: Ticket,
 }
@@ -64,12 +66,14 @@ impl OwnWrite<'_> {
     }
 }
 
-/// The writes that informers of one kind must show when they are created.
+/// The recent own writes of one kind. An informer of the kind that is created later must show them before it
+/// is read.
 #[derive(Debug)]
 pub(super) struct RecentWrites {
     pending: PendingWrites,
-    /// The total number of rewinds of all informers of the cache when the last write was recorded. In a
-    /// rewind an informer follows a server that was restored to an older version.
+    /// The number of rewinds of all informers of the cache when the last write was recorded. In a rewind an
+    /// informer follows a server that was restored to an older version. If the number has grown, the recorded
+    /// writes may be lost and are discarded.
     rewinds: u64,
 }
 
@@ -85,8 +89,9 @@ impl RecentWrites {
         self.pending.record(completed, 0);
     }
 
-    /// Discards the recorded writes if an informer of the cache has rewound (followed a restore of the
-    /// server) since the last one, because the restored server may not have these writes.
+    /// Discards the recorded writes if an informer of the cache has followed a restore of the server since
+    /// the last write was recorded. The restored server may not have these writes, so no read must wait for
+    /// them.
     pub(super) fn follow(&mut self, rewinds: u64) {
         if self.rewinds != rewinds {
             self.pending.clear();
@@ -103,8 +108,8 @@ impl RecentWrites {
     }
 }
 
-/// Returns true if two kinds differ at most in their API version. A write through one version also changes
-/// the objects of the other.
+/// Returns true if two kinds have the same group and the same `kind`, and differ at most in their API
+/// version. A write through one API version also changes the objects that are read through the other.
 pub(super) fn is_same_kind(one: &Gvk, other: &Gvk) -> bool {
     one.group == other.group && one.kind == other.kind
 }
@@ -114,7 +119,8 @@ impl Cache {
         self.shared.writes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Records a completed write, so that reads that begin from now on wait until the cache shows the write.
+    /// Records a completed write of this program, so that reads that begin from now on wait until the cache
+    /// shows the write.
     pub(crate) fn write_completed(&self, write: &OwnWrite<'_>) {
         let ended = self.begin_write();
         let rewinds = self.rewinds();
@@ -141,12 +147,12 @@ impl<O: Object> CacheInformer<O> {
         part.record(&write.completed(ended, selection));
     }
 
-    /// Waits until the informers of a scope show the program's writes that completed before this call.
-    /// Returns whether it had to wait.
+    /// Waits until the informers of a scope (an object, a namespace or a kind) show the program's writes that
+    /// completed before this call. Returns whether it had to wait.
     ///
     /// # Errors
     ///
-    /// [`ReadError::Behind`] after `timeout`.
+    /// Returns [`ReadError::Behind`] if an informer does not show the writes within `timeout`.
     ///
     /// # Cancel safety
     ///
@@ -180,9 +186,9 @@ impl<O: Object> CacheInformer<O> {
         self.scoped_informer(namespace).map(std::slice::from_ref).unwrap_or_default()
     }
 
-    /// Returns a namespace of the scope, or `None` for the whole cluster. List requests for the version of
-    /// the server are restricted to this namespace, because the program may lack the permission to list
-    /// objects in others.
+    /// Returns the namespace in which the list request is sent that determines the current version of the
+    /// server after lost writes; `None` for the whole cluster. The request is restricted to a cached
+    /// namespace, because the program may lack the permission to list objects in others.
     pub(crate) fn namespace_of(&self, scope: &Scope) -> Option<String> {
         match scope {
             Scope::Key(key) => key.namespace().map(str::to_owned),
@@ -199,11 +205,13 @@ impl<O: Object> CacheInformer<O> {
         informers.map(|part| part.missing(scope, part.informer.rewinds())).collect()
     }
 
-    /// Makes reads wait for the version of the server instead of missing writes that the server has lost.
-    /// Returns true if the server has lost any of them.
+    /// Stops reads from waiting for writes that the server has lost because it was restored from a backup.
+    /// These reads wait for the current version of the server instead. Returns true if the server has lost
+    /// any of the writes.
     ///
-    /// `server` is the version of a consistent list that was requested after `missing` was read. The server
-    /// would be at the version of each of these writes if it had not been restored to an older one.
+    /// `missing` contains the writes that the informers do not show. `server` is the version of a consistent
+    /// list that was requested after `missing` was read. A server that was not restored is at least at the
+    /// version of each of these writes.
     pub(crate) fn lower_lost_writes(
         &self,
         scope: &Scope,
@@ -217,11 +225,11 @@ impl<O: Object> CacheInformer<O> {
         is_lowered
     }
 
-    /// Waits until the informer shows one write, or a later state of the object.
+    /// Waits until the informer shows one write of the program, or a later state of the object.
     ///
     /// # Errors
     ///
-    /// [`ReadError::Behind`] after `timeout`.
+    /// Returns [`ReadError::Behind`] if the informer does not show the write within `timeout`.
     pub(crate) async fn wait_for_write(
         &self,
         write: &OwnWrite<'_>,
@@ -233,8 +241,9 @@ impl<O: Object> CacheInformer<O> {
         self.wait_for_informer(part, &expected, part.informer.rewinds(), timeout).await
     }
 
-    /// Waits until one informer shows the expected writes, or rewinds, which means that it follows a server
-    /// that was restored to an older version.
+    /// Waits until one informer shows the expected writes. The wait also ends when the informer rewinds,
+    /// which means that it follows a server that was restored to an older version and may not have these
+    /// writes.
     async fn wait_for_informer(
         &self,
         part: &ScopedInformer<O>,
@@ -243,7 +252,8 @@ impl<O: Object> CacheInformer<O> {
         timeout: Duration,
     ) -> Result<(), ReadError> {
         let begin = Instant::now();
-        // A write that is shown once stays shown, so each check starts where the last one stopped.
+        // The condition is checked after each change of the store. A write that the store has shown once
+        // stays shown, so each check starts at the first write that was missing in the previous check.
         let shown = AtomicUsize::new(0);
         let all_shown = || {
             let mut next = shown.load(Ordering::Relaxed);
@@ -272,8 +282,8 @@ impl<O: Object> ScopedInformer<O> {
         self.pending.lock().record(completed, self.informer.rewinds());
     }
 
-    /// Returns the own writes of a scope that the store does not show. The writes that the store shows are
-    /// removed from the pending ones.
+    /// Returns the own writes of a scope that the store of this informer does not show yet. Writes that the
+    /// store shows are removed from the pending ones, since reads need not wait for them any more.
     fn missing(&self, scope: &Scope, rewinds: u64) -> Vec<Expectation> {
         let pending = self.pending.lock().pending(scope, rewinds);
         if pending.is_empty() {
@@ -286,8 +296,8 @@ impl<O: Object> ScopedInformer<O> {
 
     fn shows(&self, expected: &Expectation) -> bool {
         let indexer = self.informer.indexer();
-        // The version is read before the object: every later read of the store shows all states up to this
-        // version.
+        // The version of the store is read before the object. The object that is read afterwards reflects all
+        // changes up to this version, even if the store changes in between.
         let store = indexer.resource_version();
         let held = expected.key().and_then(|key| indexer.get(key));
         expected.is_shown(held.as_deref().map(|held| (held.uid(), held.resource_version())), &store)

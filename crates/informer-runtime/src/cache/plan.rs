@@ -1,4 +1,5 @@
-//! Plans the informers of a kind and their options, depending only on the configuration.
+//! Plans which informers a kind needs, and with which options. The plan depends only on the configuration of
+//! the cache.
 
 #[cfg(test)]
 mod tests;
@@ -17,8 +18,8 @@ pub(super) const NAMESPACE_FIELD: &str = "metadata.namespace";
 #[derive(Debug, Clone, Default)]
 pub(super) struct OptionLevels {
     pub(super) all: InformerOptions,
-    /// The namespaces of the cache, with their options; empty for all namespaces. The empty name stands for
-    /// all namespaces without an entry.
+    /// The namespaces to which the cache is restricted, with the options of each; empty for all namespaces.
+    /// The options under the empty name apply to all namespaces without an entry.
     pub(super) namespaces: BTreeMap<String, InformerOptions>,
     pub(super) kinds: HashMap<Gvk, KindOptions>,
 }
@@ -28,11 +29,11 @@ pub(super) struct OptionLevels {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum InformerScope {
-    /// All objects of the kind.
+    /// All objects of the kind, in all namespaces.
     All,
-    /// The objects of one namespace.
+    /// The objects of one namespace, given by its name.
     Namespace(String),
-    /// The objects of all namespaces that have no informer of their own.
+    /// The objects of all namespaces for which the cache has no separate informer.
     OtherNamespaces,
 }
 
@@ -46,13 +47,15 @@ pub(crate) struct InformerSelectors {
 #[derive(Debug, Clone)]
 pub(super) struct InformerPlan {
     pub(super) scope: InformerScope,
-    /// The namespace to which list and watch requests are restricted; `None` for requests to all namespaces.
+    /// The namespace to which the informer's list and watch requests are restricted; `None` for requests to
+    /// all namespaces.
     pub(super) namespace: Option<String>,
     pub(super) options: InformerOptions,
 }
 
 impl OptionLevels {
-    /// Returns the planned informers of a kind; never empty.
+    /// Plans the informers of a kind: one for all its objects, or one per configured namespace. The result is
+    /// never empty.
     pub(super) fn plan(&self, kind: &ResourceKind) -> Vec<InformerPlan> {
         let none = KindOptions::default();
         let own = self.kinds.get(kind.gvk()).unwrap_or(&none);
@@ -76,7 +79,7 @@ impl OptionLevels {
     }
 }
 
-/// Returns a selector of all namespaces except these, combined with `fields`.
+/// Returns a field selector that excludes these namespaces, in addition to the requirements of `fields`.
 fn all_but<'a>(namespaces: impl Iterator<Item = &'a String>, fields: Option<FieldSelector>) -> FieldSelector {
     let others = namespaces.filter(|namespace| !namespace.is_empty());
     let excluded = others
@@ -102,8 +105,8 @@ impl InformerPlan {
         }
     }
 
-    /// Returns the name of the informer: its resource, followed by its namespace, selectors and
-    /// representation if they are set.
+    /// Returns the name of an informer for logs and metrics: its resource, followed by its namespace,
+    /// selectors and representation if they are set.
     pub(super) fn name(&self, kind: &ResourceKind, representation: &str) -> String {
         let mut name = kind.gvr().to_string();
         let selectors = [

@@ -12,7 +12,7 @@ use super::{Cache, CacheInformer, MissingInformer};
 use crate::ReadError;
 use crate::{KubeObject, ResourceKind};
 
-/// Selects the objects of a list. By default all objects are selected.
+/// The options of a list: its namespace, selectors and limit. By default all objects are selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     pub(crate) namespace: Option<String>,
@@ -29,15 +29,15 @@ impl ListOptions {
         self
     }
 
-    /// Selects by labels.
+    /// Restricts the list to objects that match a label selector.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.labels = selector;
         self
     }
 
-    /// Selects objects by fields. A cache supports only equality, of `metadata.name`, `metadata.namespace`
-    /// and [indexed](Cache::index_field) fields; a live read supports the server's selectable fields of the
-    /// kind.
+    /// Restricts the list to objects that match a field selector. A cache supports only equality, of
+    /// `metadata.name`, `metadata.namespace` and [indexed](Cache::index_field) fields; a live read supports
+    /// the server's selectable fields of the kind.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.fields = selector;
         self
@@ -50,12 +50,14 @@ impl ListOptions {
     }
 }
 
-/// Returns the name of a field's index, which differs from all names of user-defined indexes.
+/// Returns the name under which a store keeps the index of a field. The prefix `field:` keeps it distinct
+/// from the names of indexes that the program adds itself.
 fn index_name(field: &str) -> String {
     format!("field:{field}")
 }
 
-/// Returns the last segment of the type name of a representation, for errors.
+/// Returns the name of a representation for error messages: the last segment of its type name, for example
+/// `Lazy`.
 pub(super) fn representation_name<O>() -> &'static str {
     let whole = std::any::type_name::<O>();
     let representation = whole.split('<').next().unwrap_or(whole);
@@ -211,7 +213,7 @@ impl Cache {
 }
 
 impl<O: Object> CacheInformer<O> {
-    /// Returns the selected objects, unordered.
+    /// Returns the cached objects that the options select, unordered.
     ///
     /// # Errors
     ///
@@ -247,7 +249,8 @@ impl<O: Object> CacheInformer<O> {
         }
     }
 
-    /// Returns the objects in a snapshot of one informer's store that match the namespace and the options.
+    /// Returns the objects of one informer that match the namespace and the options, in a snapshot of its
+    /// store.
     fn select_from(
         &self,
         snapshot: &Snapshot<O>,

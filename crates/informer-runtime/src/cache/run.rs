@@ -1,4 +1,4 @@
-//! Starts and stops a cache.
+//! Starts and stops the informers of a cache.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Cache {
         informers.iter().flat_map(|informer| informer.as_caches()).all(|cache| *cache.synced().borrow())
     }
 
-    /// Returns true once the cache was started, also after it has stopped.
+    /// Returns true once the cache was started. It keeps returning true after the cache has stopped.
     pub fn is_started(&self) -> bool {
         !self.shared.table.lock().is_created()
     }
@@ -78,7 +78,8 @@ impl Runnable for Cache {
         RunnableGroup::Caches
     }
 
-    /// Resolves when the informers that exist at the call have synced.
+    /// Returns a future that resolves when all informers that are in the cache at this moment have synced. A
+    /// manager then considers its cache ready.
     fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
         let cache = self.clone();
         Some(Box::pin(async move { Ok(cache.wait_for_sync(timeout).await?) }))
@@ -98,8 +99,8 @@ impl Runnable for Cache {
     }
 }
 
-/// Stops the informers of a cache whose manager was dropped. Dropping the cache is not enough, since the
-/// program's handlers may keep the cache alive.
+/// A guard that stops the informers of a cache whose manager was dropped. Dropping the cache is not enough,
+/// since the program's handlers may keep the cache alive.
 struct StopsOnDrop<'a>(&'a Cache);
 
 impl Drop for StopsOnDrop<'_> {

@@ -1,5 +1,5 @@
-//! The informers of a cache, by kind and representation. Apart from starting them, this table has no side
-//! effects.
+//! The table of the informers of a cache, by kind and representation. Apart from starting informers, it has
+//! no side effects.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +19,8 @@ pub(super) struct Table {
     life: Lifecycle,
     is_managed: bool,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
-    /// The own writes that new informers must contain before they are read, by group and kind.
+    /// The recent own writes of the program, by group and kind. A new informer must show those of its kind
+    /// before it is read.
     recent_writes: HashMap<(String, String), RecentWrites>,
 }
 
@@ -27,14 +28,14 @@ pub(super) struct Table {
 enum Lifecycle {
     #[default]
     Created,
-    /// The runtime on which the cache was started. Informers that are created later are started on it, too,
-    /// even if their creator runs on another runtime.
+    /// The runtime on which the cache was started. An informer that is created later is started on it, too,
+    /// even if the code that creates it runs on another runtime.
     Running(Handle),
     Stopped,
 }
 
 pub(super) struct Entry {
-    /// A `CacheInformer<O>`, where `O` is the type of the `TypeId` in the key.
+    /// The informer as a `CacheInformer<O>`. The table has the `TypeId` of `O` in the key of this entry.
     typed: Box<dyn Any + Send + Sync>,
     pub(super) informer: Arc<dyn ErasedInformer>,
     runs: Vec<InformerRun>,
@@ -42,8 +43,8 @@ pub(super) struct Entry {
 
 impl Table {
     pub(super) fn get<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
-        // The table is searched linearly: a lookup by key would need an owned kind, and there are only a few
-        // dozen entries.
+        // The map of informers is searched linearly. A lookup would need an owned copy of the kind as its
+        // key, and there are only a few dozen entries.
         let (_, entry) = self
             .entries
             .iter()
@@ -51,10 +52,10 @@ impl Table {
         entry.typed.downcast_ref().cloned()
     }
 
-    /// Adds an informer, and starts it if the cache runs. Returns the informer in the table, and whether that
-    /// is the given one: another task may have added one before. `rewinds` is how often the informers of the
-    /// cache have followed a restore of the server; own writes from before the last restore need not be shown
-    /// by the new informer.
+    /// Adds an informer, and starts it if the cache runs. If another task has already added an informer of
+    /// this kind and representation, that one is kept. Returns the informer in the table, and whether it is
+    /// the given one. `rewinds` is how often the informers of the cache have followed a restore of the
+    /// server; the new informer need not show own writes from before the last restore.
     pub(super) fn insert<O: Representation>(
         &mut self,
         gvk: &Gvk,
@@ -109,7 +110,8 @@ impl Table {
         matches!(self.life, Lifecycle::Stopped)
     }
 
-    /// Starts all informers unless they were already started. Returns whether the cache runs now.
+    /// Starts all informers if the cache was neither started nor stopped before. Returns whether the cache
+    /// runs now.
     pub(super) fn start(&mut self, runtime: Handle) -> bool {
         if self.is_created() {
             for entry in self.entries.values_mut() {

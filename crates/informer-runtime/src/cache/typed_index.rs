@@ -6,9 +6,9 @@ use informer_client::{Lazy, Typed};
 use informer_store::{IndexFn, IndexFnError};
 use serde::de::DeserializeOwned;
 
-/// Creates an index function over the typed object. Each state of an object is decoded once, when it is
-/// stored. For a field or a label, [`field`](informer_store::field) and [`label`](informer_store::label) are
-/// cheaper.
+/// Creates an index function that computes the index values from the typed object. Each state of an object is
+/// decoded once, when it is stored. For a field or a label, [`field`](informer_store::field) and
+/// [`label`](informer_store::label) are cheaper.
 ///
 /// ```
 /// use informer_runtime::typed;
@@ -23,13 +23,13 @@ pub fn typed<K, F: Fn(&K) -> Vec<String>>(function: F) -> TypedIndex<K, F> {
     TypedIndex { function, kind: PhantomData }
 }
 
-/// The index function returned by [`typed`].
+/// The index function that [`typed`] returns. It decodes each object before it computes the index values.
 pub struct TypedIndex<K, F> {
     function: F,
     kind: PhantomData<fn(&K)>,
 }
 
-/// Implements `IndexFn` for a representation that provides the typed object.
+/// Implements `IndexFn` of [`TypedIndex`] for a representation that provides the typed object.
 macro_rules! index {
     ($representation:ident) => {
         impl<K, F> IndexFn<$representation<K>> for TypedIndex<K, F>

@@ -15,7 +15,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 /// program's own writes. A working watch delivers them within milliseconds.
 const READ_YOUR_WRITES: Duration = Duration::from_secs(5);
 
-/// Configures a [`CachedClient`].
+/// Configures a [`CachedClient`]: the kinds that are not read from the cache, the wait for own writes, and
+/// metrics.
 #[must_use = "call `build` to create the client"]
 pub struct ClientBuilder {
     cache: Cache,
@@ -44,8 +45,8 @@ impl ClientBuilder {
         self.uncached_kind(&ResourceKind::of::<K>())
     }
 
-    /// Makes the client read a kind that is known only at run time from the API server, as
-    /// [`uncached`](Self::uncached) does.
+    /// Makes the client read a kind from the API server, as [`uncached`](Self::uncached) does. The kind is
+    /// known only at run time.
     pub fn uncached_kind(mut self, kind: &ResourceKind) -> Self {
         self.uncached.insert(kind.gvk().clone());
         self
@@ -65,9 +66,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. With these keys,
-    /// updates keep fields that the type does not know in the right list element. Without the keys, elements
-    /// are matched by fields such as `name`.
+    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys` in its CRD). An update uses
+    /// these keys to match list elements, and so keeps fields that the type does not know in the right
+    /// element. Without the keys, elements are matched by fields such as `name`.
     pub fn crd(mut self, definition: &CustomResourceDefinition) -> Self {
         self.list_keys.extend(list_keys(definition));
         self
@@ -79,7 +80,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Creates the client.
+    /// Creates the client with the configured options.
     pub fn build(self) -> CachedClient {
         let Self { cache, uncached, cache_dynamic, read_your_writes, metrics, list_keys } = self;
         let api = cache.client().clone();

@@ -25,17 +25,18 @@ pub struct Fetched<K> {
 }
 
 enum ViewSource<K> {
-    /// A lazy object in the cache, which is complete except for pruned fields.
+    /// A lazy object in the cache, which is decoded on first access. It is complete except for pruned fields.
     Lazy(Arc<Lazy<K>>),
-    /// A compressed object in the cache, which is complete except for pruned fields.
+    /// A compressed object in the cache (the packed representation). It is complete except for pruned fields.
     #[cfg(feature = "packed")]
     Packed(Arc<Packed<K>>),
-    /// An object that was decoded when it arrived. It does not have fields that the type does not know.
+    /// A typed object in the cache, which was decoded when it arrived. It does not have fields that the type
+    /// does not know.
     Typed(Arc<Typed<K>>),
-    /// The object as the server sent it, with all fields.
+    /// The object as JSON, as the API server sent it, with all fields.
     Whole(Arc<Value>),
-    /// The typed object was changed by an interceptor. The object on the server may have more fields than its
-    /// type.
+    /// An object that an interceptor of the client has changed. Only the typed view is available; the object
+    /// on the server may have more fields.
     Partial,
 }
 
@@ -53,7 +54,7 @@ impl<K> Clone for ViewSource<K> {
 }
 
 impl<K> Fetched<K> {
-    /// Returns the typed object.
+    /// Returns the object as its type `K`, which all clones share.
     pub fn view(&self) -> &Arc<K> {
         &self.view
     }
@@ -89,8 +90,9 @@ impl<K: KubeObject> Fetched<K> {
     }
 
     pub(super) fn of_whole(whole: Value) -> Result<Self, serde_json::Error> {
-        // Decodes an owned copy, although decoding from a reference needs no copy. Other code decodes owned
-        // values, and decoding from a reference would compile the decoder of each type a second time.
+        // The JSON value is cloned and decoded as an owned value, although decoding from a reference would
+        // need no copy. Other code decodes owned values, and decoding from a reference would compile the
+        // decoder of each type a second time.
         let view = Arc::new(decode(|| serde_json::from_value(whole.clone()))?);
         Ok(Self { view, base: ViewSource::Whole(Arc::new(whole)) })
     }
@@ -99,18 +101,20 @@ impl<K: KubeObject> Fetched<K> {
         Ok(Self { view: Arc::new(decode(|| serde_json::from_value(part))?), base: ViewSource::Partial })
     }
 
-    /// Returns the object as JSON. It has all fields if they are available, otherwise only those that the
-    /// type knows.
+    /// Returns the object as JSON. The JSON has all fields if they are available, otherwise only those that
+    /// the type knows.
     pub(super) fn json(&self) -> Result<Value, serde_json::Error> {
         self.whole().map_or_else(|| serde_json::to_value(&*self.view), Ok)
     }
 
-    /// Returns a copy for changes.
+    /// Returns a copy of the object that the program can change and pass to
+    /// [`CachedClient::update`](super::CachedClient::update).
     pub fn edit(&self) -> Edited<K> {
         Edited { read: self.clone(), object: K::clone(&self.view) }
     }
 
-    /// Returns the key of the object.
+    /// Returns the key of the object, which consists of namespace and name; `None` if the object has no valid
+    /// name.
     pub fn key(&self) -> Option<ObjectKey> {
         match &self.base {
             ViewSource::Lazy(lazy) => Some(lazy.key().clone()),
@@ -175,25 +179,26 @@ pub struct Edited<K> {
 }
 
 impl<K: KubeObject> Edited<K> {
-    /// Returns the object as it was read.
+    /// Returns the object as it was read, without the edits.
     pub fn original(&self) -> &Fetched<K> {
         &self.read
     }
 
-    /// Returns true if the copy differs from the original.
+    /// Returns true if the edited copy differs from the object that was read.
     pub fn is_changed(&self) -> bool {
         let text = |object: &K| serde_json::to_value(object).ok();
         text(&self.object) != text(&self.read.view)
     }
 
-    /// Returns the edited object.
+    /// Returns the edited object, without the original.
     pub fn into_inner(self) -> K {
         self.object
     }
 }
 
 impl<K: Serialize + DeserializeOwned> Edited<K> {
-    /// Returns the typed values of the original and of the edited copy as JSON.
+    /// Returns the original and the edited copy as JSON values of their type, from which the patch of an
+    /// update is computed.
     pub(super) fn values(&self) -> Result<(Value, Value), serde_json::Error> {
         Ok((serde_json::to_value(&*self.read.view)?, serde_json::to_value(&self.object)?))
     }
@@ -219,8 +224,9 @@ impl<K: KubeObject> fmt::Debug for Edited<K> {
     }
 }
 
-/// Decodes an object. A panic of its `Deserialize` implementation becomes an error, because it must not end
-/// the task of a caller whose write the server has stored. Caches catch such panics as well.
+/// Decodes an object. A panic of its `Deserialize` implementation becomes an error, as in caches. The object
+/// may be in the response to a write that the server has stored, and the panic must not end the task of the
+/// caller.
 fn decode<K>(decode: impl FnOnce() -> serde_json::Result<K>) -> serde_json::Result<K> {
     let panicked = |_| Err(serde::de::Error::custom("the decoder of the type panicked"));
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(panicked)

@@ -1,4 +1,4 @@
-//! Creates an object, or updates it if it exists.
+//! Methods of the client that create an object, or update it if it exists.
 
 use informer_client::PatchFormat;
 use serde_json::json;
@@ -11,15 +11,15 @@ use crate::{BoxError, KubeObject};
 /// The change that `create_or_update` or `create_or_patch` made to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationResult {
-    /// The object already had the desired state and was not written.
+    /// The object existed in the desired state, so nothing was written.
     Unchanged,
-    /// The object was created.
+    /// The object did not exist and was created.
     Created,
-    /// The object was updated.
+    /// The object existed and was updated. Its status was not written.
     Updated,
-    /// The object and its status were updated.
+    /// The object existed, and both the object and its status were updated.
     UpdatedStatus,
-    /// Only the status of the object was updated.
+    /// The object existed, and only its status was updated.
     UpdatedStatusOnly,
 }
 
@@ -82,8 +82,9 @@ impl CachedClient {
         };
         let operation = on_object(OperationVerb::Patch(PatchFormat::Merge), &**edited.original())?;
         let operation = operation.under(Some("status"));
-        // The difference of the status is computed before the update: it may require reading the complete
-        // object from the server, which still has the version of the edited copy only before the update.
+        // The difference of the status is computed before the object is updated. It may require reading the
+        // complete object from the server, which still has the version of the edited copy only before the
+        // update.
         let status = self.difference(&operation, &edited, Some("status")).await?;
         let updated = self.update(&edited).await?;
         let changed = version(&updated) != version(edited.original());

@@ -13,43 +13,48 @@ pub struct DeleteOptions {
     propagation: Option<Propagation>,
 }
 
-/// The deletion policy for dependents.
+/// The propagation policy of a deletion. It decides how the garbage collector treats dependents, the objects
+/// that have the deleted object as an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// Dependents are deleted after the object.
+    /// The object is deleted first, and its dependents afterwards in the background.
     Background,
-    /// Dependents are deleted before the object.
+    /// The object is deleted after its dependents.
     Foreground,
-    /// Dependents are not deleted.
+    /// The object is deleted, and its dependents are kept without this owner.
     Orphan,
 }
 
 impl DeleteOptions {
-    /// Returns options that require the uid and the resourceVersion of `object`.
+    /// Returns options with the uid and the resourceVersion of `object` as preconditions, so that a changed
+    /// or re-created object is not deleted.
     pub fn of<K: KubeObject>(object: &K) -> Self {
         let meta = object.meta();
         Self { uid: meta.uid.clone(), version: meta.resource_version.clone(), ..Self::default() }
     }
 
-    /// Requires that the object has this uid.
+    /// Sets a precondition: the object must have this uid. A re-created object of the same name is then not
+    /// deleted.
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = Some(uid.into());
         self
     }
 
-    /// Requires that the object has this resourceVersion.
+    /// Sets a precondition: the object must have this resourceVersion. An object that was changed is then not
+    /// deleted.
     pub fn resource_version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self
     }
 
-    /// Sets the grace period in seconds, for kinds that support it; 0 deletes the object immediately.
+    /// Sets the time for a graceful deletion in seconds, for kinds that support it, such as Pods; 0 deletes
+    /// the object immediately.
     pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
         self.grace_period = Some(seconds);
         self
     }
 
-    /// Sets the deletion policy for dependents.
+    /// Sets the propagation policy, which decides whether dependents of the object are deleted.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.propagation = Some(propagation);
         self
@@ -101,8 +106,8 @@ impl CachedClient {
         self.delete_kind(&ResourceKind::of::<K>(), key.as_ref(), options).await
     }
 
-    /// Deletes all selected objects of a kind; a limit is ignored. The call does not wait for own writes, and
-    /// later reads do not wait for it.
+    /// Deletes all selected objects of a kind; a limit in `selected` is ignored. Later reads do not wait
+    /// until the cache shows these deletions.
     ///
     /// # Errors
     ///

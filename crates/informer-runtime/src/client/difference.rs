@@ -1,9 +1,9 @@
 //! Computes the patch of a whole object from a change of its typed view, without side effects.
 //!
-//! A type knows fewer fields than the server. The change of the typed object, from `old` to `new`, is
-//! therefore applied to the whole object as it was read, and the patch is the difference of the two whole
-//! objects. A JSON merge patch replaces whole lists, so fields of list elements that the type does not know
-//! move with their element.
+//! A type knows fewer fields than the server. Therefore the change of the typed object, from `old` to `new`,
+//! is applied to the whole object as it was read. The patch is the difference of the whole objects before and
+//! after the change. A JSON merge patch replaces whole lists, so fields of list elements that the type does
+//! not know move with their element.
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use informer_client::{ListKey, ListKeysAt};
 use serde_json::{Map, Value};
 
-/// The fields by which list elements are matched if no schema defines the keys of their list. They are the
-/// merge keys of built-in kinds.
+/// The fields by which elements of a list are matched between two versions of an object, if no schema defines
+/// the keys of the list. They are the merge keys of built-in kinds, in order of precedence.
 const IDENTITIES: [&str; 11] = [
     "name",
     "uid",
@@ -29,8 +29,8 @@ const IDENTITIES: [&str; 11] = [
     "claimName",
 ];
 
-/// Returns `whole` with the change from `old` to `new`, which are views of `whole`. List elements are matched
-/// by `keys`.
+/// Returns the object `whole` after a change of its typed view. `old` and `new` are the view before and after
+/// the change, and `keys` are the fields by which list elements are matched.
 pub(crate) fn carried(whole: &Value, old: &Value, new: &Value, keys: ListKeysAt<'_>) -> Value {
     if old == new {
         return whole.clone();
@@ -58,8 +58,8 @@ fn carried_members(
     for (name, value) in new {
         let member = match (whole.get(name), old.get(name)) {
             (Some(whole), Some(old)) => Some(carried(whole, old, value, keys.member(name))),
-            // Both views contain a default that the type encodes and the whole object does not have, so the
-            // field did not change.
+            // The type encodes a default value for a field that the whole object does not have. The old and
+            // the new view both contain this value, so the field did not change and is not added.
             (None, Some(old)) if old == value => None,
             _ => Some(value.clone()),
         };
@@ -77,7 +77,8 @@ fn carried_elements(whole: &[Value], old: &[Value], new: &[Value], keys: ListKey
     new.iter().zip(origins).map(carry).collect()
 }
 
-/// Returns for each element of `new` the index of the element of `old` from which it was made.
+/// Returns for each element of the list `new` the index of the element of `old` from which it was made.
+/// Fields that the type does not know are copied from that element.
 fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usize>> {
     if let Some(origins) = origins_by_keys(old, new, keys) {
         return origins;
@@ -97,8 +98,8 @@ fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usi
         })
         .collect();
     if old.len() == new.len() {
-        // The number of elements is the same, so no element was added or removed, and unmatched elements were
-        // changed in place.
+        // The list still has the same number of elements, so probably no element was added or removed.
+        // Elements without an equal counterpart are treated as changed in place.
         for (index, origin) in origins.iter_mut().enumerate().filter(|(_, origin)| origin.is_none()) {
             *origin = Some(index).filter(|&index| !taken[index]);
         }
@@ -106,8 +107,8 @@ fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usi
     origins
 }
 
-/// Matches elements by the keys of the schema; `None` if the schema has none, or if two elements of `old`
-/// have the same key.
+/// Matches the elements of two versions of a list by the keys of the schema. Returns `None` if the schema has
+/// no keys, or if two elements of `old` have the same key.
 fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option<Vec<Option<usize>>> {
     if keys.is_empty() || !old.iter().chain(new).all(Value::is_object) {
         return None;
@@ -123,12 +124,13 @@ fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option
             return None;
         }
     }
-    // If two new elements have the same key, only the first one is matched.
+    // If two elements of the new list have the same key, only the first one is matched with an element of the
+    // old list.
     Some(new.iter().map(|element| indexes.remove(&identity(element))).collect())
 }
 
-/// Maps the value of the member `identity` to the index of its element; `None` unless every element has the
-/// member and its values are unique.
+/// Maps the value of the member `identity` of each list element to the index of this element. Returns `None`
+/// unless every element has the member and its values are unique.
 fn identified(elements: &[Value], identity: &str) -> Option<HashMap<String, usize>> {
     let mut known = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter().enumerate() {
@@ -140,7 +142,7 @@ fn identified(elements: &[Value], identity: &str) -> Option<HashMap<String, usiz
     Some(known)
 }
 
-/// Returns the JSON merge patch from `old` to `new`; `None` if they are equal.
+/// Returns the JSON merge patch that changes `old` into `new`; `None` if they are equal.
 pub(super) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     if old == new {
         return None;
@@ -159,7 +161,8 @@ pub(super) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// Returns true if a changed list contains objects. In that case the patch must contain complete elements.
+/// Returns true if a list that contains objects was changed. A merge patch replaces the list, so it must
+/// contain complete elements, including fields that the type does not know.
 pub(super) fn changes_elements(old: &Value, new: &Value) -> bool {
     if old == new {
         return false;

@@ -33,7 +33,7 @@ impl CachedClient {
 }
 
 impl DynamicClient {
-    /// Returns the kind.
+    /// Returns the kind of the objects that this client reads and writes.
     pub fn kind(&self) -> &ResourceKind {
         &self.kind
     }
@@ -43,7 +43,7 @@ impl DynamicClient {
         shared.cache_dynamic && !shared.uncached.contains(self.kind.gvk())
     }
 
-    /// Returns one object; `None` if it does not exist.
+    /// Returns one object of the kind; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl DynamicClient {
         Ok(value.map(|value| decoded(&attempt, value)).transpose()?)
     }
 
-    /// Reads one object from the cache. Interceptors receive it as JSON.
+    /// Reads one object from the cache, for a client with interceptors, which receive the object as JSON.
     async fn intercepted_get(&self, operation: Operation) -> Result<Option<Value>, ReadError> {
         let client = self.client.clone();
         let last = move |operation: Operation| -> BoxFuture<'static, _> {
@@ -99,7 +99,7 @@ impl DynamicClient {
         Ok(items_of(self.client.intercepted(operation, last).await?))
     }
 
-    /// Returns the selected objects.
+    /// Returns the objects that the options select.
     ///
     /// # Errors
     ///
@@ -121,7 +121,8 @@ impl DynamicClient {
         let gvk = self.kind.gvk();
         let object = |value| {
             let mut object: DynamicObject = decoded(&attempt, value)?;
-            // Items in lists of built-in kinds have no apiVersion and kind, so these fields are added.
+            // The server sends items in lists of built-in kinds without `apiVersion` and `kind`, so these
+            // fields are added.
             object
                 .types
                 .get_or_insert_with(|| TypeMeta { api_version: gvk.api_version(), kind: gvk.kind.clone() });

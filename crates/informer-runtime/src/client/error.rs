@@ -37,7 +37,7 @@ mod tests {
         Operation::on(OperationVerb::Replace, &ResourceKind::new("", "v1", "Pod", "pods"), "default/web")
     }
 
-    /// Returns code, reason and message of the status that an error contains.
+    /// Returns code, reason and message of the Kubernetes Status in an error.
     fn status(error: &WriteError) -> (u16, &str, &str) {
         let status = error.call().and_then(CallError::status).expect("the error has a status");
         (status.code, &status.reason, &status.message)

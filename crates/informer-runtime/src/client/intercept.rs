@@ -1,4 +1,4 @@
-//! Interceptors between a client and the API server.
+//! Interceptors, which see and may change every operation between a client and the API server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ use super::{CachedClient, Operation, WriteError};
 ///
 /// Reads by [`CachedClient::metadata`] are not intercepted.
 pub trait Intercept: Send + Sync + 'static {
-    /// Handles an operation, either directly or by calling [`Next::run`].
+    /// Handles an operation. An interceptor either responds to the operation itself or passes it on with
+    /// [`Next::run`].
     fn intercept(&self, operation: Operation, next: Next) -> BoxFuture<'static, Result<Value, WriteError>>;
 }
 
@@ -43,7 +44,8 @@ where
     }
 }
 
-/// The end of the chain of interceptors: the cache or the API server.
+/// The function at the end of a chain of interceptors, which sends an operation to the cache or to the API
+/// server.
 pub(super) type Endpoint =
     Arc<dyn Fn(Operation) -> BoxFuture<'static, Result<Value, WriteError>> + Send + Sync>;
 
@@ -61,7 +63,7 @@ impl Next {
         Self { left: interceptors.len(), interceptors, last }
     }
 
-    /// Runs the remaining chain with an operation.
+    /// Passes an operation to the next interceptor or, after the last one, to the cache or the API server.
     ///
     /// # Errors
     ///

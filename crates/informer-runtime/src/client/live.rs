@@ -7,33 +7,33 @@ use super::write::fetched;
 use super::{CachedClient, Fetched, WriteError};
 use crate::{KubeObject, ListOptions, ResourceKind};
 
-/// Reads the current state from the API server. Each read costs a request.
+/// Reads the current state from the API server instead of the cache. Each read costs a request.
 #[derive(Clone)]
 pub struct LiveReader {
     client: CachedClient,
 }
 
-/// One page of a list.
+/// One page of a list that was read from the API server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Page<T> {
-    /// The objects.
+    /// The selected objects on this page.
     pub items: Vec<T>,
-    /// The resourceVersion of the list.
+    /// The resourceVersion of the list to which this page belongs.
     pub resource_version: String,
     /// The continue token of the next page; `None` on the last page.
     pub continue_token: Option<String>,
 }
 
 impl CachedClient {
-    /// Returns a reader that bypasses the cache.
+    /// Returns a reader that bypasses the cache and reads from the API server.
     pub fn live(&self) -> LiveReader {
         LiveReader { client: self.clone() }
     }
 }
 
 impl LiveReader {
-    /// Returns one object; `None` if it does not exist.
+    /// Returns one object from the API server; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -50,7 +50,8 @@ impl LiveReader {
         }
     }
 
-    /// Returns all selected objects. They are requested page by page unless there is a limit.
+    /// Returns all selected objects from the API server. They are requested page by page unless there is a
+    /// limit.
     ///
     /// # Errors
     ///
@@ -83,10 +84,12 @@ impl LiveReader {
     }
 }
 
-/// The page size of a full list, as in other Kubernetes clients.
+/// The number of objects that each request for a page of a whole list asks for. Other Kubernetes clients use
+/// the same number.
 const PAGE_SIZE: usize = 500;
 
-/// The maximum number of pages of one list. A list with more pages is considered endless and fails.
+/// The maximum number of pages of one list. A list with more pages is considered endless and fails, so that a
+/// faulty server cannot make a read run forever.
 const MAX_PAGES: usize = 20_000;
 
 impl CachedClient {
@@ -152,7 +155,8 @@ impl CachedClient {
     }
 }
 
-/// Adds `apiVersion` and `kind` to a list item, since items of built-in kinds do not have them.
+/// Adds `apiVersion` and `kind` to an item of a list, since the server sends items of built-in kinds without
+/// them.
 fn with_type(mut item: Value, kind: &ResourceKind) -> Value {
     if let Some(members) = item.as_object_mut() {
         members.entry("apiVersion").or_insert_with(|| kind.gvk().api_version().into());

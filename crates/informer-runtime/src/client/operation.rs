@@ -9,40 +9,41 @@ use super::WriteError;
 use crate::ResourceKind;
 use crate::kind::{object_key, scoped_key};
 
-/// The verb of an operation.
+/// The verb of a client's operation, such as get or patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OperationVerb {
     /// Reads one object, from the cache or the API server.
     Get,
-    /// Reads several objects.
+    /// Lists the selected objects of a kind, from the cache or the API server.
     List,
-    /// Creates an object or a subresource.
+    /// Creates an object, or a subresource such as an eviction.
     Create,
-    /// Replaces an object.
+    /// Replaces an object by a complete one (HTTP PUT).
     Replace,
-    /// Patches an object.
+    /// Patches an object with a patch of this format.
     Patch(PatchFormat),
-    /// Applies an object.
+    /// Applies an object by server-side apply.
     Apply,
-    /// Deletes an object.
+    /// Deletes one object by its name.
     Delete,
-    /// Deletes several objects.
+    /// Deletes all selected objects of a kind.
     DeleteCollection,
 }
 
 impl OperationVerb {
-    /// Returns true if the verb is a write.
+    /// Returns true if the verb is a write, which means any verb except `Get` and `List`.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get | Self::List)
     }
 
-    /// Returns true if the operation writes fields, so that it has a field owner.
+    /// Returns true if an operation with this verb sets fields of an object. The request then names a field
+    /// owner.
     pub(super) fn writes_fields(&self) -> bool {
         matches!(self, Self::Create | Self::Replace | Self::Patch(_) | Self::Apply)
     }
 
-    /// Returns the name of the verb in errors and metrics.
+    /// Returns the name of the verb for errors and metrics, for example `get`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -62,19 +63,19 @@ impl OperationVerb {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Operation {
-    /// The verb.
+    /// The verb of the operation, such as get or patch.
     pub verb: OperationVerb,
-    /// The kind.
+    /// The kind of the objects that the operation concerns.
     pub kind: ResourceKind,
     /// The namespace of the object or collection; `None` for all namespaces and for cluster-scoped kinds.
     pub namespace: Option<String>,
     /// The name of the object; `None` for collections, and for a created object with a generated name.
     pub name: Option<String>,
-    /// The subresource, for example `status`.
+    /// The subresource that the operation concerns, for example `status`; `None` for the object itself.
     pub subresource: Option<String>,
-    /// The request body; null without a body.
+    /// The body of the request as JSON; null if the request has none.
     pub body: Value,
-    /// Query parameters.
+    /// The query parameters of the request, as pairs of name and value.
     pub query: Vec<(String, String)>,
 }
 
@@ -120,7 +121,7 @@ impl Operation {
         self
     }
 
-    /// Returns the key of the object, if it has a name.
+    /// Returns the key of the object, which consists of namespace and name; `None` without a valid name.
     pub fn key(&self) -> Option<ObjectKey> {
         object_key(&self.kind, self.namespace.as_deref(), self.name.as_deref()?)
     }

@@ -1,5 +1,5 @@
-//! Decides which writes later reads must show, and how reads wait for them. The cache records the writes
-//! (`cache/own_writes.rs`).
+//! Decides which writes of the program later reads must show, and makes reads wait for them. The cache
+//! records these writes (`cache/own_writes.rs`).
 
 use std::time::Duration;
 
@@ -14,15 +14,16 @@ use crate::kind::object_key;
 use crate::{CacheInformer, ListOptions, ReadError, ResourceKind};
 
 impl Operation {
-    /// Returns true for writes that later reads must show. Excludes dry runs, deletions of collections, and
-    /// creations of a subresource such as an eviction.
+    /// Returns true if the operation is a write that later reads must show. This excludes dry runs, deletions
+    /// of collections, and creations of a subresource such as an eviction.
     pub(super) fn is_own_write(&self) -> bool {
         let below = self.verb == OperationVerb::Create && self.subresource.is_some();
         let dry_run = self.query.iter().any(|(name, _)| name == "dryRun");
         self.verb.is_write() && self.verb != OperationVerb::DeleteCollection && !below && !dry_run
     }
 
-    /// Returns the own write that a response confirms. `None` if the response names no object.
+    /// Returns the write that a successful response confirms, so that the cache can record it. `None` if
+    /// neither the response nor the operation has a valid name of an object.
     pub(super) fn own_write<'a>(&'a self, response: &'a Value, began: Ticket) -> Option<OwnWrite<'a>> {
         let metadata = &response["metadata"];
         let name = metadata["name"].as_str().or(self.name.as_deref())?;
@@ -34,8 +35,8 @@ impl Operation {
         let has_grace_period = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
         let removed =
             (metadata["deletionTimestamp"].is_string() || deletes) && !has_finalizers && !has_grace_period;
-        // A subresource may return another kind, such as Scale, with the version of the object and without
-        // its labels.
+        // The response to a write of a subresource may be of another kind, such as Scale. It then has the
+        // version of the object, but not its labels, so selectors cannot be evaluated on it.
         let is_object =
             self.subresource.is_none() || response["kind"].as_str() == Some(&self.kind.gvk().kind);
         Some(OwnWrite {
@@ -50,7 +51,8 @@ impl Operation {
 }
 
 impl CachedClient {
-    /// Returns the informer of a kind, once it shows the own writes of a scope.
+    /// Returns the informer of a kind once it shows the program's own writes of a scope (an object, a
+    /// namespace or a kind).
     pub(crate) async fn caught_up<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -68,8 +70,9 @@ impl CachedClient {
         Ok(informer)
     }
 
-    /// Waits until an informer shows the own writes of a scope, for at most `timeout`. Returns whether it had
-    /// to wait. After half of that time, this method checks whether the server has lost some of the writes.
+    /// Waits until an informer shows the program's own writes of a scope (an object, a namespace or a kind),
+    /// for at most `timeout`. Returns whether it had to wait. After half of that time, this method checks
+    /// whether the server has lost some of the writes.
     async fn wait_for_own_writes<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -85,16 +88,17 @@ impl CachedClient {
         tokio::select! {
             biased;
             waited = informer.wait_for_own_writes(scope, timeout) => return waited,
-            // The wait in the first branch does not notice that `check` has reduced the number of expected
-            // writes, so a second wait follows.
+            // The check has found that the server has lost writes. The wait in the first branch does not
+            // notice that fewer writes are expected now, so a second wait follows.
             true = check => {}
         }
         let left = end.saturating_duration_since(Instant::now());
         informer.wait_for_own_writes(scope, left).await.map(|_| true)
     }
 
-    /// Lets reads no longer wait for own writes that the server has lost because it was restored to an older
-    /// version. Returns true if the server has lost any. Sends one list request with a limit of one object.
+    /// Stops reads from waiting for own writes that the server has lost because it was restored to an older
+    /// version. A list request with a limit of one object determines the version of the server. Returns true
+    /// if the server has lost any of the writes.
     async fn lower_lost_writes<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -103,8 +107,8 @@ impl CachedClient {
     ) -> bool {
         let missing = informer.missing_writes(scope);
         let mut options = ListOptions::default().limit(1);
-        // If the cache is restricted to namespaces, only one of these is listed, because the program may lack
-        // the permission to list others.
+        // One list request determines the version of the server. If the cache is restricted to namespaces,
+        // only one of these is listed, because the program may lack the permission to list others.
         if let Some(namespace) = informer.namespace_of(scope) {
             options = options.namespace(namespace);
         }

@@ -23,7 +23,7 @@ impl Patch {
         Self { format: PatchFormat::Merge, body }
     }
 
-    /// Creates a JSON patch: a list of operations.
+    /// Creates a JSON patch (RFC 6902): a list of operations such as `add`, `replace` and `remove`.
     pub fn json(operations: Value) -> Self {
         Self { format: PatchFormat::Json, body: operations }
     }

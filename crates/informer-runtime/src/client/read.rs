@@ -62,8 +62,8 @@ impl CachedClient {
         self.complete(operation, object.map(Fetched::of_lazy)).await
     }
 
-    /// Returns a cached object. If the client needs the object's complete JSON and the cache does not have
-    /// it, the object is read from the API server.
+    /// Completes the read of a cached object. If the program needs the object's complete JSON and the cache
+    /// does not have it, the object is read from the API server.
     async fn complete<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -79,7 +79,8 @@ impl CachedClient {
         }
     }
 
-    /// Returns one object of an existing informer, after the cache contains own writes of the object.
+    /// Returns one object in a chosen representation, after the cache contains the program's own writes of
+    /// the object.
     pub(crate) async fn get_as<K: KubeObject, O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -91,7 +92,7 @@ impl CachedClient {
         self.complete(&operation, object.map(fetched)).await
     }
 
-    /// Returns one cached object, after the cache contains own writes of the object.
+    /// Returns one cached object, after the cache contains the program's own writes of the object.
     pub(super) async fn cached<O: Representation>(
         &self,
         operation: &Operation,
@@ -101,7 +102,8 @@ impl CachedClient {
         informer.get(&key)
     }
 
-    /// Returns the selected cached objects, after the cache contains own writes of the kind.
+    /// Returns the selected cached objects, after the cache contains the program's own writes in the
+    /// namespace of the list or, without a namespace, of the whole kind.
     pub(super) async fn cached_list<O: Representation>(
         &self,
         kind: &ResourceKind,
@@ -205,9 +207,10 @@ fn lazy<K: KubeObject>(kind: &ResourceKind, value: &Value) -> Result<Arc<Lazy<K>
     })
 }
 
-/// Reads of a client that has interceptors. The interceptors receive the objects as JSON.
+/// Reads of a client that has interceptors. The interceptors receive and return objects as JSON.
 impl CachedClient {
-    /// Reads one object from the cache. If the interceptors do not change it, the cached object is returned.
+    /// Reads one object from the cache through the interceptors of the client. If they do not change the
+    /// object, the cached one is returned.
     async fn intercepted_get<K: KubeObject>(
         &self,
         operation: Operation,
@@ -230,7 +233,8 @@ impl CachedClient {
         let read = read.lock().take();
         match read {
             Some((passed, object)) if passed == value => Ok(Some(object)),
-            // An interceptor changed a view of an object that may have more fields than the view.
+            // An interceptor has changed a view that may lack fields of the object on the server. The result
+            // is therefore marked as partial.
             Some((_, object)) if object.whole().is_none() => {
                 Ok(Some(Fetched::of_partial(value).map_err(|cause| wrong_type::<K>(&attempt, &cause))?))
             }
@@ -256,8 +260,8 @@ impl CachedClient {
                 for object in objects {
                     let get = Operation::on(OperationVerb::Get, &operation.kind, object.key().as_str());
                     match client.whole_value(get, &object).await {
-                        // The complete object is read from the server. An object that was deleted there
-                        // meanwhile is left out of the list.
+                        // A cached object that lacks fields is read from the server. An object that does not
+                        // exist there any more is left out of the list.
                         Err(error) if error.is_not_found() => {}
                         item => items.push(item?),
                     }
@@ -292,8 +296,8 @@ impl CachedClient {
         get: Operation,
         object: &Lazy<K>,
     ) -> Result<Value, WriteError> {
-        // `json` is called for partial objects, too, because the call makes the cache read the kind as JSON
-        // from then on.
+        // `json` is called even if the object is partial, which means that the cache may lack some of its
+        // fields. The call makes the cache read the kind as JSON, with all fields, from then on.
         let json = object.json().map_err(<serde_json::Error as serde::de::Error>::custom);
         if object.is_partial() {
             return self.send(get).await;

@@ -14,7 +14,7 @@ pub(super) struct ClientSettings {
     /// Whether a server-side apply is sent with `force=true`. With `None`, only the client of a controller
     /// forces.
     pub(super) force: Option<bool>,
-    /// The field owner that the program has set; `None` if `default_owner` applies.
+    /// The field owner that the program has set; `None` if the name in `default_owner` is used.
     pub(super) field_owner: Option<Arc<str>>,
     pub(super) default_owner: DefaultOwner,
     pub(super) field_validation: Option<FieldValidation>,
@@ -48,7 +48,8 @@ impl DefaultOwner {
     }
 }
 
-/// Returns the reason for which the API server would reject a field owner, if any.
+/// Returns the reason for which the API server would reject a field owner; `None` if the field owner is
+/// valid.
 pub(crate) fn field_owner_problem(owner: &str) -> Option<&'static str> {
     match owner {
         "" => Some("is empty"),
@@ -65,14 +66,16 @@ fn is_printable(char: char) -> bool {
     char == ' ' || !(char.is_control() || char.is_whitespace())
 }
 
-/// The API server's handling of unknown fields.
+/// The way in which the API server treats fields of a written object that the schema of its kind does not
+/// have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// The server drops unknown fields.
+    /// The server drops fields that the schema of the kind does not have.
     Ignore,
-    /// The server drops unknown fields and returns a warning. This is the server's default.
+    /// The server drops fields that the schema of the kind does not have, and returns a warning. This is the
+    /// server's default.
     Warn,
-    /// The server rejects an object with unknown fields.
+    /// The server rejects an object with fields that the schema of its kind does not have.
     Strict,
 }
 
@@ -93,7 +96,7 @@ impl CachedClient {
         Self { shared: Arc::clone(&self.shared), settings: Arc::new(settings) }
     }
 
-    /// Returns a client whose writes the server validates and admits, but does not store.
+    /// Returns a client for dry runs: the server validates and admits its writes, but does not store them.
     pub fn dry_run(&self) -> Self {
         self.with(|settings| settings.dry_run = true)
     }
@@ -119,12 +122,14 @@ impl CachedClient {
     }
 
     /// Returns a client that fails with a [conflict](WriteError::is_conflict) when it [applies](Self::apply)
-    /// a different value to a field of another owner. This is the default outside of controllers.
+    /// a different value to a field that another field manager owns. This is the default outside of
+    /// controllers.
     pub fn without_force(&self) -> Self {
         self.with(|settings| settings.force = Some(false))
     }
 
-    /// Returns a client for a controller. Explicit settings of this client stay in effect.
+    /// Returns the client of a controller, whose name is the default field owner. Settings that the program
+    /// has made on this client stay in effect.
     pub(crate) fn of_controller(&self, name: &str) -> Self {
         self.with(|settings| settings.default_owner = DefaultOwner::Controller(name.into()))
     }

@@ -1,4 +1,4 @@
-//! Subresources: status, scale, eviction, token and others.
+//! Reads and writes subresources of objects, such as status, scale, eviction and token.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ impl Subresource {
         self.client.apply_under(object, Some(&self.name)).await
     }
 
-    /// Patches the object through the subresource.
+    /// Patches an object through this subresource; see [`CachedClient::patch`].
     ///
     /// # Errors
     ///

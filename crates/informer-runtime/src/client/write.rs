@@ -1,4 +1,4 @@
-//! Writes of typed objects, and the execution of all operations.
+//! Writes of typed objects, and the execution of all operations of a client.
 
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ impl CachedClient {
         fetched(&operation.to_string(), response)
     }
 
-    /// Returns the patch of an update, computed on whole objects; `None` if there is no difference.
+    /// Returns the JSON merge patch of an update, computed on whole objects. `None` if the edited copy does
+    /// not differ from the original.
     pub(super) async fn difference<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -73,8 +74,8 @@ impl CachedClient {
     ) -> Result<Option<Value>, WriteError> {
         let (mut old, mut new) = edited.values().map_err(|cause| encode(operation, cause))?;
         if subresource == Some("status") {
-            // Only the status is compared, since the server writes nothing else through the status
-            // subresource.
+            // For an update of the status, only the status is compared, since the server writes nothing else
+            // through the status subresource.
             for value in [&mut old, &mut new] {
                 *value = json!({"status": value["status"].take()});
             }
@@ -97,8 +98,9 @@ impl CachedClient {
         self.shared.list_keys.get(kind).cloned().unwrap_or_else(|| self.shared.api.list_keys(kind))
     }
 
-    /// Reads the whole object from the API server as JSON, for a view that does not have all fields. If the
-    /// version of the object differs from that of the view, the patch fails with a conflict.
+    /// Reads the whole object of an update from the API server as JSON, because the edited copy does not have
+    /// all fields. Returns a conflict if the server has another version of the object than the one that was
+    /// edited.
     async fn whole_of<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -135,7 +137,8 @@ impl CachedClient {
         let operation = on_object(OperationVerb::Apply, object)?.under(subresource);
         let mut body = serde_json::to_value(object).map_err(|cause| encode(&operation, cause))?;
         if let Some(metadata) = body["metadata"].as_object_mut() {
-            // Managed fields are removed, because the server rejects applied objects that contain them.
+            // `managedFields` is removed from the object, because the server rejects applied objects that
+            // contain it.
             metadata.remove("managedFields");
         }
         let response = self.execute(operation.clone().sending(body)).await?;
@@ -186,7 +189,8 @@ impl CachedClient {
         fetched(&operation.to_string(), response)
     }
 
-    /// Executes an operation: applies the settings, calls the interceptors, and sends the request.
+    /// Executes an operation of the client: applies the settings of the client, calls the interceptors, and
+    /// sends the request.
     pub(super) async fn execute(&self, mut operation: Operation) -> Result<Value, WriteError> {
         self.apply_settings(&mut operation)?;
         let client = self.clone();
@@ -203,8 +207,8 @@ impl CachedClient {
         for (name, value) in self.settings.parameters(&operation.verb) {
             operation.query.push((name.to_owned(), value));
         }
-        // `dryRun` is set in the body, because the server ignores query parameters of a deletion with a body
-        // and would delete the object.
+        // For a dry run of a deletion, `dryRun` is set in the body of the request. The server ignores query
+        // parameters of a deletion with a body, and would delete the object.
         let deletes = matches!(operation.verb, OperationVerb::Delete | OperationVerb::DeleteCollection);
         if self.settings.dry_run && deletes {
             operation.body["dryRun"] = json!(["All"]);
@@ -236,8 +240,8 @@ impl CachedClient {
             expected: "JSON".to_owned(),
             cause: Some(cause.into()),
         })?;
-        // The write is recorded before the response is returned, because reads that begin after the caller
-        // has the response must wait until the cache contains the write.
+        // A write is recorded in the cache before the response is returned to the caller, because reads that
+        // begin after that must wait until the cache contains the write.
         if operation.is_own_write()
             && let Some(write) = operation.own_write(&response, began)
         {
@@ -258,7 +262,8 @@ pub(super) fn on_object<K: KubeObject>(verb: OperationVerb, object: &K) -> Resul
     }
 }
 
-/// Returns an error if the edited copy differs from the original in its name, namespace or uid.
+/// Returns an error if the edited copy of an object differs from the original in its name, namespace or uid.
+/// An update cannot change them.
 fn same_object<K: KubeObject>(operation: &Operation, edited: &Edited<K>) -> Result<(), WriteError> {
     let (read, now) = (edited.original().meta(), edited.meta());
     let fields = [

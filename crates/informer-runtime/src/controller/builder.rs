@@ -53,13 +53,14 @@ impl Controller {
 }
 
 impl<R: ReconcileRequest> Controller<R> {
-    /// Returns a handle that adds sources and reads the state, before and while the controller runs.
+    /// Returns a handle of the controller, which adds sources and reads the state before and while the
+    /// controller runs.
     pub fn handle(&self) -> ControllerHandle<R> {
         self.builder.handle.clone()
     }
 }
 
-/// Builds a [`Controller`].
+/// Builds a [`Controller`]: sets its name, sources and options.
 #[must_use = "call `reconcile` or `reconciler` to create the controller"]
 pub struct ControllerBuilder<R: ReconcileRequest = Request> {
     name: Option<String>,
@@ -96,18 +97,19 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
-    /// Watches another kind; `handler` maps its events to requests.
+    /// Watches another kind. `handler` maps each event of the kind to the requests that it enqueues.
     pub fn watches<K: KubeObject>(self, handler: impl Handler<Lazy<K>, R>) -> Self {
         self.watches_with(watch::<K>(), handler)
     }
 
-    /// Watches another kind in a chosen representation and with predicates.
+    /// Watches another kind, as [`watches`](Self::watches) does, in a chosen representation and with
+    /// predicates.
     pub fn watches_with<O: Representation>(mut self, watch: Watch<O>, handler: impl Handler<O, R>) -> Self {
         self.sources.push(Box::new(|context| Some(context.source(watch, handler))));
         self
     }
 
-    /// Adds a source. [`event_filter`](Self::event_filter) does not apply to it.
+    /// Adds a source of requests. The predicates of [`event_filter`](Self::event_filter) do not apply to it.
     pub fn source(mut self, source: impl Source<R>) -> Self {
         self.sources.push(Box::new(|_| Some(Arc::new(source))));
         self
@@ -119,7 +121,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
-    /// Sets options that override the defaults of the manager.
+    /// Sets the options of the controller. They override the defaults of the manager.
     pub fn with_options(mut self, options: ControllerOptions<R>) -> Self {
         self.options = options;
         self
@@ -244,8 +246,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         Controller { builder: self, reconciler: Box::new(reconciler) }
     }
 
-    /// Returns the configured name, or that of the reconciled kind. Returns an error if the name is not a
-    /// valid field owner.
+    /// Returns the name of the controller: the configured one, or that of the reconciled kind. Returns an
+    /// error if the name is not a valid field owner.
     pub(super) fn final_name(&self) -> Result<String, BuildError> {
         let of_kind = || self.kind.as_ref().map(|kind| kind.gvk().kind.to_lowercase());
         let name = self.name.clone().or_else(of_kind).filter(|name| !name.is_empty());
@@ -281,7 +283,8 @@ impl ControllerBuilder<Request> {
         self.for_with(watch::<K>())
     }
 
-    /// Sets the reconciled kind, in a chosen representation and with predicates.
+    /// Sets the reconciled kind, as [`for_`](Self::for_) does, in a chosen representation and with
+    /// predicates.
     pub fn for_with<O: Representation>(mut self, watch: Watch<O>) -> Self {
         self.for_twice |= self.kind.is_some();
         self.kind = Some(watch.kind.clone());
@@ -294,7 +297,8 @@ impl ControllerBuilder<Request> {
         self.owns_with(watch::<K>())
     }
 
-    /// Watches owned objects in a chosen representation and with predicates.
+    /// Watches objects that the reconciled kind owns, as [`owns`](Self::owns) does, in a chosen
+    /// representation and with predicates.
     pub fn owns_with<O: Representation>(mut self, watch: Watch<O>) -> Self {
         self.owns = true;
         self.sources.push(Box::new(|context| {
@@ -318,7 +322,8 @@ impl SourceContext {
                 Trigger::Event(event) => passes(event),
                 Trigger::Generic(_) => true,
             };
-            // This predicate runs before those of the watch, as in controller-runtime.
+            // The filter of all watched kinds runs before the predicates of a single watch, as in
+            // controller-runtime.
             watch.predicates.insert(0, Box::new(holds));
         }
         Arc::new(kind(watch, handler))

@@ -53,24 +53,24 @@ impl Context {
     }
 }
 
-/// The error of a failed read of a watched object.
+/// The error of a method of [`Context`] that reads a watched object from the cache.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// The kind is not in the cache, or has not synced.
+    /// The kind of the object is not in the cache, or its informer has not synced.
     #[error(
         "get {kind} {key}: the kind is not in the cache; let the controller watch it, or read it with `ctx.client.get`"
     )]
     NotWatched {
-        /// The kind.
+        /// The kind of the object that was to be read.
         kind: String,
-        /// The key.
+        /// The key of the object that was to be read.
         key: String,
     },
-    /// The cache cannot be read.
+    /// The read from the cache failed.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The object cannot be decoded as its type.
+    /// The object in the cache cannot be decoded as the requested type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -166,7 +166,7 @@ impl Deref for Context {
     }
 }
 
-/// Identifies a reconcile by the run of the controller and a number.
+/// Identifies a reconcile by a random number for the run of the controller and a sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReconcileId {
     pub(super) run: u64,

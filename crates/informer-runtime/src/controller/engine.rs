@@ -32,8 +32,8 @@ use crate::clock::sleep_until;
 use crate::source::{Enqueuer, Source};
 use crate::{ReconcileRequest, Services};
 
-/// The time that the controller waits longer than the sync timeout, so that the source itself reports the
-/// reason for the timeout first.
+/// The extra time that the controller waits for a source after the sync timeout. The source has the same
+/// timeout and can thus report the reason first.
 const REASON_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) struct EngineParts<R: ReconcileRequest> {
@@ -56,15 +56,15 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) context: Arc<ControllerContext>,
     pub(super) instruments: Instruments,
     pub(super) sharded: Option<Sharded<R>>,
-    /// The request that each worker currently reconciles.
+    /// For each worker, the request that it currently reconciles.
     pub(super) slots: Vec<WorkerSlot<R>>,
-    /// The number of this run, which is part of reconcile ids.
+    /// A random number that identifies this run of the controller in the ids of its reconciles.
     pub(super) run: u64,
     pub(super) next: AtomicU64,
     lifecycle: Mutex<ControllerLifecycle>,
     sources: Mutex<Vec<Arc<dyn Source<R>>>>,
-    /// Locked while the sources start. A second task that wants to start the sources waits for this lock, and
-    /// thereby until they have synced.
+    /// Locked while the sources of the controller start. A second task that wants to start the sources waits
+    /// for this lock, and thereby until they have synced.
     starting: AsyncMutex<()>,
     enqueuer: Enqueuer<R>,
 }
@@ -122,8 +122,8 @@ impl<R: ReconcileRequest> Engine<R> {
         ended
     }
 
-    /// Starts the sources while this process is a standby (warm-up), and keeps them for the run. If the
-    /// controller is stopped before it runs, the sources are stopped.
+    /// Starts the sources of the controller while this process is a standby (warm-up), and keeps them for the
+    /// run. If the controller is stopped before it runs, the sources are stopped.
     pub(super) async fn warm_up(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
         let _detach = DetachOnDrop { engine: &self, only_unused: true };
         tokio::select! {
@@ -173,7 +173,7 @@ impl<R: ReconcileRequest> Engine<R> {
         self.drain(workers).await
     }
 
-    /// Waits for all workers to end, or for the first one that fails.
+    /// Waits until all workers have ended, or until the first worker fails.
     async fn join(&self, workers: &mut JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
         while let Some(joined) = workers.join_next().await {
             match joined {
@@ -183,14 +183,16 @@ impl<R: ReconcileRequest> Engine<R> {
                     let (controller, message) = (self.controller(), panic_text(&*panic).to_owned());
                     return Err(ControllerError::WorkerPanicked { controller, message });
                 }
-                // The worker was cancelled because the tokio runtime shuts down.
+                // The task of a worker was cancelled because the tokio runtime shuts down. This is not an
+                // error of the controller.
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Lets running reconciles finish, then cancels the remaining ones, then drops them.
+    /// Ends the reconciles of a stopped controller: lets running ones finish within the drain time, then
+    /// cancels the remaining ones, and finally drops them.
     async fn drain(&self, mut workers: JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
         loop {
             let deadline = self.lifecycle.lock().next_deadline();
@@ -213,13 +215,13 @@ impl<R: ReconcileRequest> Engine<R> {
         Err(ControllerError::NotDrained { controller: self.controller(), count: left.len(), after, request })
     }
 
-    /// Starts all sources concurrently and waits until they have synced. A second caller waits until the
-    /// first has finished.
+    /// Starts all sources of the controller concurrently and waits until they have synced. A second caller
+    /// waits until the first has finished.
     async fn start_sources(&self) -> Result<(), ControllerError> {
         let _gate = self.starting.lock().await;
         let sources = {
-            // The method `watch` also locks `sources` to add a source. If it does so before this block, the
-            // new source is started here; otherwise `watch` starts the new source itself.
+            // The method `watch` adds a source, and also locks `sources`. If it does so before this block,
+            // the added source is started here; otherwise `watch` starts it.
             let sources = self.sources.lock();
             match self.lifecycle.lock().start_sources() {
                 SourceStart::Start => sources.clone(),
@@ -257,7 +259,8 @@ impl<R: ReconcileRequest> Engine<R> {
         }
         let (result_sender, result) = tokio::sync::oneshot::channel();
         let engine = Arc::clone(&self);
-        // A spawned task starts the source, so that the start continues even if the caller drops this future.
+        // A spawned task starts the added source, so that the start continues even if the caller drops the
+        // future of `watch`.
         self.enqueuer.spawn(async move {
             let started = engine.start_source(&*source).await;
             if let Err(error) = &started {
@@ -266,8 +269,8 @@ impl<R: ReconcileRequest> Engine<R> {
             }
             let _ = result_sender.send(started);
         });
-        // The task sends no result if the controller stops before the source has started. This is not an
-        // error.
+        // The task that starts the added source sends no result if the controller stops before that source
+        // has started. This is not an error.
         result.await.unwrap_or(Ok(()))
     }
 
@@ -279,7 +282,7 @@ impl<R: ReconcileRequest> Engine<R> {
         self.sources.lock().clone()
     }
 
-    /// Detaches the sources, so that no more events reach the queue.
+    /// Detaches the sources of the controller, so that they add no more requests to its queue.
     fn detach(&self) {
         self.enqueuer.stop.cancel();
         let sources = std::mem::take(&mut *self.sources.lock());
@@ -300,8 +303,8 @@ impl<R: ReconcileRequest> Engine<R> {
     }
 
     pub(super) fn state(&self) -> ControllerState {
-        // Sources are called under no lock, not even one that a temporary value holds, because a source may
-        // read this state, which would deadlock.
+        // The methods of a source are called under no lock, not even one that a temporary value holds. A
+        // source may read the state of the controller, which would deadlock.
         let sources = self.sources().iter().map(|source| source.name()).collect();
         let phase = self.lifecycle.lock().phase();
         ControllerState {
@@ -319,12 +322,13 @@ impl<R: ReconcileRequest> Engine<R> {
     }
 }
 
-/// A guard that detaches the sources when a run or a warm-up ends. A future that is dropped before it was
-/// stopped, for example at the deadline of the manager, cannot detach them itself, and attached sources keep
-/// their tasks and the cache alive.
+/// A guard that detaches the sources of a controller when a run or a warm-up ends. If the future of the run
+/// is dropped early, for example at the deadline of the manager, it cannot detach the sources itself, and
+/// attached sources keep their tasks and the cache alive.
 struct DetachOnDrop<'a, R: ReconcileRequest> {
     engine: &'a Engine<R>,
-    /// If true, the sources are not detached once a run has started, since they then belong to the run.
+    /// True for the guard of a warm-up. Once a run has started, the sources belong to the run, and this guard
+    /// does not detach them.
     only_unused: bool,
 }
 

@@ -14,10 +14,10 @@ pub enum BuildError {
     InvalidName {
         /// The name of the controller.
         controller: String,
-        /// The problem.
+        /// The reason for which the name is not a valid field owner.
         problem: &'static str,
     },
-    /// `for_` was called more than once.
+    /// `for_` was called more than once, although a controller has at most one reconciled kind.
     #[error(
         "controller {controller}: `for_` sets the one reconciled kind and was called twice; use `watches` for others"
     )]
@@ -25,13 +25,13 @@ pub enum BuildError {
         /// The name of the controller.
         controller: String,
     },
-    /// `owns` was called without `for_`.
+    /// `owns` was called without `for_`, so the kind of the owners is unknown.
     #[error("controller {controller}: `owns` requires the kind of the owner; call `for_`")]
     OwnsWithoutFor {
         /// The name of the controller.
         controller: String,
     },
-    /// A sharded controller is configured as leader-only.
+    /// A sharded controller, which runs in all replicas, is configured to run in the leader only.
     #[error("controller {controller}: a sharded controller runs in all replicas; remove `leader_only(true)`")]
     ShardedLeader {
         /// The name of the controller.
@@ -42,11 +42,11 @@ pub enum BuildError {
     Sharding {
         /// The name of the controller.
         controller: String,
-        /// The cause.
+        /// The reason for which the shard group is invalid.
         #[source]
         cause: crate::ShardConfigError,
     },
-    /// The controller has no sources.
+    /// The controller has no sources, so it would never reconcile anything.
     #[error("controller {controller}: it watches nothing; add `for_`, `watches` or `source`")]
     NothingWatched {
         /// The name of the controller.
@@ -69,22 +69,22 @@ pub enum ControllerError {
     Source {
         /// The name of the controller.
         controller: String,
-        /// The name of the source.
+        /// The name of the source that failed to start.
         name: String,
-        /// The cause.
+        /// The error or the panic with which the source failed.
         #[source]
         cause: BoxError,
     },
-    /// A source did not sync in time.
+    /// A source of the controller did not sync within the sync timeout.
     #[error(
         "controller {controller}: the source {name} did not deliver its initial objects within {after:?} and returned no error"
     )]
     NotSynced {
         /// The name of the controller.
         controller: String,
-        /// The name of the source.
+        /// The name of the source that did not sync.
         name: String,
-        /// The sync timeout.
+        /// The sync timeout that has elapsed.
         after: Duration,
     },
     /// The sources of the controller had already failed during the warm-up.
@@ -100,30 +100,31 @@ pub enum ControllerError {
         controller: String,
         /// The request whose reconcile panicked.
         request: String,
-        /// The panic message.
+        /// The message of the panic of the reconcile.
         message: String,
     },
-    /// A worker panicked outside of the reconciler: in Clone or Display of a request, or in a rate limiter.
+    /// A worker panicked outside of the reconciler: in `Clone` or `Display` of a request, or in a rate
+    /// limiter.
     #[error("controller {controller}: a worker panicked: {message}")]
     WorkerPanicked {
         /// The name of the controller.
         controller: String,
-        /// The panic message.
+        /// The message of the worker's panic.
         message: String,
     },
-    /// Reconciles did not end in time after the stop of the controller, not even after they were cancelled.
-    /// They were dropped.
+    /// Some reconciles did not end in time after the stop of the controller, not even after they were
+    /// cancelled. Their futures were dropped.
     #[error(
         "controller {controller}: {count} reconciles did not end within {after:?} and were dropped, among them {request}"
     )]
     NotDrained {
         /// The name of the controller.
         controller: String,
-        /// The number of dropped reconciles.
+        /// The number of reconciles that were dropped.
         count: usize,
-        /// The time from the stop until they were dropped.
+        /// The time from the stop of the controller until the reconciles were dropped.
         after: Duration,
-        /// The request of one of these reconciles.
+        /// The request of one of the dropped reconciles, as an example.
         request: String,
     },
 }

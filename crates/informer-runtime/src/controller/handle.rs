@@ -16,7 +16,7 @@ pub struct ControllerHandle<R: ReconcileRequest = Request> {
 
 struct HandleInner<R: ReconcileRequest> {
     engine: OnceLock<Arc<Engine<R>>>,
-    /// Sources that were added before the engine was created.
+    /// Sources that were added through this handle before the controller was added to its manager.
     early: Mutex<Vec<Arc<dyn Source<R>>>>,
 }
 
@@ -25,7 +25,8 @@ impl<R: ReconcileRequest> ControllerHandle<R> {
         Self { shared: Arc::new(HandleInner { engine: OnceLock::new(), early: Mutex::default() }) }
     }
 
-    /// Returns the sources that were added so far. Later ones are passed to the engine.
+    /// Removes and returns the sources that were added through this handle so far. The controller takes them
+    /// when it is added to its manager; later ones are passed to it directly.
     pub(super) fn take_early(&self) -> Vec<Arc<dyn Source<R>>> {
         std::mem::take(&mut *self.shared.early.lock())
     }

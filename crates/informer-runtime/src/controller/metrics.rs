@@ -11,13 +11,15 @@ use informer_workqueue::QueueMetrics;
 use crate::instrumentation::Instrumentation;
 use crate::shard::ShardMetrics;
 
-/// The result of a reconcile, with the values that the label `result` has in controller-runtime.
+/// The result of a reconcile. Its names are the values of the label `result` in the metrics of
+/// controller-runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReconcileResult {
     Success,
-    /// The reconcile failed with an error (including terminal ones), a panic or a timeout.
+    /// The reconcile failed with an error (terminal or not), a panic or a timeout.
     Error,
-    /// The reconcile succeeded, and the rate limiter requeues the request.
+    /// The reconcile succeeded and asked for a requeue without a delay of its own, so the rate limiter sets
+    /// the delay.
     Requeue,
     RequeueAfter,
 }
@@ -46,7 +48,7 @@ pub(crate) trait ControllerMetrics: Send + Sync + 'static {
 
     fn began(&self);
 
-    /// Called when a reconcile has ended or was dropped.
+    /// Called when a reconcile has ended, or when its future was dropped.
     fn ended(&self);
 
     fn reconciled(&self, result: ReconcileResult, took: Duration);
@@ -68,8 +70,8 @@ pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics>;
 }
 
-/// The metrics of a manager. Controllers report to the manager's registry, if it has one; queues are also on
-/// its debug pages.
+/// The metrics of a manager. Its controllers report to its metrics registry, if it has one. Their queues are
+/// also shown on its debug pages.
 struct ManagerMetrics {
     instrumentation: Arc<Instrumentation>,
     #[cfg(feature = "prometheus")]
@@ -115,7 +117,7 @@ impl ControllerMetricsProvider for ManagerMetrics {
     }
 }
 
-/// Counters of a controller that exist even without a metrics registry.
+/// Counts the results of a controller's reconciles, even if the manager has no metrics registry.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     results: [AtomicU64; 4],
@@ -125,23 +127,23 @@ pub(super) struct Counters {
     timeouts: AtomicU64,
 }
 
-/// Counters of reconcile results.
+/// The numbers of a controller's reconciles so far, by their result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReconcileCounts {
-    /// Number of successful reconciles.
+    /// Number of reconciles that succeeded and were not requeued.
     pub success: u64,
-    /// Number of failed reconciles, including panics and timeouts.
+    /// Number of reconciles that failed, including panics and timeouts.
     pub error: u64,
-    /// Number of reconciles whose request the rate limiter requeued.
+    /// Number of reconciles that succeeded and whose request the rate limiter requeued.
     pub requeue: u64,
-    /// Number of reconciles whose request is requeued after a delay.
+    /// Number of reconciles whose request is requeued after a delay that the reconciler has set.
     pub requeue_after: u64,
-    /// Number of terminal errors.
+    /// Number of reconciles that failed with a terminal error, after which the request is not retried.
     pub terminal_errors: u64,
-    /// Number of panics.
+    /// Number of reconciles that panicked.
     pub panics: u64,
-    /// Number of timeouts.
+    /// Number of reconciles that exceeded the reconcile timeout.
     pub timeouts: u64,
     /// Number of reconciles that are running now.
     pub active: usize,
@@ -179,7 +181,7 @@ impl Instruments {
         }
     }
 
-    /// Counts the workers of a running controller, until the returned guard is dropped.
+    /// Reports the number of a controller's workers in its metrics, until the returned guard is dropped.
     pub(super) fn start_workers(&self, workers: usize) -> WorkersGuard<'_> {
         self.report(|metrics| metrics.workers_started(workers));
         WorkersGuard { instruments: self, workers }

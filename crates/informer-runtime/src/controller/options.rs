@@ -26,21 +26,22 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControllerDefaults {
-    /// The number of workers; 1 by default.
+    /// The number of workers per controller; 1 by default.
     pub workers: Option<usize>,
     /// The timeout for sources to sync; 2 min by default.
     pub sync_timeout: Option<Duration>,
     /// The timeout of a reconcile; by default there is none.
     pub reconcile_timeout: Option<Duration>,
-    /// Whether a panic of a reconcile counts as an error; true by default.
+    /// Whether a panic of a reconcile counts as an error of this reconcile instead of ending the controller;
+    /// true by default.
     pub recover_panic: Option<bool>,
     /// Whether only the leader runs the controller; true by default.
     pub leader_only: Option<bool>,
     /// Whether sources start before this process is the leader; false by default.
     pub warm_up: Option<bool>,
-    /// Whether requests have priorities; true by default.
+    /// Whether requests in the queue have priorities; true by default.
     pub priorities: Option<bool>,
-    /// How long running reconciles may continue after the stop; 20 s by default.
+    /// How long running reconciles may continue after the stop of their controller; 20 s by default.
     pub drain_within: Option<Duration>,
     /// Whether several controllers may have the same name; false by default.
     pub skip_name_validation: Option<bool>,
@@ -72,7 +73,7 @@ pub struct ControllerOptions<R: ReconcileRequest = Request> {
 }
 
 impl<R: ReconcileRequest> ControllerOptions<R> {
-    /// Creates options that override nothing.
+    /// Creates options that override no default of the manager.
     pub fn new() -> Self {
         Self {
             own: ControllerDefaults::default(),
@@ -88,7 +89,7 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self
     }
 
-    /// Sets the number of workers. 0 counts as 1.
+    /// Sets the number of workers, which is the maximum number of concurrent reconciles. 0 counts as 1.
     pub fn workers(self, count: usize) -> Self {
         self.set(|own| own.workers = Some(count))
     }
@@ -112,7 +113,7 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.recover_panic = Some(recover))
     }
 
-    /// Sets whether only the leader reconciles.
+    /// Sets whether only the leader runs the controller, for programs with leader election.
     pub fn leader_only(self, leader_only: bool) -> Self {
         self.set(|own| own.leader_only = Some(leader_only))
     }
@@ -133,13 +134,14 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.priorities = Some(priorities))
     }
 
-    /// Sets how the queue prevents low priorities from starving.
+    /// Sets how the queue prevents requests with a low priority from starving.
     pub fn aging(mut self, aging: Aging) -> Self {
         self.aging = aging;
         self
     }
 
-    /// Sets how long running reconciles may continue after the stop before they are cancelled.
+    /// Sets how long running reconciles may continue after the stop of the controller before they are
+    /// cancelled.
     pub fn drain_within(self, deadline: Duration) -> Self {
         self.set(|own| own.drain_within = Some(deadline))
     }
@@ -225,7 +227,7 @@ pub(super) fn resolve(
     }
 }
 
-/// Creates the queue for `options`, without metrics.
+/// Creates the work queue of a controller with these options, without metrics.
 pub(super) fn queue<R: ReconcileRequest>(
     options: ControllerOptions<R>,
     settings: &ControllerSettings,

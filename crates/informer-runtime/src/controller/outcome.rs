@@ -36,28 +36,29 @@ impl ReconcileError {
         Self { cause: TerminalError::new(cause).into(), terminal: true, priority: None }
     }
 
-    /// Returns true if the error, or one of its causes, is a [`TerminalError`].
+    /// Returns true if the error is terminal, which means that it or one of its causes is a
+    /// [`TerminalError`].
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Sets the priority of the requeued request.
+    /// Sets the priority with which the failed request is requeued.
     pub fn with_priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// Returns the priority, if set.
+    /// Returns the priority with which the failed request is requeued, if it was set.
     pub fn priority(&self) -> Option<i32> {
         self.priority
     }
 
-    /// Returns the wrapped error.
+    /// Returns the error from which this error was created.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.cause
     }
 
-    /// Converts this error into the wrapped error.
+    /// Converts this error into the one from which it was created.
     pub fn into_cause(self) -> BoxError {
         self.cause
     }
@@ -71,7 +72,7 @@ impl<E: Into<BoxError>> From<E> for ReconcileError {
     }
 }
 
-/// Prints the error and its causes.
+/// Prints the error of a reconcile together with the chain of its causes.
 impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in chain(&*self.cause).enumerate() {
@@ -96,7 +97,8 @@ fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn 
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// Marks an error as not to be retried, at any position in the chain of causes.
+/// Marks an error as terminal: a reconcile that fails with it is not retried. It may be at any position in
+/// the chain of causes.
 #[derive(Debug, thiserror::Error)]
 #[error("terminal error")]
 pub struct TerminalError {
@@ -104,13 +106,13 @@ pub struct TerminalError {
 }
 
 impl TerminalError {
-    /// Marks an error as terminal.
+    /// Wraps an error, so that a reconcile that fails with it is not retried.
     pub fn new(cause: impl Into<BoxError>) -> Self {
         Self { source: cause.into() }
     }
 }
 
-/// A reconcile panicked.
+/// The error of a reconcile that panicked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("panic: {message} [recovered]")]
 pub struct ReconcilePanic {
@@ -123,7 +125,7 @@ impl ReconcilePanic {
     }
 }
 
-/// A reconcile exceeded its timeout.
+/// The error of a reconcile that exceeded its timeout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the reconcile did not end within {after:?} and was dropped")]
 pub struct ReconcileTimeout {

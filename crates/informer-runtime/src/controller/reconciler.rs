@@ -19,7 +19,8 @@ use crate::{ReconcileRequest, Request};
 /// The future is dropped at an await if the reconcile timeout elapses, or if it does not end after the
 /// controller stopped: see [`Context::stopping`](super::Context::stopping).
 pub trait Reconciler<R: ReconcileRequest = Request>: Send + Sync + 'static {
-    /// Reconciles one request.
+    /// Reconciles one request: brings the state of the object that the request names closer to the desired
+    /// state.
     fn reconcile(
         &self,
         request: R,

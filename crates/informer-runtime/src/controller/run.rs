@@ -64,12 +64,14 @@ impl<R: ReconcileRequest> Controller<R> {
 }
 
 impl<R: ReconcileRequest> ControllerRunnable<R> {
-    /// Returns the name of the controller, or `None` if it need not be unique in the manager.
+    /// Returns the name of the controller, which must be unique in the manager; `None` if the controller has
+    /// disabled this check.
     pub(crate) fn unique_name(&self) -> Option<&str> {
         (!self.engine.settings.skip_name_validation).then(|| self.engine.name())
     }
 
-    /// Takes the group member of a sharded controller, which runs as a runnable of its own.
+    /// Removes and returns the shard group member of a sharded controller. The member runs as a separate
+    /// runnable of the manager.
     pub(crate) fn take_member(&mut self) -> Option<ShardMember> {
         self.member.take()
     }
@@ -94,7 +96,7 @@ impl<R: ReconcileRequest> Runnable for ControllerRunnable<R> {
     }
 }
 
-/// The runnable that starts the sources of a controller in [`RunnableGroup::WarmUp`].
+/// The runnable for the warm-up of a controller. It starts the sources before this process is the leader.
 struct WarmUp<R: ReconcileRequest> {
     engine: Arc<Engine<R>>,
 }
@@ -113,7 +115,8 @@ impl<R: ReconcileRequest> Runnable for WarmUp<R> {
     }
 }
 
-/// Creates the group member and the shard key function of a sharded controller, which runs in all replicas.
+/// Creates the shard group member and the shard key function of a sharded controller; `None` if the
+/// controller is not sharded. A sharded controller runs in all replicas, not only in the leader.
 fn shard<R: ReconcileRequest>(
     builder: &mut ControllerBuilder<R>,
     name: &str,
@@ -128,7 +131,7 @@ fn shard<R: ReconcileRequest>(
     Ok(Some((group.member(client.clone()).map_err(refused)?, key_of)))
 }
 
-/// Returns the name of a kind: `Kind` in the core group, `Kind.group` in other groups.
+/// Returns the name of a kind with its group: `Kind` in the core group, `Kind.group` in other groups.
 fn group_kind(kind: &crate::ResourceKind) -> String {
     let gvk = kind.gvk();
     match gvk.group.as_str() {

@@ -40,7 +40,8 @@ use rejected::RejectedRequests;
 
 pub(super) type KeyOf<R> = Arc<dyn Fn(&R) -> String + Send + Sync>;
 
-/// Calls `key_of` for a request. Returns the panic message if it panics.
+/// Returns the shard key of a request, as the program's function `key_of` computes it. If `key_of` panics,
+/// the panic message is returned as an error.
 fn shard_key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
     let key = catch_unwind(AssertUnwindSafe(|| key_of(request)));
     key.map(Into::into).map_err(|panic| format!("the shard key function: {}", panic_text(&*panic)))
@@ -55,20 +56,21 @@ pub(super) enum EnterError<R> {
     KeyPanicked(String),
 }
 
-/// The shard of a controller, with counters of rejected requests and writes.
+/// The state of this replica's shard of a controller, with counters of rejected requests and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardState {
-    /// True while this replica holds a lease.
+    /// True while this replica holds the lease of its membership in the shard group.
     pub active: bool,
-    /// The number of replicas in the group.
+    /// The number of replicas in the shard group.
     pub members: usize,
     /// Number of requests that were not reconciled by this replica, since another replica, or none, owns
     /// their keys.
     pub refused: u64,
     /// Number of rejected requests that are stored in case this replica gains their keys.
     pub remembered: usize,
-    /// Number of writes that were not sent, since the lease was uncertain.
+    /// Number of writes that were not sent, since this replica might no longer have owned the key of the
+    /// request, or since the reconcile had ended.
     pub writes_refused: u64,
 }
 
@@ -94,7 +96,7 @@ impl ShardCounters {
     }
 }
 
-/// Reports an empty shard to the metrics when it is dropped.
+/// A guard that, when the controller stops, reports to the metrics that this replica owns no shard any more.
 struct ClearSharesOnDrop(Arc<ShardCounters>);
 
 impl Drop for ClearSharesOnDrop {
@@ -123,7 +125,8 @@ impl<R: ReconcileRequest> Sharded<R> {
         }
     }
 
-    /// Begins work on a request. If this replica does not own its key, the request is stored as rejected.
+    /// Begins the reconcile of a request. If this replica does not own the key of the request, the request is
+    /// stored as rejected and an error is returned.
     pub(super) fn enter(&self, request: &R) -> Result<OwnedKey, EnterError<R>> {
         let key = shard_key(&self.key_of, request).map_err(EnterError::KeyPanicked)?;
         let refused = match self.sharding.enter(&key) {
@@ -172,14 +175,16 @@ impl<R: ReconcileRequest> Sharded<R> {
     }
 }
 
-/// Returns an error if the reconcile has ended, because a client that outlives its reconcile must not write.
+/// Returns an error if this replica may not write for the key of a reconcile any more. After the reconcile
+/// has ended it always returns an error, because a client that outlives its reconcile must not write.
 fn check_key(owned: &Weak<OwnedKey>) -> Result<(), BoxError> {
     let owned = owned.upgrade().ok_or("the reconcile of this client has ended")?;
     owned.check()?;
     Ok(())
 }
 
-/// Enqueues requests of gained keys after each change of the shard, until the returned future is dropped.
+/// Enqueues the requests whose keys this replica gains, after each change of the shard. The returned future
+/// runs until it is dropped or the member of the shard group stops.
 pub(super) async fn follow_shares<R: ReconcileRequest>(engine: Arc<Engine<R>>, enqueuer: Enqueuer<R>) {
     let Some(sharded) = &engine.sharded else { return };
     let _clear = ClearSharesOnDrop(Arc::clone(&sharded.counters));
@@ -197,7 +202,8 @@ pub(super) async fn follow_shares<R: ReconcileRequest>(engine: Arc<Engine<R>>, e
             sharded.forget(now());
             match waited {
                 Ok(Ok(())) => break,
-                // The member of the shard group has stopped.
+                // The channel of changes is closed because the member of the shard group has stopped, so the
+                // shard no longer changes.
                 Ok(Err(_)) => return,
                 Err(_) => {}
             }

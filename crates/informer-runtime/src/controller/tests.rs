@@ -45,7 +45,7 @@ fn of(keys: &'static [(&'static str, i32)]) -> impl source::Source<Request> {
     })
 }
 
-/// Records when each key was reconciled, relative to the start of the controller.
+/// Records which keys were reconciled and when, relative to the beginning of the test.
 #[derive(Clone)]
 struct Calls {
     begin: Instant,
@@ -57,7 +57,7 @@ impl Calls {
         Self { begin: Instant::now(), list: Arc::default() }
     }
 
-    /// Records a reconcile; returns the number of earlier reconciles of this key.
+    /// Records a reconcile of the request, and returns the number of earlier reconciles of its key.
     fn note(&self, request: &Request) -> usize {
         let mut list = self.list.lock();
         let before = list.iter().filter(|(key, _)| *key == request.to_string()).count();
@@ -112,8 +112,8 @@ impl Running {
     }
 }
 
-/// Returns a controller that reconciles the given keys by calling a function with the key and the number of
-/// its earlier reconciles.
+/// Returns a controller that reconciles the given keys. Each reconcile calls the function `script` with the
+/// key and the number of earlier reconciles of this key.
 fn scripted(
     keys: &'static [(&'static str, i32)],
     calls: &Calls,

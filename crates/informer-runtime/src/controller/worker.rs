@@ -67,15 +67,15 @@ pub(super) async fn work<R: ReconcileRequest>(
         let done = if engine.accepts_requests() {
             process(&engine, slot, item).await?
         } else {
-            // After the stop, an item is marked as done without a reconcile, since the next run lists all
-            // objects again.
+            // After the stop of the controller, a queued request is marked as done without a reconcile. It is
+            // not lost, since the next run lists all objects again.
             Some(item)
         };
         next = match done {
             Some(mut item) => item.done_then_next().await.then_some(item),
             None => {
-                // The task yields regularly; otherwise a queue that is never empty and a reconciler that
-                // never waits would block the thread.
+                // The worker yields to other tasks regularly. Otherwise a queue that is never empty and a
+                // reconciler that never waits would block the thread.
                 tokio::task::coop::consume_budget().await;
                 engine.queue.get().await
             }
@@ -84,8 +84,8 @@ pub(super) async fn work<R: ReconcileRequest>(
     Ok(())
 }
 
-/// Processes one request. If the request only needs to be marked as done, its item is returned, so that the
-/// caller can do that and take the next item in one step.
+/// Processes one request. If its queue item only needs to be marked as done, the item is returned, so that
+/// the worker can do that and take the next item in one step.
 async fn process<R: ReconcileRequest>(
     engine: &Engine<R>,
     slot: usize,
@@ -132,8 +132,8 @@ async fn process<R: ReconcileRequest>(
     })
 }
 
-/// Handles a panic of the program's rate limiter, which is called for the outcome of a request. The panic
-/// dropped the queue item of the request, so the queue retries the request.
+/// Handles a panic of the program's rate limiter, which is called after each reconcile. The panic dropped the
+/// queue item of the request without marking it as done, so the queue retries the request.
 fn handle_limiter_panic<R: ReconcileRequest>(
     engine: &Engine<R>,
     request: Option<&R>,
@@ -222,8 +222,8 @@ fn finish<R: ReconcileRequest>(
     Ok(done)
 }
 
-/// Applies a `RequeueDecision` to the item of a request. An item that only needs to be marked as done is
-/// returned instead.
+/// Requeues the item of a request, or not, as a `RequeueDecision` says. An item that only needs to be marked
+/// as done is returned instead.
 fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecision) -> Option<Item<R>> {
     item.set_priority(decision.priority.unwrap_or(item.priority()));
     if decision.forget {
@@ -231,8 +231,8 @@ fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecis
     }
     match decision.requeue {
         Requeue::Never => return Some(item),
-        // `requeue_after` and `retry` return false if the queue is shut down. The result is ignored, since
-        // the next run lists all objects again.
+        // The methods `requeue_after` and `retry` of a queue item return false if the queue is shut down. The
+        // result is ignored, since the next run of the program lists all objects again.
         Requeue::After(delay) => drop(item.requeue_after(delay)),
         Requeue::RateLimited => drop(item.retry()),
     }
@@ -252,8 +252,8 @@ fn finish_success<R: ReconcileRequest>(
     (apply_decision(item, decision), result)
 }
 
-/// Retries a failed request, unless its error is terminal. After a terminal error the failure count is kept,
-/// because the next attempt is likely to fail again.
+/// Retries the request of a failed reconcile, unless the error is terminal. After a terminal error the
+/// failure count is kept, because the next attempt is likely to fail again.
 fn finish_failure<R: ReconcileRequest>(
     engine: &Engine<R>,
     item: Item<R>,
@@ -263,8 +263,8 @@ fn finish_failure<R: ReconcileRequest>(
     let (key, retries, terminal) = (item.key().to_string(), item.retries(), error.is_terminal());
     let decision = RequeueDecision::of(state::ReconcileEnd::Failed { terminal, priority: error.priority() });
     let done = apply_decision(item, decision);
-    // The log statement repeats fields of the tracing span `reconcile`, because a subscriber that records
-    // only warnings or errors does not record the span.
+    // The log entry of a failed reconcile repeats the fields of the tracing span `reconcile`, because a
+    // subscriber that records only warnings or errors does not record the span.
     let (controller, kind) = (engine.name(), &*engine.kind);
     if terminal {
         engine.instruments.terminal_error();

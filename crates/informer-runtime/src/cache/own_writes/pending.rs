@@ -1,18 +1,20 @@
-//! Own writes that one informer does not show yet. Pure: no clock, no lock, no store, no waiting.
+//! Tracks the own writes of the program that one informer does not show yet. This is a pure state machine: it
+//! uses no clock, lock or store, and never waits.
 //!
 //! # Invariants
 //!
-//! 1. A write is pending until it was seen in the store, until a floor covers it, or until the informer
+//! 1. A floor is a version that the store of the informer must reach. It replaces individually tracked
+//!    writes, whose newest version it is. It covers the writes of one namespace, or of all of them.
+//! 2. A write is pending until it was seen in the store, until a floor covers it, or until the informer
 //!    rewinds, which means that it follows a restore of the server to an older version.
-//! 2. A floor replaces individually tracked writes by the newest version among them, which the store must
-//!    reach. It covers the writes of one namespace, or of all of them.
 //! 3. At most `max_size` keys and uids and [`MAX_FLOORS`] namespaces are pending. Beyond that, floors replace
 //!    keys.
 //! 4. A write that the store shows once is shown until the informer rewinds, so it need not be remembered.
 //! 5. A rewind discards everything recorded before it: a restored server may never reach those versions
 //!    again.
-//! 6. Without a rewind, writes that a restored server has lost are replaced by the version of that server,
-//!    which its remaining writes do not exceed.
+//! 6. If the server was restored and the informer has not rewound, writes that the server has lost are
+//!    replaced by the version of the restored server. The writes that the server still has do not exceed that
+//!    version.
 //!
 //! A floor does not cover a deletion whose response had no version. Such a deletion is forgotten when floors
 //! replace the keys.
@@ -24,12 +26,14 @@ use std::collections::HashMap;
 
 use informer_core::{ObjectKey, ResourceVersion};
 
-/// The maximum number of keys, and of deleted uids, that are tracked individually per informer.
+/// The maximum number of keys and deleted uids whose writes are tracked individually for an informer. Beyond
+/// that, the newest version per namespace is tracked.
 pub(super) const MAX_PENDING: usize = 4096;
 
 pub(super) const MAX_FLOORS: usize = 1024;
 
-/// The smallest size at which [`PendingWrites::is_check_due`] asks for a check of the store.
+/// The number of pending writes at which [`PendingWrites::is_check_due`] first returns true, so that writes
+/// that the store already shows are removed.
 const FIRST_CHECK: usize = 64;
 
 /// A number that orders the beginnings and ends of the writes of one program: an operation with a smaller
@@ -48,47 +52,53 @@ pub(crate) enum Scope {
 pub(crate) enum Selection {
     Selected,
     Unselected,
-    /// Only the server can decide whether the informer receives the object.
+    /// Only the server can evaluate the selectors, so it is unknown whether the informer receives the object.
     Unknown,
 }
 
-/// A completed write from the point of view of one informer.
+/// A completed write of the program, with the result of evaluating one informer's selectors on the written
+/// object.
 #[derive(Debug, Clone)]
 pub(super) struct CompletedWrite {
     pub(super) key: ObjectKey,
-    /// The version in the response; unset if the server responded with a Status.
+    /// The resourceVersion in the response to the write; unset if the server responded with a Status.
     pub(super) version: ResourceVersion,
-    /// The uid of the object that the write removed.
+    /// The uid of the object, if the write removed the object.
     pub(super) deleted: Option<String>,
-    /// `None` if the response does not contain the object, and the write changed no labels or fields that can
-    /// be selected.
+    /// Whether the informer's selectors match the written object. `None` if the response does not contain the
+    /// object, and the write changed no labels or fields that can be selected.
     pub(super) selection: Option<Selection>,
     pub(super) began: Ticket,
     pub(super) ended: Ticket,
 }
 
-/// The objects that an [`Expectation`] concerns.
+/// The objects whose writes an [`Expectation`] covers. An expectation is a state that the informer's store
+/// must reach before a read returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     Key(ObjectKey),
-    /// All objects of a namespace, whose writes are covered by a floor. The name is empty for cluster-scoped
-    /// objects.
+    /// All objects of a namespace. Their individually tracked writes were replaced by a floor, the newest
+    /// version among them. The name is empty for cluster-scoped objects.
     Namespace(String),
-    /// The objects of all namespaces, whose writes are covered by a floor.
+    /// The objects of all namespaces. Their writes were replaced by one floor, the newest version among them.
     Everywhere,
 }
 
-/// The state that an informer's store must have reached before a read returns.
+/// The state that an informer's store must have reached before a read returns, because the program has made
+/// these writes before the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expectation {
     pub(super) subject: Subject,
-    /// The version of the newest write.
+    /// The resourceVersion of the newest of the covered writes.
     version: ResourceVersion,
-    /// Whether the informer receives the object in the state that the newest write left.
+    /// Whether the informer's selectors match the object as the newest write left it.
     selection: Selection,
-    /// The version of the newest write after which the informer may hold the object.
+    /// The version of the newest write after which the informer may hold the object. If the newest write
+    /// moved the object out of the selectors, a store without the object shows that only once it has reached
+    /// this version.
     held_from: ResourceVersion,
-    /// The uids that must be deleted, and the tickets at which their deletions completed.
+    /// The uids that the program has deleted and that the store must no longer hold, each with the ticket (a
+    /// number that orders events) at which its deletion completed.
     deleted: Vec<(String, Ticket)>,
     revision: u64,
 }
@@ -104,8 +114,9 @@ impl Expectation {
         Self {
             subject,
             version: ResourceVersion::unset(),
-            // An informer that shows all earlier writes and does not hold the object can only lack it because
-            // its selectors do not match the object.
+            // The initial selection is `Unselected`. An informer that shows all earlier writes of an existing
+            // object and does not hold the object can only lack it because its selectors do not match the
+            // object.
             selection: Selection::Unselected,
             held_from: ResourceVersion::unset(),
             deleted: Vec::new(),
@@ -120,11 +131,12 @@ impl Expectation {
         }
     }
 
-    /// Lowers the expectation to the version of a server that may have been restored to an older version.
-    /// Returns whether it changed.
+    /// Lowers the expected version to `server`, the version of a server that may have been restored to an
+    /// older version than the writes. Returns whether the expectation changed.
     ///
     /// `server` is the version of a consistent list that was requested after the writes. A store at this
-    /// version shows those of the writes that the server still has. Which of them it has lost is unknown.
+    /// version shows those of the writes that the server still has. The client cannot tell which of them the
+    /// server has lost.
     fn lower(&mut self, server: &ResourceVersion) -> bool {
         let is_lost = self.version.as_u64().is_some() && server.is_older_than(&self.version);
         if server.as_u64().is_none() || !is_lost && self.deleted.is_empty() {
@@ -138,15 +150,16 @@ impl Expectation {
         true
     }
 
-    /// Adds a write whose response arrived after those of the writes that this expectation already covers.
-    /// The server may have made the writes in another order.
+    /// Adds a write to this expectation. Writes are added in the order of their responses. The server may
+    /// have made them in another order.
     fn merge(&mut self, completed: &CompletedWrite) {
         let CompletedWrite { version, deleted, selection, began, ended, .. } = completed;
         if let Some(uid) = deleted {
             self.deleted.push((uid.clone(), *ended));
         } else {
-            // A write that began after the response to a deletion was made after that deletion, so the
-            // deletion need not be expected any more.
+            // The server made a write that began after the response to a deletion later than that deletion. A
+            // store that shows the write also shows the deletion, so the deleted uid need not be tracked any
+            // more.
             self.deleted.retain(|(_, deleted)| deleted > began);
         }
         if version.as_u64().is_none() {
@@ -170,9 +183,9 @@ impl Expectation {
         1 + self.deleted.len()
     }
 
-    /// Returns true if a store at version `store` that holds an object of this uid and version under the key
-    /// shows the write, or a later state. Versions that are not numbers cannot be compared; reads do not wait
-    /// for them.
+    /// Returns true if a store shows the expected writes, or a later state. `store` is the version of the
+    /// store; `held` is the uid and version of the object that it holds under the key. Versions that are not
+    /// numbers cannot be compared; reads do not wait for them.
     pub(super) fn is_shown(&self, held: Option<(&str, &ResourceVersion)>, store: &ResourceVersion) -> bool {
         let reached = |version: &ResourceVersion| {
             version.as_u64().is_none() || !store.is_empty() && !store.is_older_than(version)
@@ -190,7 +203,7 @@ impl Expectation {
     }
 }
 
-/// Sets `version` to `to` if that is a newer version. No effect if `to` is not a number.
+/// Sets `version` to `to` if `to` is a newer version. This function has no effect if `to` is not a number.
 fn raise(version: &mut ResourceVersion, to: &ResourceVersion) {
     if to.as_u64().is_some() && (version.as_u64().is_none() || version.is_older_than(to)) {
         *version = to.clone();
@@ -209,7 +222,7 @@ impl Backlog {
     }
 }
 
-/// The own writes that one informer does not show yet.
+/// The own writes of the program that one informer does not show yet.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingWrites {
     max_size: usize,
@@ -217,7 +230,7 @@ pub(crate) struct PendingWrites {
     /// without pending writes are removed.
     namespaces: HashMap<String, Backlog>,
     floor: Option<Expectation>,
-    /// The number of keys in all namespaces, plus the number of uids that must be deleted.
+    /// The number of tracked keys in all namespaces, plus the number of tracked uids of deleted objects.
     size: usize,
     check_at: usize,
     /// The number of rewinds (restores of the server that the informer has followed) at the last call of
@@ -246,8 +259,8 @@ impl PendingWrites {
         let backlog = self.namespaces.entry(namespace.to_owned()).or_default();
         let before = backlog.keys.get(&completed.key).map_or(0, Expectation::size);
         let mut fresh = Expectation::new(Subject::Key(completed.key.clone()));
-        // A floor does not record for which of its versions the informer may hold this object, so the newest
-        // of them is assumed.
+        // A floor may have replaced earlier writes of this object. It does not record after which of them the
+        // informer may hold the object, so the newest version, that of the floor, is assumed.
         let floors = backlog.floor.iter().chain(&self.floor);
         floors.for_each(|floor| raise(&mut fresh.held_from, &floor.version));
         let expectation = backlog.keys.entry(completed.key.clone()).or_insert(fresh);
@@ -259,8 +272,8 @@ impl PendingWrites {
         }
     }
 
-    /// Returns the expectations that the store must meet before a read of `scope` returns. The cost does not
-    /// depend on confirmed writes.
+    /// Returns the states that the store must reach before a read of `scope` returns. The cost depends only
+    /// on pending writes, since writes that the store has shown are removed.
     pub(super) fn pending(&mut self, scope: &Scope, rewinds: u64) -> Vec<Expectation> {
         self.follow(rewinds);
         let mut pending: Vec<Expectation> = self.floor.iter().cloned().collect();
@@ -333,14 +346,14 @@ impl PendingWrites {
         }
     }
 
-    /// Returns true if so many writes are pending that the store must be checked even if the program reads
-    /// nothing.
+    /// Returns true if so many writes are pending that the store must be checked for those that it shows by
+    /// now. Otherwise the pending writes of a program that never reads would only grow.
     pub(super) fn is_check_due(&self) -> bool {
         self.size >= self.check_at
     }
 
-    /// Records a check of the store. The next one is due at twice the size, so that a write costs amortized
-    /// constant time.
+    /// Records that the store was checked for shown writes. The next check is due when twice as many writes
+    /// are pending, so that a write costs amortized constant time.
     pub(super) fn checked(&mut self) {
         self.check_at = (2 * self.size).clamp(FIRST_CHECK.min(self.max_size), self.max_size);
     }

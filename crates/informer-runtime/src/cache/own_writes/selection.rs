@@ -1,4 +1,5 @@
-//! Evaluates the selectors of an informer on an object in a response.
+//! Evaluates the selectors of an informer on the object in the response to a write, to tell whether the
+//! informer will receive the object.
 
 use std::borrow::Cow;
 
@@ -8,15 +9,17 @@ use serde_json::Value;
 use super::pending::Selection;
 use crate::cache::InformerSelectors;
 
-/// Selectable fields of built-in kinds whose names are not paths of the object.
+/// Field selectors of built-in kinds that are not paths of the object. Only the server can evaluate them.
 const FIELD_ALIASES: [&str; 2] = ["status.successful", "source"];
 
-/// The values by which a server may select an absent field: the zero value of its type, as a string.
+/// The values with which a field selector may match an absent field. Depending on the type of the field, the
+/// server compares the selector with an empty string, `false` or `0`.
 const ABSENT_VALUES: [&str; 3] = ["", "false", "0"];
 
 impl InformerSelectors {
     /// Returns whether the informer receives this object. `same_version` is false if the object has another
-    /// API version than the informer, whose fields may have other names.
+    /// API version than the informer. Fields may then have other names, so selectors of fields other than
+    /// name and namespace are not evaluated.
     pub(in crate::cache) fn evaluate(
         &self,
         key: &ObjectKey,
@@ -44,7 +47,7 @@ impl InformerSelectors {
     }
 }
 
-/// Returns whether an object meets a requirement; `None` if only the server can tell.
+/// Returns whether an object meets a requirement of a field selector; `None` if only the server can tell.
 fn field_holds(requirement: &FieldRequirement, key: &ObjectKey, object: Option<&Value>) -> Option<bool> {
     let holds =
         |value: &str| (value == requirement.value()) == (requirement.operator() == FieldOperator::Equals);
@@ -98,8 +101,8 @@ mod tests {
             ("spec.nodeName!=n1", Selection::Unselected),
             ("spec.unschedulable=true", Selection::Selected),
             ("spec.tolerations=x", Selection::Unknown),
-            // A server may select an absent field by an empty value, `false` or `0`, depending on the type of
-            // the field.
+            // The next cases select fields that the object does not have. A server may select an absent field
+            // by an empty value, `false` or `0`, depending on the type of the field.
             ("status.phase=Running", Selection::Unselected),
             ("status.phase!=Running", Selection::Selected),
             ("status.phase=", Selection::Unknown),

@@ -9,7 +9,7 @@ fn carried(whole: &Value, old: &Value, new: &Value) -> Value {
     super::carried(whole, old, new, ListKeys::default().root())
 }
 
-/// Applies a merge patch as defined in RFC 7386.
+/// Applies a JSON merge patch as defined in RFC 7386.
 fn merged(target: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut members = target.as_object().cloned().unwrap_or_default();
@@ -122,7 +122,7 @@ fn only_changes_in_lists_of_objects_need_the_whole_object() {
     assert!(changes_elements(&old, &new));
 }
 
-/// Generates JSON without nulls, as servers store it.
+/// Generates JSON values for property tests. They contain no nulls, since servers do not store nulls.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..4_i32).prop_map(Value::from)];
     leaf.prop_recursive(3, 16, 4, |inner| {
@@ -134,7 +134,7 @@ fn object(member: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value
     prop::collection::btree_map("[a-c]", member, 0..3).prop_map(|members| members.into_iter().collect())
 }
 
-/// Returns the object as decoded by a type that does not know the members named `unknown`.
+/// Returns the object without all members named `unknown`, as a type would decode it that does not know them.
 fn view(whole: &Value, unknown: &str) -> Value {
     match whole {
         Value::Object(members) => {

@@ -14,7 +14,8 @@ use prometheus_client::registry::Registry;
 use super::ClientMetrics;
 use crate::client::OperationVerb;
 
-/// The upper bounds of the histogram buckets for waits, from 1 ms to 10 s, as for informers.
+/// The upper bounds, in seconds, of the buckets of the histogram of read waits. They range from 1 ms to 10 s,
+/// as in the metrics of informers.
 const WAIT_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -82,7 +83,8 @@ fn method(verb: OperationVerb) -> &'static str {
 
 impl ClientMetrics for PrometheusClient {
     fn request(&self, verb: OperationVerb, _: &Gvk, code: u16, _: Duration) {
-        // For a missing response, client-go uses this label value.
+        // If there was no response, client-go sets the label `code` of `rest_client_requests_total` to
+        // `<error>`.
         let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
         let labels = RequestLabels { code, method: method(verb).to_owned(), host: self.host.clone() };
         self.requests.get_or_create(&labels).inc();
@@ -91,7 +93,8 @@ impl ClientMetrics for PrometheusClient {
     fn read_waited(&self, kind: &Gvk, waited: Duration, shown: bool) {
         let labels = KindLabels { group: kind.group.clone(), kind: kind.kind.clone() };
         self.waits.get_or_create(&labels).observe(waited.as_secs_f64());
-        // The series is created before the first timeout, so that Prometheus can compute its increase.
+        // The counter of timeouts is created with the value 0 at the first wait. Prometheus could otherwise
+        // not compute the increase for the first timeout.
         self.timeouts.get_or_create(&labels).inc_by(u64::from(!shown));
     }
 

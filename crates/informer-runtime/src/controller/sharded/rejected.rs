@@ -1,16 +1,17 @@
-//! Stores rejected requests, whose keys belong to other replicas, without side effects.
+//! Stores the requests that this replica has rejected because their keys belong to other replicas. The store
+//! has no side effects.
 //!
 //! The owner of a key gets the same events, so most rejected requests are not needed. But while keys move,
 //! two replicas may each consider the other one the owner and both reject a request. The replica that gains
-//! the key then enqueues the stored request. Requests of existing objects could also be derived from the
-//! cache, those of deleted objects could not.
+//! the key then enqueues the stored request. A request for an existing object could also be derived from the
+//! cache, but one for a deleted object could not.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The maximum number of stored requests; beyond that, the oldest are dropped. The limit allows a thousand
-/// deletions per second while keys move, and takes some ten megabytes.
+/// The maximum number of stored rejected requests; beyond that, the oldest are dropped. The limit allows a
+/// thousand deletions per second while keys move from one replica to another, and takes some ten megabytes.
 pub(super) const MAX_REJECTED: usize = 50_000;
 
 #[derive(Debug)]
@@ -23,9 +24,10 @@ struct RejectedRequest<R> {
 #[derive(Debug)]
 pub(super) struct RejectedRequests<R> {
     keep: Duration,
-    /// The requests by their string form.
+    /// The rejected requests, by their string form.
     requests: HashMap<Arc<str>, RejectedRequest<R>>,
-    /// The string forms in insertion order. A request that was rejected again has two entries.
+    /// The string forms of the rejected requests, the oldest first. A request that was rejected again has two
+    /// entries.
     order: VecDeque<(Arc<str>, Instant)>,
 }
 
@@ -34,8 +36,8 @@ impl<R> RejectedRequests<R> {
         Self { keep, requests: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// Stores a request. Returns the requests that the store removed, so that the caller drops them outside
-    /// of its lock.
+    /// Stores a rejected request. Returns the requests that were removed, so that the caller drops them after
+    /// it has released the lock of this store.
     pub(super) fn insert(&mut self, text: Arc<str>, request: R, key: Arc<str>, now: Instant) -> Vec<R> {
         self.order.push_back((Arc::clone(&text), now));
         let before = self.requests.insert(text, RejectedRequest { request, key, since: now });
@@ -55,7 +57,7 @@ impl<R> RejectedRequests<R> {
             .collect()
     }
 
-    /// Removes and returns requests that have expired or exceed the maximum.
+    /// Removes and returns the rejected requests that have expired or exceed the maximum number.
     pub(super) fn forget(&mut self, now: Instant) -> Vec<R> {
         let mut forgotten = Vec::new();
         while let Some((text, since)) = self.order.front() {

@@ -173,8 +173,8 @@ async fn second_start_is_rejected() {
     assert!(matches!(error, ControllerError::StartedTwice { .. }), "{error}");
 }
 
-/// Returns a controller whose reconciles take the time `takes`. If `tidy` is true, they end immediately when
-/// they are cancelled.
+/// Returns a controller whose reconciles take the time `takes`. If `tidy` is true, the reconciles end
+/// immediately when the controller cancels them.
 fn long(takes: Duration, tidy: bool) -> Controller {
     let options = ControllerOptions::new().drain_within(20 * SECOND);
     let controller = Controller::builder().named("test").with_options(options);

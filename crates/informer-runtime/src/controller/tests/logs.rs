@@ -10,7 +10,8 @@ use tracing::{Event, Level, Metadata};
 
 use super::*;
 
-/// A subscriber that records warnings and errors as `name=value ...`, and no spans, like `RUST_LOG=warn`.
+/// A log subscriber that records the fields of warnings and errors as `name=value ...`. It records no spans,
+/// like `RUST_LOG=warn`.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -47,7 +48,8 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// A rate limiter that panics once for one key.
+/// A rate limiter that panics once, for the key `shop/limiter`, so that the test can check how this panic is
+/// logged.
 #[derive(Default)]
 struct Panicking(AtomicBool);
 
@@ -88,8 +90,8 @@ async fn warnings() -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn reconcile_errors_name_controller_and_key_without_spans() {
-    // If a test on another thread reaches the log statement while this test sets its subscriber, the log is
-    // not recorded. A later attempt records it.
+    // The log entries can be missing if a test on another thread reaches the log statement while this test
+    // sets its subscriber. The test therefore repeats the reconciles until the entries are recorded.
     let mut seen = Vec::new();
     for _ in 0..100 {
         seen = warnings().await;

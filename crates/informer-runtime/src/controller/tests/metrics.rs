@@ -73,7 +73,8 @@ async fn record_metrics(timeout: Duration, takes: Duration) -> (Vec<String>, Rec
         environment,
         controller.reconcile(move |_, _| async move {
             tokio::time::sleep(takes).await;
-            // A timeout that the reconciler itself sets must not count as the controller's reconcile timeout.
+            // The reconciler sets a timeout of its own for an operation. When this one elapses, it must not
+            // count as the controller's reconcile timeout.
             let own = tokio::time::timeout(MS, std::future::pending::<()>()).await;
             assert!(own.is_err());
             Err(ReconcileError::terminal("enough"))
@@ -204,7 +205,7 @@ async fn requeues_are_counted_by_their_result() {
     let instrumentation = Arc::new(crate::instrumentation::Instrumentation::default());
     let metrics = super::super::metrics_of(&instrumentation);
     let calls = Calls::new();
-    // Each request asks for a requeue twice.
+    // The first two reconciles of each request ask for a requeue, and the third one succeeds.
     let controller = scripted(&[("limited", 0), ("delayed", 0)], &calls, |key, before| match (key, before) {
         (_, 2) => Ok(Outcome::Done),
         ("limited", _) => Ok(Outcome::requeue()),

@@ -1,4 +1,4 @@
-//! Tests of panics in code of the program other than reconcilers, predicates and handlers.
+//! Tests of panics in rate limiters and sources, which are code of the program.
 
 use futures_util::future::BoxFuture;
 use informer_workqueue::RateLimiter;
@@ -6,7 +6,7 @@ use informer_workqueue::RateLimiter;
 use super::*;
 use crate::source::{Enqueuer, Source};
 
-/// A rate limiter that panics in `forget`, and in its first call of `when`.
+/// A rate limiter that panics in `forget` for one key, and in its first call of `when`.
 #[derive(Default)]
 struct PanickingLimiter {
     asked: Mutex<u32>,
@@ -32,8 +32,8 @@ impl RateLimiter<Request> for PanickingLimiter {
     }
 }
 
-/// Returns a controller with a [`PanickingLimiter`]. The reconcile of a request with a certain name fails the
-/// first time.
+/// Returns a controller with a [`PanickingLimiter`]. The first reconcile of the request `fails` fails, and
+/// all other reconciles succeed.
 fn with_panicking_limiter(
     keys: &'static [(&'static str, i32)],
     calls: &Calls,

@@ -94,8 +94,9 @@ async fn requeue_after_is_not_rate_limited_and_resets_failures() {
     running.stop().await.unwrap();
 }
 
-/// Returns the order of reconciles: `x` is reconciled first and requeued after some milliseconds, while `y`
-/// is still being reconciled; then `x` waits in the queue together with `z`.
+/// Returns the order of reconciles of `x`, `y` and `z` by one worker. `x` has a higher priority and is
+/// reconciled first, and `outcome` requeues it while `y` is being reconciled. Then `x` waits in the queue
+/// together with `z`, so the order shows with which priority it was requeued.
 async fn order(outcome: fn() -> Result<Outcome, ReconcileError>) -> Vec<String> {
     let calls = Calls::new();
     let seen = calls.clone();
@@ -270,7 +271,8 @@ async fn reconcile_ids_are_unique() {
     assert_ne!(ids[0].1, ids[1].1);
 }
 
-/// This test runs on one thread, with a queue that is never empty and a reconciler that never waits.
+/// Tests that a worker yields. The test runs on one thread, with a queue that is never empty and a reconciler
+/// that never waits.
 #[tokio::test(start_paused = true)]
 async fn busy_controller_yields_to_other_tasks() {
     let results: [fn() -> Result<Outcome, ReconcileError>; 2] =

@@ -160,7 +160,7 @@ async fn fair_groups_are_served_round_robin() {
     running.stop().await.unwrap();
 }
 
-/// A source that the test shares with the controller, so that the test can stop it.
+/// A controller source that the test keeps a reference to, so that the test can stop it while it starts.
 struct SharedSource(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
 
 impl source::Source<Request> for SharedSource {
@@ -173,8 +173,8 @@ impl source::Source<Request> for SharedSource {
     }
 }
 
-/// A metrics receiver that stops a source when its informer is created, which happens while the source
-/// starts.
+/// A metrics receiver that stops a controller source when the source's informer is created, which happens
+/// while the source starts.
 struct StopsEarly(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
 
 impl InformerMetrics for StopsEarly {

@@ -6,7 +6,8 @@ use tracing::{Event, Metadata};
 
 use super::*;
 
-/// The fields of all recorded spans named `reconcile`, and how often each span was entered.
+/// A tracing subscriber that records the spans named `reconcile`: the fields of each span, and how often it
+/// was entered.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<(String, usize)>>>);
 
@@ -46,12 +47,12 @@ impl tracing::Subscriber for Spans {
     fn exit(&self, _: &Id) {}
 }
 
-/// Runs two reconciles. Returns their spans, if recorded, and the ids of their contexts.
+/// Runs two reconciles. Returns the recorded tracing spans of these reconciles and the ids in their contexts.
 async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
     let spans = Spans::default();
     let _here = tracing::subscriber::set_default(spans.clone());
-    // If the process has only one subscriber, the thread that first reaches a span decides for all threads
-    // whether it is recorded. A second subscriber prevents that.
+    // If the process has only one tracing subscriber, the thread that first reaches a span decides for all
+    // threads whether the span is recorded. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let ids: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&ids);
@@ -67,8 +68,8 @@ async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
 
 #[tokio::test(start_paused = true)]
 async fn each_reconcile_has_a_span_with_controller_key_and_id() {
-    // If a test on another thread reaches the span while this test installs its subscriber, the span may not
-    // be recorded. A later attempt records it.
+    // The spans can be missing if a test on another thread reaches the span while this test installs its
+    // subscriber. The test therefore repeats the reconciles until the spans are recorded.
     for _ in 0..100 {
         let (spans, ids) = of_two_reconciles().await;
         if spans.len() < 2 {

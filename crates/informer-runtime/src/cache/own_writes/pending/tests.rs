@@ -29,8 +29,8 @@ fn after(writes: impl IntoIterator<Item = CompletedWrite>) -> PendingWrites {
     pending
 }
 
-/// Returns true if a store at a version, holding an object of this uid and version under `ns/a`, shows the
-/// pending writes of that key.
+/// Returns true if a store shows the pending writes of the object `ns/a`. `store` is the version of the
+/// store, and `held` the uid and version of the object that it holds under this key.
 fn shows(pending: &PendingWrites, store: u64, held: Option<(&str, u64)>) -> bool {
     let expectations = pending.clone().pending(&Scope::Key(key("ns/a")), 0);
     let held = held.map(|(uid, version)| (uid, ResourceVersion::from(version)));
@@ -38,7 +38,7 @@ fn shows(pending: &PendingWrites, store: u64, held: Option<(&str, u64)>) -> bool
     expectations.iter().all(|expectation| expectation.is_shown(held, &store.into()))
 }
 
-/// Confirms everything that a store at a version shows, without looking at objects.
+/// Confirms the pending writes that a store of version `store` without any object shows.
 fn confirm_up_to(pending: &mut PendingWrites, store: u64) {
     let expectations = pending.pending(&Scope::Kind, 0);
     let shown: Vec<_> =
@@ -204,8 +204,8 @@ fn reads_do_not_wait_for_non_numeric_versions() {
 
 #[test]
 fn lost_writes_are_replaced_by_the_version_of_the_server() {
-    // The server is restored to resourceVersion 227: it has kept the write at 223 and has lost the one at
-    // 240.
+    // The test simulates a restore of the server to resourceVersion 227: the server has kept the write at 223
+    // and has lost the one at 240.
     let mut pending =
         after([stored("ns/a", 240, Selection::Selected), stored("ns/a", 223, Selection::Selected)]);
     let missing = pending.pending(&Scope::Kind, 0);

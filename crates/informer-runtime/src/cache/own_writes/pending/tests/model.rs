@@ -1,5 +1,6 @@
-//! Tests `PendingWrites` against a model that remembers every write. In the simulation, informers lag behind
-//! the server, and the server is restored to older versions.
+//! Tests `PendingWrites`, the own writes that an informer does not show yet, against a model that remembers
+//! every write. In the simulation, informers lag behind the server, and the server is restored to older
+//! versions.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ struct Change {
     version: u64,
     key: ObjectKey,
     uid: u64,
-    /// Whether the object has the label that an informer with `labelled_only` selects; `None` for a deletion.
+    /// Whether the object has the label that the selector of a `labelled_only` informer requires; `None` if
+    /// the change deletes the object.
     labelled: Option<bool>,
 }
 
@@ -68,10 +70,11 @@ struct Informer {
     /// True if the informer was created after some of the writes. For these writes it does not know whether
     /// its selectors match their objects.
     is_late: bool,
-    /// True if the informer has received changes that a restore of the server undid.
+    /// True if the informer has received changes that a restore of the server undid, so that it must rewind
+    /// to the state of the server.
     must_rewind: bool,
-    /// True if the informer must rewind and writes were completed since the restore. Reads need not show
-    /// these writes.
+    /// True if writes were completed after a restore of the server and before the informer has rewound. Reads
+    /// need not show these writes.
     has_uncovered: bool,
     /// True if a restore undid writes that the informer had not received, so that it did not rewind. Reads
     /// then wait for these writes until they request the version of the server.
@@ -135,8 +138,9 @@ impl Informer {
         }
         let selection = write.change.labelled.map(|labelled| self.watches.selection(labelled));
         self.pending.record(&write.completed(selection), self.rewinds);
-        // Until the informer rewinds, its store keeps a version from before the restore. This version may be
-        // newer than a write that the informer has not received, so the write is not required to be shown.
+        // After a restore of the server, and until the informer rewinds, its store keeps a version from
+        // before the restore. This version may be newer than a write that the informer has not received, so
+        // the model does not require the write to be shown.
         if self.must_rewind {
             self.has_uncovered = true;
         } else {
@@ -155,7 +159,8 @@ impl Informer {
         missing
     }
 
-    /// Models a read that requests the version of the server.
+    /// Models a read that has waited too long and therefore requests the version of the server, which may
+    /// have lost writes in a restore.
     fn lower(&mut self, scope: &Scope, server: u64) {
         let missing = self.missing(scope);
         self.is_lowered |= self.pending.lower(&missing, &server.into());
@@ -215,9 +220,10 @@ fn all_keys() -> impl Iterator<Item = ObjectKey> + Clone {
 
 struct World {
     changes: Vec<Change>,
-    /// Writes that the server has stored, but not responded to yet.
+    /// Writes that the server has stored, and to which it has not responded yet.
     in_flight: Vec<Write>,
-    /// Writes that created or labelled an object and whose response is in flight or lost.
+    /// Writes that created or labelled an object and whose response is in flight or lost. Reads do not know
+    /// that an informer may hold these objects.
     unknown: Vec<Change>,
     clock: Ticket,
     uids: u64,
@@ -337,7 +343,7 @@ impl World {
 
     fn restore(&mut self, back: usize) {
         self.changes.truncate(self.changes.len().saturating_sub(back));
-        // Responses to writes in flight are lost in a restore.
+        // In a restore of the server, the responses to writes in flight are lost.
         self.in_flight.clear();
         let version = self.version();
         let is_kept = |write: &Write| write.change.version <= version;
@@ -362,7 +368,7 @@ impl World {
         }
     }
 
-    /// Creates an informer whose first list comes from a server that may lag.
+    /// Creates an informer whose first list lacks the last `lag` changes, as from a server that lags.
     fn create_informer(&mut self, watches: Watches, lag: usize) {
         if self.informers.len() > 6 || self.informers.iter().any(|informer| informer.must_rewind) {
             return;
@@ -375,8 +381,9 @@ impl World {
         informer.is_late = true;
         informer.waits_in_vain = self.recent_is_undone;
         self.informers.push(informer);
-        // The sum of rewinds includes those of the new informer, so that only a later rewind discards the
-        // writes in `recent`.
+        // `recent` holds the pending writes for informers that are created later, and a rewind of any
+        // informer discards them. The sum of rewinds includes those of the new informer, so that only a later
+        // rewind counts.
         self.recent_rewinds = self.informers.iter().map(|informer| informer.rewinds).sum();
     }
 
