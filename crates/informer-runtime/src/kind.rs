@@ -1,4 +1,5 @@
-//! The kinds of objects that caches and clients use.
+//! The trait [`KubeObject`] for the types of objects that caches and clients use, and the keys of such
+//! objects.
 
 use informer_client::{ResourceKind, StaticKind};
 use informer_core::ObjectKey;

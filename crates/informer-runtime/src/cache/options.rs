@@ -1,4 +1,4 @@
-//! The options of a cache's informers, which can be set on several levels.
+//! The options of a cache's informers, which can be set for the whole cache, for a namespace or for a kind.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -114,7 +114,8 @@ impl InformerOptions {
         self.transforms.get(&TypeId::of::<O>())?.downcast_ref::<Arc<Transform<O>>>().cloned()
     }
 
-    /// Takes each option that is not set here from `other`, the options of the next level.
+    /// Takes each option that is not set here from `other`, the options of the next more general level, such
+    /// as the whole cache.
     pub(super) fn or(mut self, other: &Self) -> Self {
         self.labels = self.labels.or_else(|| other.labels.clone());
         self.fields = self.fields.or_else(|| other.fields.clone());

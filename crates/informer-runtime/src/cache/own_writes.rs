@@ -186,9 +186,10 @@ impl<O: Object> CacheInformer<O> {
         self.scoped_informer(namespace).map(std::slice::from_ref).unwrap_or_default()
     }
 
-    /// Returns the namespace in which the list request is sent that determines the current version of the
-    /// server after lost writes; `None` for the whole cluster. The request is restricted to a cached
-    /// namespace, because the program may lack the permission to list objects in others.
+    /// Returns the namespace for a list request that determines the current version of the server; `None` for
+    /// the whole cluster. Reads that wait too long send such a request, because the server may have lost
+    /// writes. It is restricted to a cached namespace, because the program may lack the permission to list
+    /// objects in others.
     pub(crate) fn namespace_of(&self, scope: &Scope) -> Option<String> {
         match scope {
             Scope::Key(key) => key.namespace().map(str::to_owned),

@@ -79,7 +79,8 @@ impl OptionLevels {
     }
 }
 
-/// Returns a field selector that excludes these namespaces, in addition to the requirements of `fields`.
+/// Returns a field selector that excludes these namespaces, in addition to the requirements of `fields`. It
+/// is used by the informer of all other namespaces.
 fn all_but<'a>(namespaces: impl Iterator<Item = &'a String>, fields: Option<FieldSelector>) -> FieldSelector {
     let others = namespaces.filter(|namespace| !namespace.is_empty());
     let excluded = others

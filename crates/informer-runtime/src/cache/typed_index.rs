@@ -29,7 +29,7 @@ pub struct TypedIndex<K, F> {
     kind: PhantomData<fn(&K)>,
 }
 
-/// Implements `IndexFn` of [`TypedIndex`] for a representation that provides the typed object.
+/// Implements `IndexFn` of `TypedIndex` for a representation that provides the typed object.
 macro_rules! index {
     ($representation:ident) => {
         impl<K, F> IndexFn<$representation<K>> for TypedIndex<K, F>

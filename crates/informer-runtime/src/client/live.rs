@@ -84,8 +84,8 @@ impl LiveReader {
     }
 }
 
-/// The number of objects that each request for a page of a whole list asks for. Other Kubernetes clients use
-/// the same number.
+/// The page size with which a whole list is requested, in objects. Other Kubernetes clients use the same page
+/// size.
 const PAGE_SIZE: usize = 500;
 
 /// The maximum number of pages of one list. A list with more pages is considered endless and fails, so that a

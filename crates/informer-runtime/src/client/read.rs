@@ -234,7 +234,7 @@ impl CachedClient {
         match read {
             Some((passed, object)) if passed == value => Ok(Some(object)),
             // An interceptor has changed a view that may lack fields of the object on the server. The result
-            // is therefore marked as partial.
+            // is marked as partial, so that it is not taken for the complete object.
             Some((_, object)) if object.whole().is_none() => {
                 Ok(Some(Fetched::of_partial(value).map_err(|cause| wrong_type::<K>(&attempt, &cause))?))
             }

@@ -240,8 +240,8 @@ impl CachedClient {
             expected: "JSON".to_owned(),
             cause: Some(cause.into()),
         })?;
-        // A write is recorded in the cache before the response is returned to the caller, because reads that
-        // begin after that must wait until the cache contains the write.
+        // A write is recorded in the cache before its response is returned. Reads that begin after the caller
+        // has the response must wait until the cache contains the write.
         if operation.is_own_write()
             && let Some(write) = operation.own_write(&response, began)
         {

@@ -97,13 +97,14 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
-    /// Watches another kind. `handler` maps each event of the kind to the requests that it enqueues.
+    /// Watches a kind other than the reconciled one. `handler` maps each event of the kind to the requests
+    /// that it enqueues.
     pub fn watches<K: KubeObject>(self, handler: impl Handler<Lazy<K>, R>) -> Self {
         self.watches_with(watch::<K>(), handler)
     }
 
-    /// Watches another kind, as [`watches`](Self::watches) does, in a chosen representation and with
-    /// predicates.
+    /// Watches a kind other than the reconciled one, as [`watches`](Self::watches) does, in a chosen
+    /// representation and with predicates.
     pub fn watches_with<O: Representation>(mut self, watch: Watch<O>, handler: impl Handler<O, R>) -> Self {
         self.sources.push(Box::new(|context| Some(context.source(watch, handler))));
         self

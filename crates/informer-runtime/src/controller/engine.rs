@@ -220,8 +220,8 @@ impl<R: ReconcileRequest> Engine<R> {
     async fn start_sources(&self) -> Result<(), ControllerError> {
         let _gate = self.starting.lock().await;
         let sources = {
-            // The method `watch` adds a source, and also locks `sources`. If it does so before this block,
-            // the added source is started here; otherwise `watch` starts it.
+            // The method `watch` adds a source under the same lock of `sources`. If it does so before this
+            // block, the added source is started here; otherwise `watch` starts it.
             let sources = self.sources.lock();
             match self.lifecycle.lock().start_sources() {
                 SourceStart::Start => sources.clone(),

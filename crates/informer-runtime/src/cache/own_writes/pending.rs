@@ -84,12 +84,12 @@ pub(crate) enum Subject {
     Everywhere,
 }
 
-/// The state that an informer's store must have reached before a read returns, because the program has made
-/// these writes before the read.
+/// The state that an informer's store must have reached before a read returns, so that the read shows the
+/// program's earlier writes of an object or of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expectation {
     pub(super) subject: Subject,
-    /// The resourceVersion of the newest of the covered writes.
+    /// The resourceVersion of the newest write that this expectation covers.
     version: ResourceVersion,
     /// Whether the informer's selectors match the object as the newest write left it.
     selection: Selection,
@@ -114,9 +114,9 @@ impl Expectation {
         Self {
             subject,
             version: ResourceVersion::unset(),
-            // The initial selection is `Unselected`. An informer that shows all earlier writes of an existing
-            // object and does not hold the object can only lack it because its selectors do not match the
-            // object.
+            // The selection of a new expectation is `Unselected`. An informer that shows all earlier writes
+            // of an existing object and does not hold the object can only lack it because its selectors do
+            // not match the object.
             selection: Selection::Unselected,
             held_from: ResourceVersion::unset(),
             deleted: Vec::new(),
@@ -150,8 +150,8 @@ impl Expectation {
         true
     }
 
-    /// Adds a write to this expectation. Writes are added in the order of their responses. The server may
-    /// have made them in another order.
+    /// Adds a write to those that a read must show because of this expectation. Writes are added in the order
+    /// of their responses. The server may have made them in another order.
     fn merge(&mut self, completed: &CompletedWrite) {
         let CompletedWrite { version, deleted, selection, began, ended, .. } = completed;
         if let Some(uid) = deleted {
