@@ -1,4 +1,5 @@
-//! Requests with a body of JSON, for Leases, TokenReviews and SubjectAccessReviews.
+//! Sends API requests with a JSON body. Elections, shard groups and the access check of HTTP servers use them
+//! for Leases, TokenReviews and SubjectAccessReviews.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -13,8 +14,9 @@ pub(crate) fn json_request(method: Method, uri: String, body: Option<Value>) -> 
     request.expect("names in the URI are validated")
 }
 
-/// Sends a request, and returns the status and the body of the response. A body that is not JSON is returned
-/// as null. The error says why there is no complete response.
+/// Sends a request to the API server, and returns the status and the decoded JSON body of the response. A
+/// body that is not JSON is returned as null. The returned error states why no complete response was
+/// received.
 pub(crate) async fn exchange(
     client: &Client,
     request: Request<Bytes>,

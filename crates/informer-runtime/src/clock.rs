@@ -1,5 +1,6 @@
-//! The time of tokio's clock as a `std` instant, which the state machines use. In a test with paused time,
-//! tokio's clock is simulated.
+//! Returns the current time of tokio's clock as a `std::time::Instant`, because the state machines of this
+//! crate are independent of tokio. In a test with paused time, tokio's clock is simulated, and so is this
+//! one.
 
 use std::time::Instant;
 

@@ -3,11 +3,12 @@
 //! # Invariants
 //!
 //! Recording never waits: an event is added to a buffer of [`BUFFER`] events, or is counted as dropped if the
-//! buffer is full. At most one request is in flight per event key, and at most [`MAX_REQUESTS`] in total.
+//! buffer is full. Events with the same key (the same object, type, reason and action) form a series. At most
+//! one request is in flight per series, and at most [`MAX_REQUESTS`] in total.
 //!
 //! # Lock order
 //!
-//! There is no lock; one task owns the state.
+//! There is no lock: only the task of `EventSender` reads and writes the state of the series.
 //!
 //! # Shutdown
 //!
@@ -35,17 +36,18 @@ use crate::{Fetched, KubeObject};
 
 pub(crate) use driver::EventSender;
 
-/// The number of events in the buffer, as in client-go. When the buffer is full, new events are dropped,
-/// since older ones are more useful.
+/// The capacity of the buffer between recorders and the task that sends events, as in client-go. When the
+/// buffer is full, new events are dropped, because older events are more useful for finding a cause.
 const BUFFER: usize = 1000;
 
-/// The maximum number of event requests in flight, as in client-go. The limit prevents events from delaying a
-/// program's other requests.
+/// The maximum number of event requests in flight, as in client-go. The limit keeps events from delaying the
+/// other requests of a program.
 const MAX_REQUESTS: usize = 8;
 
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The API server's limits in bytes for a note, and for a reason or an action.
+/// The maximum length in bytes of an event's note. The API server rejects events with a longer note, or with
+/// a reason or an action of more than 128 bytes, so the recorder truncates these strings.
 const MAX_NOTE_BYTES: usize = 1024;
 const MAX_REASON_BYTES: usize = 128;
 
@@ -74,7 +76,8 @@ pub struct EventSubject {
 }
 
 impl EventSubject {
-    /// Returns a reference without uid. The namespace is empty for cluster-scoped kinds.
+    /// Creates a reference from the parts of an object's identity, without uid. `namespace` is empty for
+    /// cluster-scoped kinds.
     pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -86,12 +89,12 @@ impl EventSubject {
         }
     }
 
-    /// Returns a reference to an object of a cache whose kind is known from its type.
+    /// Creates a reference to an object of a cache, if the type of the object determines its kind.
     pub fn of<O: StaticKind + Object>(object: &O) -> Self {
         Self::of_kind(O::resource_kind().gvk(), object)
     }
 
-    /// Returns a reference to an object of a cache whose kind is known only at run time.
+    /// Creates a reference to an object of a cache whose kind `gvk` is known only at run time.
     pub fn of_kind(gvk: &Gvk, object: &impl Object) -> Self {
         let key = object.key();
         Self {
@@ -155,23 +158,23 @@ impl<K: KubeObject> From<&Fetched<K>> for EventSubject {
     }
 }
 
-/// The type of an event.
+/// The type of a Kubernetes event, which tells users whether the event reports a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Normal operation.
+    /// The event reports normal operation.
     Normal,
-    /// A problem.
+    /// The event reports a problem.
     Warning,
 }
 
-/// An event that was recorded and not sent yet.
+/// A recorded event in the buffer between [`EventRecorder`] and the task that sends events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recorded {
     pub(crate) key: EventKey,
     pub(crate) note: String,
 }
 
-/// The identity of an event: events with an equal key form a series.
+/// The identity of an event: its object, type, reason and action. Events with equal keys form a series.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EventKey {
     pub(crate) event_type: EventType,
@@ -239,8 +242,8 @@ impl EventRecorder {
         self.record(EventType::Warning, regarding.into(), (reason, action), note.into());
     }
 
-    /// Returns the number of events that were not sent because the buffer was full, the rate of the object
-    /// was exceeded, or the server rejected them.
+    /// Returns the number of events that were not sent because the buffer was full, the object had too many
+    /// events, or the server rejected them.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -270,7 +273,7 @@ impl fmt::Debug for EventRecorder {
     }
 }
 
-/// Truncates to at most `max` bytes, at a character boundary.
+/// Truncates a string to at most `max` bytes, at a character boundary, to satisfy the API server's limits.
 fn cut(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]

@@ -1,4 +1,5 @@
-//! Event handlers, which map triggers to requests.
+//! Event handlers. A handler maps a trigger (an added, updated or deleted object) to requests, which it adds
+//! to a controller's queue.
 //!
 //! | handler | enqueues |
 //! |---|---|
@@ -33,7 +34,7 @@ use crate::{ReconcileRequest, Request, Trigger};
 /// A handler runs in the task that delivers events, one trigger of a watch at a time, and must not block. A
 /// panic is caught, counted and logged with the object's key; the next trigger follows.
 pub trait Handler<O, R: ReconcileRequest = Request>: Send + Sync + 'static {
-    /// Adds the requests for `trigger` to `enqueue`.
+    /// Adds the requests for `trigger` to the queue through `enqueue`.
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>);
 }
 
@@ -47,11 +48,11 @@ where
     }
 }
 
-/// A filter that returns true for the requests that may be added to a controller's queue. A sharded
-/// controller uses it to enqueue only requests of gained keys.
+/// A filter that returns true for the requests that may be added to a controller's queue. When a replica of a
+/// sharded controller gains keys, the filter accepts only requests with those keys.
 pub(crate) type RequestFilter<R> = dyn Fn(&R) -> bool + Send + Sync;
 
-/// Adds requests to the queue of a controller, for handlers and sources.
+/// Adds requests to the queue of a controller. Handlers and sources receive it as an argument.
 pub struct Enqueue<'a, R: ReconcileRequest> {
     queue: &'a WorkQueue<R>,
     priority: i32,
@@ -68,22 +69,24 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
         Self { only, ..self }
     }
 
-    /// Returns the default priority of added requests, which is that of the trigger.
+    /// Returns the default priority of added requests. For a handler it depends on the trigger: objects of
+    /// initial lists and resyncs have a lower priority than changes.
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// Adds a request with the priority of the trigger. Has no effect after the controller stopped.
+    /// Adds a request with the default priority, which is that of the trigger. Has no effect after the
+    /// controller stopped.
     pub fn add(&mut self, request: R) {
         self.add_with(request, AddOptions::new().priority(self.priority));
     }
 
-    /// Adds a request after a delay, with the priority of the trigger.
+    /// Adds a request after a delay, with the default priority, which is that of the trigger.
     pub fn add_after(&mut self, request: R, delay: Duration) {
         self.add_with(request, AddOptions::new().priority(self.priority).after(delay));
     }
 
-    /// Adds a request with `options`; the priority of the trigger is ignored.
+    /// Adds a request with explicit `options`, for example with another priority than that of the trigger.
     pub fn add_with(&mut self, request: R, options: AddOptions) {
         if self.only.is_none_or(|only| only(&request)) {
             self.queue.add_with(request, options);
@@ -97,12 +100,12 @@ impl<R: ReconcileRequest> fmt::Debug for Enqueue<'_, R> {
     }
 }
 
-/// Enqueues the object itself.
+/// Returns a handler that enqueues a request for the changed object itself.
 pub fn enqueue_object() -> EnqueueObject {
     EnqueueObject
 }
 
-/// The handler returned by [`enqueue_object`].
+/// The handler returned by [`enqueue_object`]. It enqueues a request for the changed object itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnqueueObject;
 

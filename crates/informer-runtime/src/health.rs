@@ -2,7 +2,8 @@
 //!
 //! # Lock order
 //!
-//! The list of checks is copied under the lock of `checks`; the checks run without it.
+//! One mutex guards the list of health checks. The list is copied under that lock, and the checks run without
+//! it, because a check may take any other lock.
 
 mod page;
 #[cfg(test)]
@@ -20,13 +21,13 @@ use tokio::time::Instant;
 
 use crate::{BoxError, HttpServer};
 
-/// The timeout of a check. It is longer than the kubelet's default of one second, so that checks with a round
-/// trip to another server can succeed.
+/// The timeout of a health check. It is longer than the kubelet's default timeout of one second, so that a
+/// program whose probes have a longer timeout can add checks with a round trip to another server.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
-/// The endpoint to which a check belongs.
+/// The health endpoint to which a check belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
     /// `/healthz`: the process is healthy.
@@ -38,7 +39,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// Returns the name of the endpoint.
+    /// Returns the name of the endpoint, which is also its path: `healthz`, `readyz` or `livez`.
     pub fn page(self) -> &'static str {
         match self {
             Self::Health => "healthz",
@@ -70,7 +71,7 @@ pub struct HealthChecks {
 }
 
 impl HealthChecks {
-    /// Adds a check to an endpoint. A check of the same name is replaced.
+    /// Adds a health check to an endpoint. It replaces an earlier check with the same name.
     pub fn add<F, Fut>(&self, probe: Probe, name: impl Into<String>, check: F)
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -80,8 +81,9 @@ impl HealthChecks {
         self.checks.lock().insert((probe, name.into()), check);
     }
 
-    /// Adds a check to `livez` that fails if [`Heartbeat::beat`] was not called for `limit`, for loops that
-    /// must not stall. The check is removed with the last clone of the heartbeat.
+    /// Adds a check to `livez` that fails if [`Heartbeat::beat`] was not called for the duration `limit`. Use
+    /// it for loops that must not stall. The check is removed when the last clone of the returned heartbeat
+    /// is dropped.
     pub fn heartbeat(&self, name: impl Into<String>, limit: Duration) -> Heartbeat {
         let heartbeat = Heartbeat { last: Arc::new(Mutex::new(Instant::now())) };
         let last = Arc::downgrade(&heartbeat.last);
@@ -120,7 +122,7 @@ impl fmt::Debug for HealthChecks {
     }
 }
 
-/// Reports that a loop makes progress; see [`HealthChecks::heartbeat`].
+/// Reports that a loop makes progress, so that its liveness check succeeds; see [`HealthChecks::heartbeat`].
 #[derive(Debug, Clone)]
 #[must_use = "dropping it removes the check"]
 pub struct Heartbeat {
@@ -128,7 +130,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Reports progress.
+    /// Reports progress: the liveness check of this heartbeat succeeds until its limit elapses again.
     pub fn beat(&self) {
         *self.last.lock() = Instant::now();
     }

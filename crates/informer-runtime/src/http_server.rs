@@ -2,16 +2,16 @@
 //!
 //! # Invariants
 //!
-//! A server has at most [`MAX_CONNECTIONS`] connections and reads at most its limit of a request body. A peer
-//! (the client of a connection) has [`HEADER_TIMEOUT`] for the TLS handshake, for a request head, and for the
-//! next request; [`REQUEST_TIMEOUT`] for the body and the handler; and [`RESPONSE_TIMEOUT`] to read the
-//! response. When the maximum number of connections is reached, the one whose peer has been idle for the
-//! longest time is closed in favor of a new one.
+//! A server has at most [`MAX_CONNECTIONS`] connections. Each server has a limit for request bodies, and
+//! reads no more bytes of a body than that. A peer (the client of a connection) has [`HEADER_TIMEOUT`] for
+//! the TLS handshake, for a request head, and for the next request; [`REQUEST_TIMEOUT`] for the body and the
+//! handler; and [`RESPONSE_TIMEOUT`] to read the response. When the maximum number of connections is reached,
+//! the one whose peer has been idle for the longest time is closed in favor of a new one.
 //!
 //! # Lock order
 //!
-//! A handler is copied from `routes` under the lock and runs without it. The lock of `slots.rs` is never held
-//! together with another lock.
+//! The handler of a path is copied from the table of routes under its lock and runs without the lock. The
+//! lock of the connection slots (`slots.rs`) is never held together with the lock of the routes.
 //!
 //! # Shutdown
 //!
@@ -48,29 +48,31 @@ pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// The maximum number of connections to one server. Probes need two connections and an API server some
-/// dozens. A higher limit would only cost memory.
+/// The maximum number of connections to one HTTP server of a manager. Probes need two connections, and the
+/// API server some dozens for webhooks. A higher limit would only use memory.
 const MAX_CONNECTIONS: usize = 512;
 
-/// The timeout of the TLS handshake, of a request head, and of the next request on a connection.
-/// controller-runtime uses the same timeout for the head.
+/// The timeout for a client's TLS handshake, for the head of a request, and for the next request on a
+/// connection. controller-runtime uses the same timeout for the head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
-/// The timeout for the body and the handler of a request: an API server waits at most 30 s for a webhook.
+/// The timeout for reading the body of a request and for its handler. It is the longest time for which an API
+/// server waits for a webhook.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The timeout for a peer to read a response; controller-runtime has the same timeout for a whole request.
+/// The timeout for a client to read a response. controller-runtime has the same timeout for a whole request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The default limit of request bodies. Requests for probes, metrics and debug pages have no body.
+/// The default limit of request bodies in bytes. The limit is small, because requests for probes, metrics and
+/// debug pages have no body.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 pub(crate) type RouteHandler =
     Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
 
-/// A server in a manager: for probes, metrics and debug pages, or for other routes.
+/// An HTTP server that a manager runs: for probes, metrics and debug pages, or for other routes.
 ///
 /// The server binds its address when it runs, so that a port in use stops the manager with an error that
 /// names the server. It is ready when it listens.
@@ -101,13 +103,14 @@ enum Address {
     Listener(TcpListener),
 }
 
-/// The handlers of a server by path. If a path ends with a slash, its handler also receives requests for all
-/// paths below it.
+/// The handlers of an HTTP server by path. If a path ends with a slash, its handler also receives the
+/// requests for all paths below it.
 #[derive(Clone, Default)]
 struct Routes(Arc<RwLock<BTreeMap<String, RouteHandler>>>);
 
 impl Routes {
-    /// Returns the handler of the path, or of its longest prefix.
+    /// Returns the handler of the requested path. If no handler has exactly this path, returns that of the
+    /// longest path that ends with a slash and is a prefix of the requested one.
     fn find(&self, path: &str) -> Option<RouteHandler> {
         let routes = self.0.read();
         let prefixes = path.char_indices().rev().filter(|(_, c)| *c == '/').map(|(at, _)| &path[..=at]);
@@ -117,12 +120,14 @@ impl Routes {
 }
 
 impl HttpServer {
-    /// Creates a server at an address with a port, for example `0.0.0.0:8081`.
+    /// Creates an HTTP server that listens at an address with a port, for example `0.0.0.0:8081`, when its
+    /// manager runs it.
     pub fn at(address: impl Into<String>) -> Self {
         Self::with(Address::Text(address.into()))
     }
 
-    /// Creates a server on a bound listener.
+    /// Creates an HTTP server on a listener that is already bound, for example one that was inherited from
+    /// the process's parent.
     pub fn on(listener: TcpListener) -> Self {
         Self::with(Address::Listener(listener))
     }
@@ -140,13 +145,13 @@ impl HttpServer {
         }
     }
 
-    /// Sets the name used in logs and errors.
+    /// Sets the name of this HTTP server in logs and errors.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Enables TLS.
+    /// Serves HTTPS with this certificate instead of plain HTTP.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
@@ -187,7 +192,7 @@ impl HttpServer {
         self
     }
 
-    /// Counts how often the server reads its certificate, if it has one.
+    /// Counts in `reads` how often the server reads its certificate files. Without TLS, it has no effect.
     #[cfg(feature = "prometheus")]
     pub(crate) fn counted(mut self, reads: CertificateReads) -> Self {
         self.tls = self.tls.map(|tls| tls.counted(reads));

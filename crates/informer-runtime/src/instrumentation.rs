@@ -2,9 +2,9 @@
 //!
 //! # Lock order
 //!
-//! A probe reads the state of one informer or queue. Lists of probes are copied under their lock; informers
-//! and queues are read without it. The registry is locked for reading while it is encoded: a collector must
-//! not register a metric.
+//! A probe is a handle that reads the state of one informer or queue. Each list of probes has a lock. The
+//! list is copied under the lock, and the informers and queues are read without it. The metrics registry is
+//! locked for reading while it is encoded, so a collector that registered a metric would deadlock.
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +29,8 @@ use {
     informer_workqueue::PrometheusMetrics, parking_lot::RwLock, prometheus_client::registry::Registry,
 };
 
-/// The maximum number of informers and queues on debug pages. Informers and queues that were dropped are
-/// removed from the pages; if there are still more, the oldest are not shown.
+/// The maximum number of informers, and of queues, on the debug pages. Informers and queues that were dropped
+/// are not counted. If there are more, the oldest ones are not shown.
 const MAX_PROBES: usize = 10_000;
 
 const MAX_LEASES: usize = 1_000;
@@ -44,7 +44,7 @@ pub(crate) struct Instrumentation {
     pub(crate) prometheus: Prometheus,
 }
 
-/// The metrics registry of a manager, and the metrics that are always registered.
+/// The metrics registry of a manager, and handles of the metrics that every manager registers in it.
 #[cfg(feature = "prometheus")]
 pub(crate) struct Prometheus {
     pub(crate) registry: RwLock<Registry>,
@@ -83,7 +83,8 @@ impl Default for Prometheus {
 pub(crate) struct CrashedInformers(String);
 
 impl Instrumentation {
-    /// Adds a client and the informers of its cache to the metrics and debug pages.
+    /// Adds the requests of a client, and the informers of its cache, to the manager's metrics and debug
+    /// pages.
     pub(crate) fn show(self: &Arc<Self>, client: &CachedClient) {
         let informers: Arc<dyn InformerMetrics> = Arc::clone(self) as _;
         client.cache().show_in(&informers);
@@ -117,7 +118,8 @@ impl Instrumentation {
         json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()})
     }
 
-    /// Adds an election or a shard membership to the debug page, up to [`MAX_LEASES`].
+    /// Adds an election or a member of a shard group to the page `/debug/leases`, which shows at most
+    /// [`MAX_LEASES`] of them.
     pub(crate) fn show_lease(&self, lease: Arc<LeaseHealth>) {
         let mut leases = self.leases.lock();
         if leases.len() < MAX_LEASES {
@@ -130,8 +132,8 @@ impl Instrumentation {
         json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})
     }
 
-    /// Returns an error while an informer restarts after a panic of its own tasks, since its cache does not
-    /// follow the server then.
+    /// Returns an error if an informer is restarting after a panic of its own tasks. Meanwhile its cache does
+    /// not follow the server, so the program is not ready.
     pub(crate) fn check_informers(&self) -> Result<(), CrashedInformers> {
         let states = all(&self.informers).into_iter().filter_map(|probe| probe.state());
         let text = |state: InformerState| Some(format!("{}: {}", state.name, state.crash?.panic));
@@ -146,8 +148,8 @@ impl Instrumentation {
     }
 }
 
-/// Returns the host and port of a server URL, which client-go uses as a label of requests; any other string
-/// is returned unchanged.
+/// Returns the host and port of a server URL, because client-go uses them as the label of requests in
+/// metrics. If the string is not a URL, returns it unchanged.
 #[cfg(feature = "prometheus")]
 pub(crate) fn host(address: &str) -> String {
     let Ok(uri) = address.parse::<http::Uri>() else { return address.to_owned() };
@@ -216,7 +218,8 @@ fn queue(name: &str, stats: &QueueStats) -> Value {
     })
 }
 
-/// Probes, which read the states of informers or queues, in insertion order.
+/// A list of probes in insertion order. A probe is a handle that reads the state of one informer or queue,
+/// for debug pages.
 struct Probes<T> {
     next: u64,
     all: BTreeMap<u64, T>,
@@ -228,8 +231,9 @@ impl<T> Default for Probes<T> {
     }
 }
 
-/// Adds a probe, which reads the state of one informer or queue. When the number of probes reaches a power of
-/// two, the probes of dropped informers or queues are removed.
+/// Adds a probe, which reads the state of one informer or queue, to a list. If the list then has a power of
+/// two of elements, the probes of dropped informers or queues are removed. This keeps the average cost of an
+/// insertion constant.
 fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T) -> bool) {
     let snapshot = {
         let mut probes = probes.lock();
@@ -238,7 +242,8 @@ fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T
         probes.all.insert(id, probe);
         probes.all.len().is_power_of_two().then(|| probes.all.clone())
     };
-    // `is_alive` is called without the lock of `probes`, so that no other lock is taken under it.
+    // The list of probes is copied, and `is_alive` is called without its lock, because `is_alive` may take
+    // the lock of an informer or queue.
     let Some(all) = snapshot else { return };
     let dropped: Vec<u64> = all.iter().filter(|(_, probe)| !is_alive(probe)).map(|(id, _)| *id).collect();
     let mut probes = probes.lock();
@@ -269,8 +274,8 @@ impl InformerMetrics for Instrumentation {
     }
 }
 
-/// The metrics of one queue. They are forwarded to the metrics registry, and the queue's probe (which reads
-/// the state of the queue) is added to the debug pages.
+/// Receives the metrics of one queue. Forwards them to the manager's registry, and adds the queue to the
+/// debug pages.
 struct InstrumentedQueue {
     name: String,
     instrumentation: Arc<Instrumentation>,

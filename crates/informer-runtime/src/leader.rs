@@ -2,13 +2,13 @@
 //!
 //! # Invariants
 //!
-//! The invariants of `informer_control::election` hold. The driver (`driver.rs`) sends one request at a time,
-//! each with a timeout.
+//! The state machine `informer_control::election` decides which requests are sent, and its invariants hold.
+//! The driver (`driver.rs`) sends one of these requests at a time, each with a timeout.
 //!
 //! # Lock order
 //!
-//! The lock of `health.rs` is never held together with another lock. [`Leadership`] is published through a
-//! watch channel.
+//! The state for health checks and metrics (`health.rs`) has a lock, which is never held together with
+//! another lock. [`Leadership`] is published through a watch channel.
 //!
 //! # Shutdown
 //!
@@ -35,16 +35,18 @@ pub use driver::LeaderElector;
 pub use error::ElectionConfigError;
 pub use informer_control::election::{Fence, LeaderLost};
 
-/// Whether this process is the leader.
+/// The role of this process in the leader election of its manager: whether it may do leader-only work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leadership {
-    /// There is no election: leader-only work is allowed.
+    /// The manager has no leader election, so leader-only work is always allowed.
     Unopposed,
-    /// Leader-only work is not allowed: there is no leader, or another process is the leader.
+    /// Leader-only work is not allowed, because another process is the leader or there is no leader yet.
     Standby,
-    /// This process is the leader.
+    /// This process is the leader. The fence identifies this term of leadership, for stores that reject
+    /// writes of an earlier leader.
     Leading(Fence),
-    /// The candidacy has ended; this process does not become the leader again in this run.
+    /// The election has ended for this process, because it lost its lease or was stopped. It does not become
+    /// the leader again in this run of the manager.
     Ended,
 }
 
@@ -129,14 +131,15 @@ impl LeaderElection {
         Self { identity: Some(identity.into()), ..self }
     }
 
-    /// Sets how long other candidates wait after the last observed renewal; 15 s by default. Fractions of a
-    /// second are dropped.
+    /// Sets how long a candidate waits after the last renewal that it has observed, before it acquires the
+    /// lease; 15 s by default. Fractions of a second are dropped, since the field of the Lease is in seconds.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.times.lease = Duration::from_secs(duration.as_secs());
         self
     }
 
-    /// Sets how long a leader tries to renew before it gives up; 10 s by default.
+    /// Sets how long a leader that cannot renew its lease retries before it gives up leadership; 10 s by
+    /// default.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.times.renew = deadline;
         self

@@ -70,5 +70,5 @@ pub use shard::{
     NotOwned, OwnedKey, ShardConfigError, ShardFence, ShardGroup, ShardMember, ShardView, Sharding,
 };
 pub use signals::ctrl_c;
-/// The token that a manager cancels to stop a [`Runnable`].
+/// The token that a manager cancels to stop a [`Runnable`]. It is re-exported from `tokio_util`.
 pub use tokio_util::sync::CancellationToken;

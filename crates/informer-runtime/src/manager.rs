@@ -2,11 +2,12 @@
 //!
 //! # Invariants
 //!
-//! The invariants of the lifecycle in `state.rs` hold. Only the driver (`driver.rs`) starts and drops tasks.
+//! The state machine in `state.rs` decides when runnables start and stop, and its invariants hold. Only the
+//! driver (`driver.rs`) starts and drops the tasks of runnables.
 //!
 //! # Lock order
 //!
-//! The locks of the manager are those of `handle.rs`; the driver holds no lock.
+//! The handle (`handle.rs`) has locks, which are never held together. The driver holds no lock.
 //!
 //! # Shutdown
 //!
@@ -50,18 +51,19 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The status of a manager.
+/// The status of a manager, from its creation to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManagerStatus {
-    /// The manager was not started.
+    /// The manager was created and does not run yet.
     Created,
-    /// The groups of the manager are starting.
+    /// The manager starts its runnables, one group after another.
     Starting,
-    /// All groups have started, except for the leader-only group if another process is the leader.
+    /// The runnables of all groups have started. If the manager has leader election and another process is
+    /// the leader, the leader-only group has not started.
     Running,
-    /// The manager is stopping, because the program requested it or a runnable failed.
+    /// The manager is stopping its runnables, because the program requested it or a runnable failed.
     Stopping,
-    /// The manager has ended.
+    /// The run of the manager has ended, and so have its runnables.
     Stopped,
 }
 
@@ -101,7 +103,8 @@ pub struct Manager {
     handle: ManagerHandle,
     end: DriverEnd,
     options: Options,
-    /// Errors of runnables that could not be created. The run of the manager returns them.
+    /// The errors of runnables that the manager could not create or add. The run of the manager ends with
+    /// these errors before it starts any runnable.
     rejected: Vec<BoxError>,
 }
 
@@ -113,13 +116,15 @@ struct Options {
 }
 
 impl Manager {
-    /// Creates a manager without runnables.
+    /// Creates a manager with a new cache, which uses this API client. The manager runs the cache, and has no
+    /// other runnables yet.
     pub fn new(client: impl Into<informer_client::Client>) -> Self {
         Self::of(CachedClient::new(&Cache::new(client)))
     }
 
-    /// Creates a manager that uses this client and its cache. Both may be configured before, and the cache
-    /// may already be started. The metrics and debug pages include them.
+    /// Creates a manager that uses this cached client and runs its cache. Both may have their own
+    /// configuration, and the cache may already be started. The manager's metrics and debug pages include
+    /// them.
     pub fn of(client: CachedClient) -> Self {
         let instrumentation: Arc<Instrumentation> = Arc::default();
         instrumentation.show(&client);
@@ -129,7 +134,7 @@ impl Manager {
         Self { handle, end, options, rejected: Vec::new() }.add(cache)
     }
 
-    /// Sets the defaults of controllers that are added after this call.
+    /// Sets the default options of controllers that are added to this manager after this call.
     pub fn controller_defaults(self, defaults: ControllerDefaults) -> Self {
         *self.handle.shared.defaults.lock() = defaults;
         self
@@ -149,7 +154,8 @@ impl Manager {
         self
     }
 
-    /// Adds a runnable.
+    /// Adds a runnable, which the manager starts with its group. If the runnable cannot be added, the run of
+    /// the manager returns the error.
     #[expect(clippy::should_implement_trait, reason = "upstream's name; a manager is not a number")]
     pub fn add(mut self, runnable: impl IntoRunnable) -> Self {
         match self.handle.add(runnable) {
@@ -160,7 +166,7 @@ impl Manager {
         self
     }
 
-    /// Adds a controller, like [`add`](Self::add).
+    /// Adds a controller. This method is the same as [`add`](Self::add), under a name that is easier to find.
     pub fn controller(self, controller: impl IntoRunnable) -> Self {
         self.add(controller)
     }
@@ -295,7 +301,8 @@ impl Manager {
 #[cfg(feature = "prometheus")]
 type MasterStatus = Family<Vec<(&'static str, String)>, Gauge>;
 
-/// Registers the metric of leader election, under its name in controller-runtime.
+/// Registers the metric of leader election, which is 1 in the leader and 0 in a standby, under its name in
+/// controller-runtime.
 #[cfg(feature = "prometheus")]
 fn master_status(registry: &mut Registry) -> MasterStatus {
     let status = MasterStatus::default();

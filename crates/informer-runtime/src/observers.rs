@@ -1,9 +1,9 @@
-//! The metrics receivers of a component: the one that its builder has set, and the one of its manager.
+//! Receivers of a component's metrics: one that its builder has set, and one that its manager sets.
 
 use std::sync::{Arc, OnceLock};
 
-/// Up to two metrics receivers. The one of the manager can be set after the component was created, but only
-/// once.
+/// Up to two receivers of a client's or cache's metrics. The builder sets one; the manager, which is created
+/// later, can set the other once.
 pub(crate) struct Observers<M: ?Sized> {
     own: Option<Arc<M>>,
     manager: OnceLock<Arc<M>>,
@@ -14,7 +14,8 @@ impl<M: ?Sized> Observers<M> {
         Self { own, manager: OnceLock::new() }
     }
 
-    /// Sets the manager as a receiver. Returns false if a manager was set before.
+    /// Sets the receiver of the manager. Returns false if a manager has set its receiver before, because a
+    /// component reports to one manager only.
     pub(crate) fn set_manager(&self, manager: Arc<M>) -> bool {
         self.manager.set(manager).is_ok()
     }

@@ -1,4 +1,5 @@
-//! Predicates on triggers; see [`informer_control::predicate`].
+//! Predicates, which decide whether a trigger (an added, updated or deleted object) reaches a handler; see
+//! [`informer_control::predicate`].
 
 #[cfg(test)]
 mod tests;

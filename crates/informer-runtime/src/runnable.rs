@@ -7,27 +7,31 @@ use tokio_util::sync::CancellationToken;
 
 pub use informer_workqueue::BoxError;
 
-/// The start group of a [`Runnable`]. Groups start in this order and stop in reverse order.
+/// The group of a [`Runnable`], which determines when a manager starts it. Groups start in this order and
+/// stop in reverse order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunnableGroup {
-    /// Health, metrics and debug servers. They start before all other groups and stop after them.
+    /// Servers for health checks, metrics and debug pages. They start before all other groups and stop after
+    /// them, so that probes also work during start and stop.
     HttpServers,
-    /// Admission and conversion webhooks, which caches may need to sync.
+    /// Admission and conversion webhooks. They start before caches, because an API server may need a
+    /// conversion webhook to serve the lists of a cache.
     Webhooks,
-    /// Informers. The next group waits until they have synced.
+    /// Caches and their informers. The next group starts when they have synced.
     Caches,
-    /// Runnables that need caches but no leadership.
+    /// Runnables that need synced caches, and run in every replica, whether or not it is the leader.
     Others,
-    /// Runnables that prepare leader-only runnables while this process is a standby.
+    /// Runnables that prepare leader-only runnables while this process is a standby, so that a new leader
+    /// starts faster.
     WarmUp,
-    /// The leader elector.
+    /// The leader elector, which acquires the lease for this process.
     LeaderElection,
-    /// Runnables that run only in the leader. This is the default group.
+    /// Runnables that run only in the process that is the leader. This is the default group.
     LeaderOnly,
 }
 
 impl RunnableGroup {
-    /// All groups, in start order.
+    /// All groups, in the order in which a manager starts them.
     pub const ALL: [Self; 7] = [
         Self::HttpServers,
         Self::Webhooks,
@@ -44,10 +48,10 @@ impl RunnableGroup {
 /// A runnable runs until `stop` is cancelled. If it returns an error or panics, the manager and all other
 /// runnables stop. If it returns `Ok` early, it has completed, and the manager keeps running.
 pub trait Runnable: Send + 'static {
-    /// Returns the name used in logs, errors and reports.
+    /// Returns the name of the runnable in logs and errors.
     fn name(&self) -> String;
 
-    /// Returns the start group.
+    /// Returns the group with which the manager starts the runnable.
     fn group(&self) -> RunnableGroup {
         RunnableGroup::LeaderOnly
     }
@@ -69,11 +73,11 @@ pub trait Runnable: Send + 'static {
         None
     }
 
-    /// Runs until `stop` is cancelled.
+    /// Runs the component until `stop` is cancelled.
     ///
     /// # Errors
     ///
-    /// Returns an error if the runnable fails before it was stopped.
+    /// Returns an error if the component fails before it was stopped. The manager then stops.
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>>;
 }
 
@@ -99,7 +103,7 @@ impl Runnable for Box<dyn Runnable> {
     }
 }
 
-/// A [`Runnable`] from an async function; see [`runnable`].
+/// A [`Runnable`] that calls an async function; the function [`runnable`] creates it.
 #[must_use = "add it to a manager"]
 pub struct FnRunnable<F> {
     name: String,
@@ -129,7 +133,7 @@ where
 }
 
 impl<F> FnRunnable<F> {
-    /// Sets the group.
+    /// Sets the group with which a manager starts this runnable.
     pub fn group(self, group: RunnableGroup) -> Self {
         Self { group, ..self }
     }

@@ -21,8 +21,8 @@
 //!   ([`OwnedKey::check`]), set request timeouts, and send the uid and the resourceVersion as preconditions,
 //!   so that the API server rejects outdated writes. For other stores, reject a write whose [`ShardFence`] is
 //!   older than that of an earlier write.
-//! - A replica relies on eight tenths of its lease; one tenth allows for clock rates, one for writes in
-//!   flight. A write that takes longer than that can arrive too late.
+//! - A replica relies on its lease for eight tenths of the lease duration. One tenth allows for clocks with
+//!   different rates, and one for writes in flight. A write that takes longer than that can arrive too late.
 //! - If a member has not renewed its Lease for eight tenths of the lease, it has lost its keys, and does not
 //!   wait for work that still runs. The next check or write of that work fails.
 //! - If a user deletes a Lease of the group while its replica runs, the replica notices that at its next
@@ -77,8 +77,8 @@ pub(crate) use metrics::PrometheusShards;
 pub(crate) use metrics::ShardMetrics;
 pub use view::ShardView;
 
-/// The maximum lease duration that is accepted from a Lease. It limits how long an invalid duration can keep
-/// keys from moving.
+/// The maximum lease duration that a member accepts from the Lease of another member. Without this limit, a
+/// Lease with a far too long duration would keep the keys of a dead member from moving.
 const MAX_LEASE: Duration = Duration::from_secs(3600);
 
 /// Proves that this replica owned a key at a certain time.
@@ -88,9 +88,10 @@ const MAX_LEASE: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardFence {
     /// A version that is higher for each later owner of a key, and each time a replica owns the key again. A
-    /// write with a lower version is older.
+    /// store can reject a write if its version is lower than that of an earlier write.
     pub version: ResourceVersion,
-    /// The time until which the replica may rely on its lease. Requests should time out before it.
+    /// The time until which the replica may rely on its lease. Requests that change external state should
+    /// time out before it.
     pub until: Instant,
 }
 

@@ -4,7 +4,7 @@ mod tests;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// The exit code after a second signal, as in controller-runtime.
+/// The exit code of the process after a second SIGINT or SIGTERM, as in controller-runtime.
 const SECOND_SIGNAL: i32 = 1;
 
 /// Resolves at the first SIGINT or SIGTERM (Ctrl-C on other systems). A second signal exits the process

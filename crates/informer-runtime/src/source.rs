@@ -1,4 +1,4 @@
-//! Sources, which enqueue the requests of a controller.
+//! Sources, which add requests to the queue of a controller.
 //!
 //! | source | enqueues requests for |
 //! |---|---|
@@ -34,9 +34,10 @@ pub(crate) use enqueuer::Route;
 
 use crate::{BoxError, ReconcileRequest, Request};
 
-/// Enqueues requests for a controller.
+/// A source of a controller: adds requests to the controller's queue, for example for the events of a watched
+/// kind.
 pub trait Source<R: ReconcileRequest = Request>: Send + Sync + 'static {
-    /// Returns the name of the source in logs and errors.
+    /// Returns the name of the source in the controller's logs and errors.
     fn name(&self) -> String;
 
     /// Starts the source. The future resolves once all initial objects are in the queue; later events are

@@ -43,15 +43,15 @@ use crate::{HttpServer, RunnableGroup, Tls};
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::WebhookMetrics;
 
-/// The maximum size of a request body, as in controller-runtime. It is enough for two objects of etcd's
-/// maximum size, and some overhead.
+/// The maximum size in bytes of a request body, as in controller-runtime. It has room for an old and a new
+/// object of the maximum size that etcd stores.
 const MAX_BODY_BYTES: usize = 7 << 20;
 
-/// The default address of a webhook server, as in controller-runtime.
+/// The default address of a webhook server: port 9443 on all interfaces, as in controller-runtime.
 const ADDRESS: &str = "0.0.0.0:9443";
 
-/// Serves admission and conversion webhooks. This runnable is in [`RunnableGroup::Webhooks`]: it listens
-/// before caches start, which may need conversions.
+/// Serves admission and conversion webhooks over HTTPS. It belongs to [`RunnableGroup::Webhooks`], so it
+/// listens before caches start: the API server may need its conversions to serve their lists.
 ///
 /// The paths are those of controller-runtime, so that its markers and manifests can be used:
 /// `/validate-GROUP-VERSION-KIND` and `/mutate-GROUP-VERSION-KIND`, with the dots of the group replaced by
@@ -83,23 +83,25 @@ const ADDRESS: &str = "0.0.0.0:9443";
 pub struct WebhookServer {
     server: HttpServer,
     list_keys: HashMap<Gvk, ListKeys>,
-    /// The metrics of the server; set when the server is added to a manager.
+    /// The metrics of reviews; set when the server is added to a manager, because the metrics belong to the
+    /// manager.
     #[cfg(feature = "prometheus")]
     metrics: Arc<OnceLock<WebhookMetrics>>,
 }
 
 impl WebhookServer {
-    /// Creates a server on port 9443 of all addresses.
+    /// Creates a webhook server on port 9443 of all addresses, with this certificate.
     pub fn new(tls: Tls) -> Self {
         Self::of(HttpServer::at(ADDRESS), tls)
     }
 
-    /// Creates a server that listens at the given address.
+    /// Creates a webhook server that listens at the given address, such as `0.0.0.0:9443`, with this
+    /// certificate.
     pub fn at(address: impl Into<String>, tls: Tls) -> Self {
         Self::of(HttpServer::at(address), tls)
     }
 
-    /// Creates a server that uses a bound listener.
+    /// Creates a webhook server on a listener that is already bound, with this certificate.
     pub fn on(listener: TcpListener, tls: Tls) -> Self {
         Self::of(HttpServer::on(listener), tls)
     }
@@ -169,7 +171,8 @@ impl WebhookServer {
         self.list_keys.get(&kind).cloned().unwrap_or_else(|| ListKeys::of_builtin(&kind))
     }
 
-    /// Adds webhooks that convert objects between versions of one or more kinds, at `/convert`.
+    /// Adds webhooks that convert custom resources of one or more kinds between their versions, at the path
+    /// `/convert`.
     pub fn convert(self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
         let conversions: Arc<[Conversion]> = conversions.into_iter().collect();
         self.review("/convert".to_owned(), move |review| {
@@ -202,8 +205,8 @@ impl WebhookServer {
         self
     }
 
-    /// Responds to one request without a connection, for tests and for programs that serve the webhooks with
-    /// their own server. The response has status 404 if no webhook has the path.
+    /// Responds to one HTTP request that was not received by this server, for tests and for programs that
+    /// serve the webhooks with their own server. The response has status 404 if no webhook has the path.
     ///
     /// Upstream: `StandaloneWebhook`.
     pub async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
@@ -213,13 +216,14 @@ impl WebhookServer {
         }
     }
 
-    /// Returns the address of the server, which is set once it listens.
+    /// Returns the address of the webhook server, which is set once it listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.server.bound()
     }
 }
 
-/// Returns the path of a kind's webhook, as controller-runtime generates it.
+/// Returns the path of a kind's webhook, as controller-runtime generates it: for example
+/// `/mutate-apps-v1-deployment` for the verb `mutate`.
 fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
     let (group, version, kind) =
         (K::group(&()).replace('.', "-"), K::version(&()), K::kind(&()).to_lowercase());
@@ -227,7 +231,8 @@ fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
 }
 
 impl WebhookServer {
-    /// Makes the server report to the metrics of its manager: reviews, and reads of the server certificate.
+    /// Makes the webhook server report to the metrics of its manager: admission and conversion reviews, and
+    /// reads of the certificate files.
     #[cfg(feature = "prometheus")]
     pub(crate) fn counted(mut self, metrics: WebhookMetrics, certificates: CertificateReads) -> Self {
         let _ = self.metrics.set(metrics);

@@ -33,9 +33,9 @@ pub use informer_store::{
 /// The types of client-go's package [`tools/cache`](https://pkg.go.dev/k8s.io/client-go/tools/cache), under
 /// their names there.
 ///
-/// A [`SharedInformer`] contains all that a program usually needs. These types are for programs that are
-/// ported from Go, and for those that assemble their own pipeline. A [`Reflector`](client_go::Reflector)
-/// feeds each of the queues and stores.
+/// A [`SharedInformer`] contains all of these parts that a program usually needs. These types are for
+/// programs that are ported from Go, and for those that assemble their own pipeline. In such a pipeline, a
+/// [`Reflector`](client_go::Reflector) lists and watches a kind, and feeds a queue or a store.
 ///
 /// | client-go | here | used in Go for | usually better |
 /// |---|---|---|---|

@@ -160,7 +160,8 @@ pub use informer_runtime::webhook;
 pub use informer_workqueue as workqueue;
 #[cfg(feature = "derive")]
 pub use kube_derive::CustomResource;
-/// Stops reflectors and controllers that run without an informer or a manager.
+/// A token whose cancellation stops a reflector or controller that runs without an informer or a manager. It
+/// is re-exported from `tokio_util`.
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "client")]
 pub use {k8s_openapi, kube_client, kube_core};

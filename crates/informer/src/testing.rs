@@ -56,7 +56,8 @@ use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::Resource;
 use serde_json::Value;
 
-/// An API server in the test process. It starts quickly; dropping it discards all objects.
+/// An API server in the test process. It starts quickly, stores objects in memory, and discards them when its
+/// last clone is dropped.
 ///
 /// Clones are handles of the same server.
 #[derive(Clone)]
@@ -66,9 +67,10 @@ pub struct TestServer {
     factory: SharedInformerFactory,
 }
 
-/// A running informer of a [`TestServer`]. It runs until the last clone is dropped.
+/// A running informer of a [`TestServer`], as returned by [`TestServer::informer`]. It runs until its last
+/// clone is dropped.
 ///
-/// Dereferences to the [`SharedInformer`].
+/// This type dereferences to the [`SharedInformer`], so its methods can be called directly.
 #[derive(Debug, Clone)]
 #[must_use = "the informer stops when it is dropped"]
 pub struct RunningInformer<K: Send + Sync + 'static> {
@@ -92,7 +94,7 @@ impl<K: Send + Sync + 'static> std::ops::Deref for RunningInformer<K> {
 }
 
 impl TestServer {
-    /// Starts a server that contains only the namespaces of a new cluster.
+    /// Starts a server that contains only the objects of a new cluster, which are its namespaces.
     ///
     /// # Panics
     ///
@@ -102,20 +104,20 @@ impl TestServer {
         Self::of(ApiServer::builder().build())
     }
 
-    /// Wraps a server that was configured with its own builder.
+    /// Wraps an API server that was configured with its own builder, for example with RBAC or other kinds.
     pub fn of(server: ApiServer) -> Self {
         let client = Client::from_service(server.service(), "default");
         let factory = SharedInformerFactory::new(client.clone()).streaming_lists(StreamingLists::Off);
         Self { server, client, factory }
     }
 
-    /// Returns a client of the server. It uses no socket.
+    /// Returns a client of the test server. The client calls the server without a socket.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Returns a client whose requests are those of a user. On a server with RBAC, a test of an operator
-    /// shows with it that the roles of the operator suffice. It uses no socket.
+    /// Returns a client whose requests are those of a user. On a server with RBAC, an operator that is tested
+    /// with this client needs the same roles as in a cluster. The client calls the server without a socket.
     ///
     /// ```
     /// # use informer::testing::{ApiServer, TestServer, User};
@@ -133,7 +135,8 @@ impl TestServer {
         Client::from_service(self.server.service_as(user), "default")
     }
 
-    /// Returns a `kube_client::Client` of the server. It uses no socket.
+    /// Returns a `kube_client::Client` of the test server, for code that uses kube. The client calls the
+    /// server without a socket.
     ///
     /// ```
     /// # use informer::testing::TestServer;
@@ -166,7 +169,8 @@ impl TestServer {
         self.server.listen("127.0.0.1:0").await
     }
 
-    /// Returns the underlying server, for operations on manifests, history, clock, kinds and TLS.
+    /// Returns the underlying API server, for operations that this type lacks: manifests, history, clock,
+    /// kinds and TLS.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
@@ -236,12 +240,13 @@ impl TestServer {
         self.server.restore_from(path)
     }
 
-    /// Returns the fault rules. A new rule also applies to open watches, as if they had started with it.
+    /// Returns the fault rules of the server, to make requests fail. A new rule also applies to open watches,
+    /// as if they had started with it.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
 
-    /// Returns the matching requests so far, oldest first.
+    /// Returns the requests that the server has received and that match `matching`, oldest first.
     pub fn requests(&self, matching: FaultMatch) -> impl Iterator<Item = RequestRecord> {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
     }
@@ -372,12 +377,12 @@ fn gvr<K: Resource<DynamicType = ()>>() -> Gvr {
     Gvr::new(K::group(&()), K::version(&()), K::plural(&()))
 }
 
-/// Matches list requests of a kind, for fault rules and for [`TestServer::requests`].
+/// Matches list requests of the kind `K`, for fault rules and for [`TestServer::requests`].
 pub fn list<K: Resource<DynamicType = ()>>() -> FaultMatch {
     matching::<K>(Verb::List)
 }
 
-/// Matches watch requests of a kind, for fault rules and for [`TestServer::requests`].
+/// Matches watch requests of the kind `K`, for fault rules and for [`TestServer::requests`].
 pub fn watch<K: Resource<DynamicType = ()>>() -> FaultMatch {
     matching::<K>(Verb::Watch)
 }
@@ -389,7 +394,8 @@ fn matching<K: Resource<DynamicType = ()>>(verb: Verb) -> FaultMatch {
     matching
 }
 
-/// Returns a pod with one container, for tests that need any pod.
+/// Returns a Pod with one container, for tests in which the content of the Pod does not matter. The key is
+/// `NAMESPACE/NAME`.
 ///
 /// # Panics
 ///

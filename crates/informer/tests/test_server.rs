@@ -53,7 +53,7 @@ async fn objects_are_written_read_and_deleted_by_type_and_key() {
     let Some(Event::Updated { new, .. }) = events.next().await else { panic!("a changed pod") };
     assert_eq!(new.labels().get("app"), Some("web"));
     server.delete::<Pod>("ns/a").await.unwrap();
-    // A pod is first marked for deletion and then removed.
+    // The server first marks a deleted Pod with a deletion timestamp, and then removes it.
     let Some(Event::Updated { new, .. }) = events.next().await else { panic!("a marked pod") };
     assert!(new.deletion_timestamp().is_some());
     assert!(events.next().await.unwrap().is_deleted());
@@ -61,7 +61,7 @@ async fn objects_are_written_read_and_deleted_by_type_and_key() {
     assert_eq!(error, "cannot read an object of configmaps.v1 on the test server");
 }
 
-/// Runs in real time: the test uses sockets, and paused time does not control them.
+/// This test runs in real time, because it uses sockets, and paused time does not control them.
 #[tokio::test]
 async fn its_kubeconfig_leads_other_programs_to_it() {
     let server = TestServer::start().await;

@@ -1,4 +1,5 @@
-//! The task that sends events to the API server.
+//! The task that sends recorded events to the API server. It retries failed requests, and sends the remaining
+//! events when the manager stops.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
 use crate::random::jitter;
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// The interval between two checks for series whose update is due.
+/// The interval between two checks for series of events whose count must be sent to the server.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// The number of attempts per event, and the delay between them with its jitter, as in client-go.
+/// The maximum number of attempts to send one event, as in client-go. The delay between two attempts and its
+/// jitter are those of client-go, too.
 const TRIES: u32 = 12;
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_JITTER: f64 = 0.25;
@@ -30,8 +32,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Sent = (EventWrite, Option<WriteResult>);
 
-/// Sends the events of an [`EventRecorder`]. Every manager has this runnable; it stops last, so that events
-/// recorded during the stop are sent.
+/// Sends the events that were recorded with an [`EventRecorder`]. Every manager runs an `EventSender`. It
+/// stops after all other runnables, so that events which they record during the stop are sent.
 pub(crate) struct EventSender {
     client: Client,
     instance: Arc<str>,
@@ -64,9 +66,9 @@ impl EventSender {
                 on_their_way.push(self.send(write, TRIES));
             }
             let free = on_their_way.len() < MAX_REQUESTS;
-            // Completed requests are handled first, to make room for new events. If a periodic check finds
-            // many series whose update is due, their requests are queued, and no new events are accepted
-            // until these requests are in flight.
+            // Completed requests are handled first, because they make room for requests of new events. If a
+            // periodic check finds many series whose counts are due, their requests are queued. New events
+            // are accepted only when all queued requests are in flight.
             let writes = tokio::select! {
                 biased;
                 Some(sent) = on_their_way.next() => self.sent(sent).into_iter().collect(),
@@ -82,7 +84,8 @@ impl EventSender {
         }
     }
 
-    /// Sends the recorded events that were not sent yet, and sends requests that were in flight once more.
+    /// Sends all events that were recorded before the manager stopped. Requests that were in flight are sent
+    /// again, because it is unknown whether the server has received them.
     async fn flush(mut self) {
         self.events.close();
         let mut writes = self.state.interrupted(now());
@@ -127,8 +130,8 @@ impl EventSender {
                 let sent =
                     tokio::time::timeout(REQUEST_TIMEOUT, wire::send(&client, &write, &instance)).await;
                 match sent {
-                    // The server reports that an event of this name exists: an earlier attempt, whose
-                    // response was lost, has created the event.
+                    // The server reports that an event with this name exists. An earlier attempt has created
+                    // that event, but its response was lost, so the write has succeeded.
                     Ok(Ok(WriteResult::NameTaken)) if repeats => return (write, Some(WriteResult::Done)),
                     Ok(Ok(outcome)) => return (write, Some(outcome)),
                     Ok(Err(problem)) => {
@@ -138,8 +141,8 @@ impl EventSender {
                 }
                 repeats = true;
                 if attempt < tries {
-                    // The first delay is random, so that a restarted server does not receive the events of
-                    // all clients at the same time.
+                    // The delay before the second attempt is random. Otherwise a restarted server would
+                    // receive the events of all clients at the same time.
                     let factor = if attempt == 1 { jitter() } else { 1.0 + RETRY_JITTER * jitter() };
                     tokio::time::sleep(RETRY.mul_f64(factor)).await;
                 }

@@ -1,10 +1,11 @@
-//! Decides which events are sent and when. This is a pure state machine without a clock.
+//! Decides which recorded events are sent to the API server, and when. This is a pure state machine without a
+//! clock.
 //!
 //! # Invariants
 //!
 //! 1. At most one request per series is in flight.
-//! 2. All events of a process have different names. If an event with a name already exists on the server,
-//!    another name is tried.
+//! 2. All Event objects of a process have different names. If the server already has an Event with that name,
+//!    the write is repeated with another name.
 //! 3. There are at most [`MAX_SERIES`] series, and rate limits for as many objects; the least recently used
 //!    entry is evicted.
 
@@ -15,26 +16,28 @@ use jiff::Timestamp;
 
 use super::{EventKey, EventSubject, Recorded};
 
-/// The maximum number of series and of objects, as in client-go.
+/// The maximum number of event series, and of objects with a rate limit, that are kept in memory, as in
+/// client-go. The oldest entries are evicted.
 pub(super) const MAX_SERIES: usize = 4096;
 
-/// A series ends when no event was added to it for this time, as in client-go.
+/// A series of events ends when no event was added to it for this time, as in client-go. The server then gets
+/// the final count of the series.
 pub(super) const SERIES_IDLE: Duration = Duration::from_secs(6 * 60);
 
-/// The interval at which the count of a running series is updated, as in client-go.
+/// The interval at which the server gets the current count of a running series of events, as in client-go.
 pub(super) const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
 
-/// The number of different events that an object may get at once, and the time after which it may get one
-/// more, as in client-go's `record` package.
+/// The number of different events that an object may get in a burst. After the burst, the object may get one
+/// more event in each `REFILL` interval. Both limits are those of client-go's `record` package.
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 
-/// The maximum number of names that are tried for one event. If all of them exist, the cause is a different
-/// problem.
+/// The maximum number of names that are tried for one Event object. If the server reports that all of them
+/// exist, unique names do not solve the problem, and the event is dropped.
 const MAX_NAMES: u32 = 5;
 
-/// The maximum length of the object's name within an event's name. With the timestamp, the event's name stays
-/// below 253 bytes.
+/// The maximum length of the object's name in the name of an Event. A timestamp follows it, and the whole
+/// name must stay below Kubernetes' limit of 253 bytes.
 const MAX_STEM: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,16 +48,17 @@ pub(crate) struct EventWrite {
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
     pub(crate) count: u32,
-    /// True if the event exists on the server, so that only its series is updated.
+    /// True if the server already has the Event object. The write then only updates the series in it.
     pub(crate) exists: bool,
-    /// True if this write may have been sent before, so that the event may exist.
+    /// True if the same write may have been sent before without a response. The server may then report that
+    /// the Event exists, which counts as success.
     pub(crate) repeats: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteResult {
     Done,
-    /// The event does not exist any more, since servers delete events after an hour.
+    /// The server does not have the Event object any more. Servers delete Events after an hour by default.
     NotFound,
     NameTaken,
     Refused,
@@ -86,7 +90,8 @@ struct Bucket {
 pub(crate) struct EventState {
     series: HashMap<EventKey, Series>,
     buckets: HashMap<EventSubject, Bucket>,
-    /// The last timestamp that was used in the name of an event, in nanoseconds.
+    /// The last timestamp in the name of an Event, in nanoseconds. The next one must be greater, so that
+    /// names are unique.
     stamp: u64,
 }
 
@@ -96,7 +101,8 @@ impl EventState {
         self.series.len() + self.buckets.len()
     }
 
-    /// Records an event. Returns a request if one is due, and `Err` if the rate of the object is exceeded.
+    /// Records an event. Returns a request if the event must be sent now, and `Err` if the object has
+    /// exceeded its rate of events.
     pub(crate) fn record(
         &mut self,
         event: Recorded,
@@ -106,8 +112,8 @@ impl EventState {
         if let Some(series) = self.series.get_mut(&event.key) {
             series.count = series.count.saturating_add(1);
             (series.last, series.last_at) = (wall, now);
-            // The second event turns the event into a series. Later ones are only counted until the next
-            // update.
+            // The first event of a series creates an Event object, and the second adds a series to it. Later
+            // events are only counted, and the count is sent with the next periodic update.
             let due = series.sent_count < 2;
             return Ok(if due { self.write(&event.key, now) } else { None });
         }
@@ -133,7 +139,8 @@ impl EventState {
         Ok(self.write(&event.key, now))
     }
 
-    /// Handles the result of a request. Returns another request if an update is due.
+    /// Handles the result of the request `write`. Returns another request if the series of the event must be
+    /// sent again.
     pub(crate) fn written(
         &mut self,
         write: &EventWrite,
@@ -165,8 +172,8 @@ impl EventState {
         }
     }
 
-    /// Returns the requests that are due: updates of the counts of running series, and final counts of ended
-    /// series, which are removed.
+    /// Returns the requests that are due: updated counts of running series, and final counts of series that
+    /// have ended. Removes the ended series.
     pub(crate) fn tick(&mut self, now: Instant) -> Vec<EventWrite> {
         let due = |series: &Series| {
             let idle = now.saturating_duration_since(series.last_at) >= SERIES_IDLE;
@@ -182,7 +189,8 @@ impl EventState {
         writes
     }
 
-    /// Returns the requests that were in flight, and all recorded events and counts that were not sent.
+    /// Returns the requests that remain when the manager stops: those that were in flight, and those for
+    /// recorded events and counts that were not sent.
     pub(crate) fn interrupted(&mut self, now: Instant) -> Vec<EventWrite> {
         for series in self.series.values_mut() {
             (series.interrupted, series.on_its_way) = (series.on_its_way, false);
@@ -190,7 +198,7 @@ impl EventState {
         self.flush(now)
     }
 
-    /// Returns all recorded events and counts that were not sent.
+    /// Returns requests for all recorded events and counts that were not sent.
     pub(crate) fn flush(&mut self, now: Instant) -> Vec<EventWrite> {
         self.pending(now, |_| true)
     }
@@ -241,11 +249,11 @@ fn next_stamp(last: &mut u64, wall: Timestamp) -> u64 {
     *last
 }
 
-/// Returns the name of an event: the object's name and a timestamp. If the object's name is not valid in an
-/// event's name, `event` replaces it.
+/// Returns the name of an Event: the name of the object and a timestamp. Names of some objects, for example
+/// with colons, are invalid in the name of an Event; `event` then replaces them.
 fn event_name(object: &str, stamp: u64) -> String {
     let stem: String = object.chars().take(MAX_STEM).collect();
-    // Truncation may leave an invalid last character.
+    // A truncated name may end with `-` or `.`, which is invalid before the separator of the timestamp.
     let stem = Some(stem.trim_end_matches(['-', '.'])).filter(|stem| is_subdomain(stem)).unwrap_or("event");
     format!("{stem}.{stamp:016x}")
 }
@@ -258,8 +266,8 @@ fn is_subdomain(name: &str) -> bool {
     name.split('.').all(is_label)
 }
 
-/// Makes room in a full map by evicting the oldest eighth of its entries, so that a burst does not search for
-/// the oldest entry each time.
+/// Makes room in a full map by evicting the oldest eighth of its entries. Evicting one entry at a time would
+/// search the whole map for each insertion.
 fn make_room<K: Clone + Eq + std::hash::Hash, V>(map: &mut HashMap<K, V>, at: impl Fn(&V) -> Instant) {
     if map.len() < MAX_SERIES {
         return;

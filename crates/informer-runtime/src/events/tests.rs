@@ -78,7 +78,7 @@ async fn event_has_reference_reason_action_and_note() {
     assert!(event["reportingInstance"].as_str().is_some_and(|instance| !instance.is_empty()));
 }
 
-/// Returns a server with a Pod, a client that reads every kind from its cache, and a recorder of events.
+/// Returns an embedded server with a Pod, and a client that reads every kind from its cache.
 fn pod_on_a_server() -> (Fixture, crate::CachedClient) {
     let fixture = Fixture::new();
     let spec = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "i"}]}});

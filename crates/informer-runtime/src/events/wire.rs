@@ -1,4 +1,4 @@
-//! The JSON encoding of events.
+//! The JSON encoding of Kubernetes events, and the requests that create and patch them.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use super::state::{EventWrite, WriteResult};
 use super::{EventKey, EventSubject, EventType};
 
-/// The namespace of events about cluster-scoped objects, as in client-go.
+/// The namespace of an Event about a cluster-scoped object, as in client-go: Events are always namespaced.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Sends a request that writes an event. Returns `Err` if a later attempt may succeed.
+/// Sends the request that creates or patches an Event. Returns `Err` if the failure is temporary, so that a
+/// later attempt may succeed.
 pub(super) async fn send(client: &Client, write: &EventWrite, instance: &str) -> Result<WriteResult, String> {
     let Ok(request) = request(write, instance) else {
         warn(write, "the namespace of its object is invalid");

@@ -27,7 +27,7 @@ where
     Map { function, types: PhantomData }
 }
 
-/// The handler returned by [`map`].
+/// The handler returned by [`map`], which enqueues the requests that a function returns for an object.
 pub struct Map<F, T> {
     function: F,
     types: PhantomData<T>,

@@ -4,13 +4,14 @@ use super::{Enqueue, Handler};
 use crate::kind::object_key;
 use crate::{KubeObject, Request, ResourceKind, Trigger};
 
-/// Returns a handler that enqueues the owners of kind `K`; for an update, the owners of the old and of the
-/// new state of the object.
+/// Returns a handler that enqueues the owners of kind `K` of an object. For an update, it enqueues the owners
+/// of the old and of the new state, because an owner reference may have been removed.
 pub fn enqueue_owner<K: KubeObject>() -> EnqueueOwner {
     enqueue_owner_of(ResourceKind::of::<K>())
 }
 
-/// Returns a handler that enqueues the owners of a kind that is known only at run time.
+/// Returns a handler like [`enqueue_owner`] that enqueues the owners of a kind which is known only at run
+/// time.
 pub fn enqueue_owner_of(kind: impl Into<ResourceKind>) -> EnqueueOwner {
     EnqueueOwner { kind: kind.into(), only_controller: false }
 }
@@ -24,7 +25,8 @@ pub struct EnqueueOwner {
 }
 
 impl EnqueueOwner {
-    /// Restricts the handler to the controller owner, whose reference has `controller: true`.
+    /// Restricts the handler to the controller owner of an object, whose owner reference has `controller:
+    /// true`.
     pub fn only_controller(mut self) -> Self {
         self.only_controller = true;
         self
@@ -37,13 +39,13 @@ impl EnqueueOwner {
     }
 
     fn request(&self, object: &ObjectKey, owner: &OwnerReference) -> Option<Request> {
-        // An owner reference with a missing or invalid name is ignored.
+        // An owner reference with a missing or invalid name has no object key, so it is skipped.
         object_key(&self.kind, object.namespace(), owner.name()).map(Request::new)
     }
 }
 
-/// Returns the group of `group/version`, or the core group for `version`. Returns `None` if the string is
-/// invalid.
+/// Returns the API group in an `apiVersion`: `apps` for `apps/v1`, and the empty core group for `v1`. Returns
+/// `None` if the string is invalid.
 fn group(api_version: &str) -> Option<&str> {
     match api_version.split_once('/') {
         None => Some(""),

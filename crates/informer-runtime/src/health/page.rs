@@ -1,4 +1,5 @@
-//! The responses of the health endpoints, with kube-apiserver's messages.
+//! The HTTP responses of the health endpoints `/healthz`, `/readyz` and `/livez`, with kube-apiserver's
+//! messages.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,7 +15,7 @@ use crate::BoxError;
 use crate::http_server::text;
 
 impl HealthChecks {
-    /// Responds to a request to an endpoint, or to the path of one check below it.
+    /// Responds to a request for a health endpoint, or for a single check in a path such as `/readyz/NAME`.
     pub(crate) async fn respond(&self, probe: Probe, uri: &Uri) -> Response<Bytes> {
         let below = uri.path().trim_start_matches('/').strip_prefix(probe.page()).unwrap_or_default();
         match below.trim_matches('/') {
@@ -81,7 +82,8 @@ impl HealthChecks {
     }
 }
 
-/// Names of checks are plain text, so only a few percent-encodings such as `%2F` are decoded.
+/// Returns the decoded values of all query parameters with this name, such as the names of excluded health
+/// checks in `?exclude=NAME`.
 fn parameters(query: &str, parameter: &str) -> BTreeSet<String> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     pairs.filter(|(name, _)| name == parameter).map(|(_, value)| value.into_owned()).collect()

@@ -90,7 +90,8 @@ async fn livez_fails_without_heartbeat() {
     assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK, "a loop that has ended");
 }
 
-/// Returns a runnable that is ready once the token `open` is cancelled.
+/// Returns a runnable that becomes ready when the token `open` is cancelled. A test uses it to delay the
+/// start of later groups.
 fn gate(group: RunnableGroup, open: &tokio_util::sync::CancellationToken) -> impl crate::Runnable + use<> {
     Gate { group, open: open.clone() }
 }
@@ -177,7 +178,7 @@ async fn stalled_manager_loop_fails_all_endpoints() {
     let pages = [(Probe::Health, "/healthz"), (Probe::Ready, "/readyz"), (Probe::Live, "/livez")];
     let manager = manager();
     let checks = manager.handle().health().clone();
-    // The loop of the manager runs only while this test polls it.
+    // The manager's loop runs only while this test polls its future, so the test can stall the loop.
     let mut running = std::pin::pin!(manager.run_until(std::future::pending::<()>()));
     let started = async {
         sleep(Duration::from_secs(5)).await;

@@ -37,16 +37,20 @@ use crate::clock::now;
 use limit::Limit;
 use review_cache::{CachedReview, ReviewCache};
 
-/// How long the user of a token is cached; the same as in controller-runtime.
+/// The time for which the result of a TokenReview is cached: the user of a valid token, or that the token is
+/// invalid. It is the same as in controller-runtime.
 const USER_TTL: Duration = Duration::from_secs(60);
-/// How long a permission is cached; the same as in controller-runtime.
+/// The time for which the result of a SubjectAccessReview is cached if it allowed the request; the same as in
+/// controller-runtime.
 const PERMISSION_TTL: Duration = Duration::from_secs(300);
-/// How long a denial is cached; the same as in controller-runtime. It is short, so that a new permission
-/// takes effect soon.
+/// The time for which the result of a SubjectAccessReview is cached if it denied the request; the same as in
+/// controller-runtime. It is short, so that a new permission takes effect soon.
 const DENIAL_TTL: Duration = Duration::from_secs(30);
-/// The maximum size of the response to a review. Reviews are small; a user may have some hundred groups.
+/// The maximum size in bytes of the API server's response to a TokenReview or SubjectAccessReview. Responses
+/// are small, since a user has at most some hundred groups.
 const MAX_REVIEW_BYTES: usize = 1 << 20;
-/// Longer tokens are rejected without a review, since API servers do not accept such long headers.
+/// The maximum length of a bearer token in bytes. Longer tokens are rejected without a TokenReview, since API
+/// servers do not accept such long headers.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -72,16 +76,18 @@ impl Rejection {
     }
 }
 
-/// The spec of a SubjectAccessReview, encoded as JSON.
+/// The spec of a SubjectAccessReview (user, verb and path), encoded as JSON. It is the key of a cached
+/// permission.
 type ReviewSpec = String;
 
-/// A keyed 128-bit hash of a token. The cache does not keep the tokens themselves.
+/// A keyed 128-bit hash of a bearer token. It is the key of a cached user, so that tokens themselves are not
+/// kept in memory.
 type TokenHash = [u64; 2];
 
 pub(super) struct Access {
     client: Client,
     keys: [RandomState; 2],
-    /// The users by the hash of their token; `None` for an invalid token.
+    /// The cached results of TokenReviews: the user by the hash of the token, or `None` for an invalid token.
     users: Mutex<ReviewCache<TokenHash, Option<Value>>>,
     permissions: Mutex<ReviewCache<ReviewSpec, bool>>,
     unknown_tokens: Mutex<Limit>,
@@ -120,12 +126,13 @@ impl Access {
         if self.allows(spec).await? { Ok(()) } else { Err(Rejection::Forbidden) }
     }
 
-    /// Returns the user to whom a token belongs; `None` for an invalid token.
+    /// Returns the user to whom a bearer token belongs, from the cache or by a TokenReview. Returns `None`
+    /// for an invalid token.
     async fn user(&self, token: &str) -> Result<Option<Value>, Rejection> {
         let hash = self.keys.each_ref().map(|key| key.hash_one(token));
         let known = self.users.lock().get(&hash, now());
-        // The rate limit does not apply to a token that was valid before, because it does not belong to a
-        // flood of guessed tokens.
+        // If a token was valid at an earlier request, its new TokenReview is exempt from the rate limit,
+        // because the limit is for floods of guessed tokens.
         let limited = match known {
             CachedReview::Valid(user) => return Ok(user),
             CachedReview::Expired(Some(_)) => None,

@@ -1,4 +1,4 @@
-//! The loop that accepts connections to a server, and the task of each connection.
+//! The loop that accepts connections to an HTTP server, and the task of each connection.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -30,8 +30,8 @@ use super::{
 };
 use crate::BoxError;
 
-/// The delay after a failed `accept`. The usual reason is a lack of file descriptors, which are released when
-/// connections end.
+/// The delay after a failed `accept`. `accept` usually fails because the process has no free file descriptor;
+/// descriptors are released when connections end.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
@@ -88,8 +88,8 @@ async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError
     }
 }
 
-/// Accepts connections until the future is dropped. A connection is accepted even if no slot is free, since
-/// it may displace an idle one.
+/// Accepts connections until the future is dropped. A connection is accepted even if the server has its
+/// maximum number of connections, because an idle connection may then be closed in favor of the new one.
 async fn accept(
     listener: &TcpListener,
     tls: Option<&Acceptor>,
@@ -137,8 +137,8 @@ async fn connection(
     }
 }
 
-/// Serves the requests of a connection. The connection is closed if its peer sends no complete request head
-/// within [`HEADER_TIMEOUT`] after connecting or after a response.
+/// Serves the requests of one connection. Closes the connection if the client sends no complete request head
+/// within [`HEADER_TIMEOUT`] after it has connected or received a response.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     context: ConnectionContext,
@@ -180,7 +180,8 @@ async fn respond(request: Request<Incoming>, context: &ConnectionContext, slot: 
             Err(_) => return text(StatusCode::BAD_REQUEST, "the body is incomplete\n"),
         };
         let _serving = slot.serve();
-        // The handler is called inside the async block, so that a panic of the call itself is caught as well.
+        // The handler is called inside the async block, so that `catch_unwind` also catches a panic that
+        // occurs before the handler returns its future.
         AssertUnwindSafe(async { handler(Request::from_parts(head, body)).await })
             .catch_unwind()
             .await

@@ -1,16 +1,18 @@
-//! Limits the number of connections to a server. When all slots are taken, the connection whose peer has been
-//! idle for the longest time is closed.
+//! Limits the number of connections to an HTTP server. When all slots are taken, the connection whose peer
+//! has been idle for the longest time is closed.
 //!
 //! # Invariants
 //!
 //! 1. At most `max` connections are open.
-//! 2. A connection whose handler runs is never closed to make room. Every other connection waits for its
-//!    peer: for the TLS handshake, a request head, a body, or for the peer to read a response.
+//! 2. A connection whose handler runs is never closed to make room. Every other connection waits for its peer
+//!    (the client of the connection): for the TLS handshake, a request head or a body, or for the peer to
+//!    read a response.
 //! 3. At most one connection at a time is being closed to make room for a new one.
 //!
 //! # Lock order
 //!
-//! The lock of a slot's `position` is taken before `state`.
+//! Each slot has a lock for its position among the waiting connections, and all slots share the lock of the
+//! set of waiting connections. The lock of the position is taken first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,23 +28,25 @@ pub(super) struct Slots {
 
 struct SlotsInner {
     state: Mutex<SlotsState>,
-    /// Notified when a slot may be free, or when a connection must close.
+    /// Notified when a slot was freed, or when a connection waits for its peer and may therefore be closed.
     changed: Notify,
 }
 
 struct SlotsState {
     max: usize,
     open: usize,
-    /// The number of connections that are closing to make room for new ones.
+    /// The number of connections that were told to close to make room for new ones, and have not ended yet.
+    /// It is at most one.
     closing: usize,
     next: u64,
-    /// The connections that wait for their peer, the longest-waiting one first. The token closes the
-    /// connection.
+    /// The connections that wait for their peer, the longest-waiting one first. Cancelling the token of a
+    /// connection closes it.
     waiting: BTreeMap<u64, CancellationToken>,
 }
 
 impl SlotsState {
-    /// Adds a connection after all others that wait for their peer. Returns its position among them.
+    /// Adds a connection as the last one to those that wait for their peer. Cancelling `close` closes the
+    /// connection. Returns its position.
     fn wait(&mut self, close: CancellationToken) -> u64 {
         let position = self.next;
         self.next += 1;
@@ -50,9 +54,8 @@ impl SlotsState {
         position
     }
 
-    /// Takes a slot if one is free, and returns true if so. If no slot is free and no connection is closing,
-    /// cancels the token of the connection that has waited longest for its peer, so that this connection
-    /// closes.
+    /// Takes a slot for a new connection and returns true if a slot is free. Otherwise returns false. If then
+    /// no other connection is closing, the connection that has waited longest for its peer is closed.
     fn take(&mut self) -> bool {
         if self.open < self.max {
             self.open += 1;
@@ -74,7 +77,8 @@ impl Slots {
         Self { shared: Arc::new(SlotsInner { state: Mutex::new(state), changed: Notify::new() }) }
     }
 
-    /// Takes a slot for a connection. Waits until a slot is free.
+    /// Takes a slot for a new connection. If all slots are taken, an idle connection is closed, and this call
+    /// waits until a slot is free.
     ///
     /// # Cancel safety
     ///
@@ -90,21 +94,24 @@ impl Slots {
     }
 }
 
-/// The slot of one connection. Dropping it frees the slot.
+/// The right of one connection to exist, of which a server grants a limited number. Dropping this value frees
+/// it for another connection.
 pub(super) struct Slot {
     shared: Arc<SlotsInner>,
     close: CancellationToken,
-    /// The position of the connection among the waiting ones; `None` while its handler runs.
+    /// The position of this connection among the connections that wait for their peer. `None` while a request
+    /// handler of the connection runs, because the connection must not be closed then.
     position: Mutex<Option<u64>>,
 }
 
 impl Slot {
-    /// Resolves when the connection must close to make room for another one.
+    /// Resolves when this connection must close, to make room for a new one.
     pub(super) async fn closed(&self) {
         self.close.cancelled().await;
     }
 
-    /// Marks the connection as serving a request until the returned guard is dropped.
+    /// Marks the connection as serving a request until the returned guard is dropped. Meanwhile it is not
+    /// closed to make room.
     pub(super) fn serve(&self) -> Serving<'_> {
         if let Some(position) = self.position.lock().take() {
             self.shared.state.lock().waiting.remove(&position);
@@ -132,7 +139,8 @@ pub(super) struct Serving<'a>(&'a Slot);
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
         let Slot { shared, close, position } = self.0;
-        // If the connection was closed before its handler began, it is ending and does not wait again.
+        // If the connection was told to close before its handler began, it is about to end, so it is not
+        // added to the waiting connections again.
         if !close.is_cancelled() {
             *position.lock() = Some(shared.state.lock().wait(close.clone()));
         }

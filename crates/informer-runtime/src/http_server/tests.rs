@@ -117,7 +117,8 @@ async fn port_in_use_stops_the_manager_with_an_error_naming_it() {
     );
 }
 
-/// Writes a self-signed certificate to files. Returns root certificates with which a client trusts it.
+/// Writes a self-signed certificate and its key to files. Returns the certificate for a server, and the roots
+/// with which a client trusts it.
 pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     let made = rcgen::generate_simple_self_signed(["here".to_owned()]).expect("a valid name");
     std::fs::write(folder.join("tls.crt"), made.cert.pem()).expect("a writable folder");
@@ -309,7 +310,8 @@ async fn replaced_client_authority_applies_to_the_next_connection() {
     assert!(taken(Some(&new)).await && !taken(Some(&old)).await && !taken(None).await);
 }
 
-/// Writes a certificate to a versioned subfolder, as in a mounted Secret.
+/// Writes a self-signed certificate to a versioned subfolder, like kubelet does for a mounted Secret. Returns
+/// the roots with which a client trusts it.
 fn version(folder: &std::path::Path, name: &str) -> RootCertStore {
     let version = folder.join(name);
     std::fs::create_dir(&version).expect("a writable folder");

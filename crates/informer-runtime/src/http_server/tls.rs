@@ -1,4 +1,4 @@
-//! TLS certificates of a server, read from files and reloaded when they change.
+//! TLS certificates of an HTTP server, which are read from files and reloaded when the files change.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::BoxError;
 
-/// The interval between two reads of the certificate files, as in controller-runtime. It is short compared
-/// with the hours before expiry at which certificates are usually replaced.
+/// The interval between two reads of a server's certificate files, as in controller-runtime. It is short,
+/// because certificates are usually replaced hours before they expire.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A certificate chain and its key in PEM files. The files are reloaded every 10 s, so a certificate that
@@ -37,7 +37,8 @@ pub struct Tls {
     reads: Option<CertificateReads>,
 }
 
-/// Counters of certificate reads, under their names in controller-runtime.
+/// Counts how often the servers of a manager have read their certificate files, under the names of these
+/// metrics in controller-runtime.
 #[cfg(feature = "prometheus")]
 #[derive(Clone, Default)]
 pub(crate) struct CertificateReads {
@@ -61,8 +62,8 @@ impl CertificateReads {
 }
 
 impl Tls {
-    /// Creates a configuration from the files and a provider of TLS primitives; no process-wide provider is
-    /// used.
+    /// Creates the TLS configuration of a server from two PEM files and a provider of TLS primitives. The
+    /// provider that is installed for the process is not used.
     pub fn files(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
@@ -78,8 +79,8 @@ impl Tls {
         }
     }
 
-    /// Creates a configuration from the files, with the process-wide provider of TLS primitives if one is
-    /// installed, else with that of the feature `ring` or `aws-lc-rs`.
+    /// Creates the TLS configuration of a server from two PEM files. It uses the provider of TLS primitives
+    /// that is installed for the process, or else that of the feature `ring` or `aws-lc-rs`.
     #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
     pub fn pem_files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
@@ -90,9 +91,10 @@ impl Tls {
         Self::files(certificate, key, provider.unwrap_or_else(|| Arc::new(ours::default_provider())))
     }
 
-    /// Accepts only clients with a certificate of one of the authorities in this PEM file, for webhooks that
-    /// only the API server may call. The file is reloaded together with the certificate and the key. The API
-    /// server needs a client certificate for such webhooks (`--admission-control-config-file`).
+    /// Accepts only clients whose certificate was issued by one of the certificate authorities in this PEM
+    /// file, for webhooks that only the API server may call. The file is reloaded together with the
+    /// certificate and the key. The API server needs a client certificate for such webhooks
+    /// (`--admission-control-config-file`).
     pub fn client_authority(mut self, authorities: impl Into<PathBuf>) -> Self {
         self.authorities = Some(authorities.into());
         self
@@ -150,7 +152,8 @@ impl Tls {
         Ok(Arc::new(config))
     }
 
-    /// Creates the verifier of client certificates from the contents of the file at `path`.
+    /// Creates the verifier of client certificates from the certificate authorities that were read from the
+    /// file at `path`.
     fn verifier(&self, path: &Path, authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
         let problem = |problem: &str| format!("{problem} in {}", path.display());
         let mut roots = RootCertStore::empty();
@@ -211,7 +214,8 @@ struct Files {
     authorities: Option<Vec<u8>>,
 }
 
-/// Accepts TLS connections, and reloads the certificate files periodically.
+/// Accepts TLS connections with the certificate that was read last, and reloads the certificate files
+/// periodically.
 pub(super) struct Acceptor {
     tls: Tls,
     files: RwLock<Files>,
@@ -223,7 +227,8 @@ impl Acceptor {
         TlsAcceptor::from(Arc::clone(&self.config.read()))
     }
 
-    /// Reloads the files periodically. The future never resolves.
+    /// Reloads the certificate files periodically. The future never resolves, so the server polls it together
+    /// with the loop that accepts connections.
     pub(super) async fn watch(&self) {
         loop {
             tokio::time::sleep(RELOAD_INTERVAL).await;

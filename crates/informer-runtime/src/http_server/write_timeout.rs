@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream on which writes fail if the peer does not read the data in time.
+/// A stream of an HTTP connection on which writes fail if the client does not read the data in time.
 ///
-/// The timeout starts when a write is blocked and ends when all pending data is written. A peer that reads a
-/// byte from time to time therefore does not extend it.
+/// The timeout starts when a write is blocked and ends when all pending data is written. A client that reads
+/// a byte from time to time therefore does not extend it.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// The time at which the timeout elapses; set while a write is blocked.
+    /// The time at which blocked writes begin to fail. `None` while no write is blocked.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -60,8 +60,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
-            // hyper calls `flush` after it has written all data. If `flush` succeeds, no data is pending, so
-            // the timeout ends.
+            // hyper calls `flush` after it has written all data of a response. If `flush` succeeds, the
+            // client has no data left to read, so the write timeout ends.
             self.deadline = None;
         }
         self.check_deadline(context, flushed)

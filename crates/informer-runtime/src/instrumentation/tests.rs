@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::Instrumentation;
 
-/// An object that panics in the task that writes the cache while `armed` is set.
+/// An object whose methods panic while the flag `armed` is set. The panic occurs in the task of an informer
+/// that writes the cache, so the informer restarts.
 struct Fragile {
     header: Header,
     armed: Arc<AtomicBool>,

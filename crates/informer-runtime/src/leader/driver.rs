@@ -24,11 +24,12 @@ use crate::random::{jitter, uuid};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{ElectionAction, ElectionNotice, ElectorState};
 
-/// The delay before a failed or ended watch of the Lease is retried. The election does not depend on the
-/// watch, since the Lease is also read periodically.
+/// The delay before the driver retries a watch of the Lease that was rejected or failed. A long delay is
+/// sufficient, because candidates also read the Lease periodically.
 const WATCH_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// A candidate of an election. [`LeaderElection::elector`] creates it; a manager creates its own.
+/// A candidate in a leader election. [`LeaderElection::elector`] creates it for use without a manager; a
+/// manager with leader election creates its own.
 #[must_use = "call `run`, or it does nothing"]
 pub struct LeaderElector {
     name: String,
@@ -38,7 +39,8 @@ pub struct LeaderElector {
     lock: LeaseLock,
     observers: Vec<Observer>,
     leadership: watch::Sender<Leadership>,
-    /// The time until which this leader's lease excludes other candidates.
+    /// The time until which the lease of this leader excludes other candidates; `None` if this process is not
+    /// the leader. A health check reads it.
     held_until: watch::Sender<Option<Instant>>,
     pub(crate) recorder: Option<EventRecorder>,
     health: Arc<LeaseHealth>,
@@ -91,8 +93,8 @@ impl LeaderElector {
         &self.identity
     }
 
-    /// Adds a health check that fails if this process considers itself the leader although its lease has
-    /// expired. This means that the election's loop is blocked.
+    /// Adds a health check that fails if this process still considers itself the leader although its lease
+    /// has expired. The cause is a blocked task: the election's loop could not give up leadership in time.
     pub(crate) fn check(
         &self,
     ) -> impl Fn() -> std::future::Ready<Result<(), BoxError>> + Send + Sync + 'static {
@@ -107,7 +109,7 @@ impl LeaderElector {
         }
     }
 
-    /// Returns a receiver that contains the current leadership.
+    /// Returns a receiver of this process's current role in the election.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.subscribe()
     }
@@ -128,8 +130,9 @@ impl LeaderElector {
         let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
         let mut in_flight: PendingReply = None;
         let mut stopping = false;
-        // True if the last request succeeded. If the state machine then sends no further request, the attempt
-        // to acquire or renew the lease has succeeded as a whole.
+        // True if the last request to the API server succeeded. If the state machine then sends no further
+        // request, the whole attempt to acquire or renew the lease has succeeded, so the streak of failures
+        // ends.
         let mut succeeded = false;
         loop {
             self.state.tick(now());
@@ -143,7 +146,8 @@ impl LeaderElector {
                 None => {}
             }
             succeeded = false;
-            // If a response and a deadline are ready at the same time, the response is handled first.
+            // The branches are polled in order. If a response and a deadline are ready at the same time, the
+            // response is handled first, so that a renewal in time is not lost.
             tokio::select! {
                 biased;
                 reply = reply(&mut in_flight) => {
@@ -176,7 +180,8 @@ impl LeaderElector {
         .boxed()
     }
 
-    /// Handles the notices of the state machine. Returns the result of the election if it has ended.
+    /// Handles the notices of the election's state machine: a new holder, and gained or lost leadership.
+    /// Returns the result of the election if it has ended.
     fn handle_notices(
         &mut self,
         watching: &mut Option<BoxFuture<'static, ()>>,
@@ -210,7 +215,8 @@ impl LeaderElector {
         None
     }
 
-    /// Calls an observer of the program. If it panics, the election continues, so that the lease is not lost.
+    /// Calls a function that the program has set to observe holders of the lease. If the function panics, the
+    /// election continues, so that the leader does not lose its lease.
     fn observe(&self, observer: &Observer, holder: &str) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(holder))) {
             let panic = panic_text(&*panic);
@@ -223,8 +229,8 @@ impl LeaderElector {
     }
 
     fn publish(&self, leadership: Leadership) {
-        // Each change of leadership has a different action. Events with the same action would become one
-        // series, which contains only the note of the first event.
+        // Becoming and ceasing to be the leader are recorded as events with different actions. Events with
+        // the same action would form one series, which contains only the note of its first event.
         let change = match (&leadership, &*self.leadership.borrow()) {
             (Leadership::Leading(_), _) => Some(("BecomeLeader", "became leader")),
             (_, Leadership::Leading(_)) => Some(("StopLeading", "stopped leading")),
@@ -278,13 +284,14 @@ async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
     }
 }
 
-/// Returns the host name with a random suffix, as in client-go.
+/// Returns the default identity of a candidate: the host name with a random suffix, as in client-go.
 pub(crate) fn own_identity() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
     format!("{}_{}", host.as_deref().unwrap_or("process"), uuid())
 }
 
-/// Watches the Lease. For each event, sends a hint that the Lease should be read.
+/// Watches the Lease of an election. For each received event, sends a hint that the election should read the
+/// Lease soon instead of at the end of its retry period.
 async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint: mpsc::Sender<()>) {
     loop {
         if let Ok(response) = client.request(request.clone()).await
@@ -292,7 +299,8 @@ async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint:
         {
             let mut body = response.into_body();
             while let Some(Ok(_)) = body.frame().await {
-                // The channel has room for one hint. If it is full, the waiting hint covers this event, too.
+                // The channel has room for one hint. If it is full, the election will read the Lease anyway,
+                // so this hint can be dropped.
                 let _ = hint.try_send(());
             }
             tokio::time::sleep(Duration::from_secs(1)).await;

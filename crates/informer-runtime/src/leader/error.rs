@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use informer_control::election::ElectionTimes;
 
-/// The maximum lease duration: the field in the Lease is an i32 in seconds.
+/// The maximum duration of a lease, because `leaseDurationSeconds` of a Lease is an i32.
 const MAX_LEASE: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// An invalid configuration of leader election.

@@ -1,12 +1,13 @@
-//! Failures of Lease requests. This state decides when failures are logged, and whether they make a replica
-//! unready. It has no clock.
+//! Records failed Lease requests of an election or a shard group. Decides when failures are logged, and
+//! whether they make the replica unready. The current time is an argument, so this module has no clock.
 //!
 //! # Invariants
 //!
-//! 1. The first failure of a streak is logged immediately, and so is the first failure of each kind. Other
-//!    failures are logged at intervals that double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
-//! 2. A streak ends with a round of requests in which all succeeded, so that successful reads do not hide
-//!    rejected writes.
+//! 1. A streak is a sequence of failures without a success between them. Its first failure is logged
+//!    immediately, and so is the first failure of each kind. Other failures are logged at intervals that
+//!    double from [`LOG_INTERVAL`] to [`MAX_LOG_INTERVAL`].
+//! 2. A streak ends only when all requests of one attempt to acquire or renew the lease succeed, so that
+//!    successful reads do not hide rejected writes.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,14 +20,14 @@ const MAX_LOG_INTERVAL: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The server could not be reached: a timeout, a failed connection, or a temporary error (429, 5xx).
+    /// The API server could not be reached: a timeout, a failed connection, or a temporary error (429, 5xx).
     Unreachable,
-    /// The server responded with 401 or 403.
+    /// The API server responded with 401 or 403: credentials or permissions for Leases are missing.
     Forbidden,
-    /// The server responded with 404 to a request that creates a Lease or lists Leases: the namespace or the
-    /// resource does not exist.
+    /// The API server responded with 404 to a request that creates a Lease or lists Leases, so the namespace
+    /// or the resource `leases` does not exist.
     NotFound,
-    /// The server rejected the request for another reason, such as an invalid Lease.
+    /// The API server rejected a Lease request for another reason, for example because the Lease is invalid.
     Rejected,
 }
 
@@ -85,7 +86,8 @@ impl Failure {
         )
     }
 
-    /// Creates the failure of a request without a complete response.
+    /// Creates the failure of a Lease request for which no complete response was received. `problem`
+    /// describes the cause.
     pub(crate) fn unreachable(problem: impl Into<String>) -> Self {
         Self::new(FailureKind::Unreachable, problem)
     }
@@ -103,7 +105,8 @@ impl fmt::Display for Failure {
 
 #[derive(Debug)]
 pub(crate) struct LeaseFailures {
-    /// How long the replica counts as ready after the first failure, if the server cannot be reached.
+    /// The time for which the replica stays ready after the first failure of a streak if the server cannot be
+    /// reached. Short outages then do not make it unready.
     tolerance: Duration,
     total: u64,
     streak: Option<Streak>,
@@ -130,7 +133,8 @@ impl LeaseFailures {
         Self { tolerance, total: 0, streak: None }
     }
 
-    /// Records a failed request. Returns true if the failure should be logged.
+    /// Records a failed Lease request. Returns true if the failure should be logged, which limits the number
+    /// of log messages in a long outage.
     pub(crate) fn failed(&mut self, failure: Failure, now: Instant) -> bool {
         self.total += 1;
         let streak = self.streak.get_or_insert_with(|| Streak {
@@ -155,7 +159,8 @@ impl LeaseFailures {
         new_kind || due
     }
 
-    /// Records a successful round of requests. Returns the streak of failures that ends with it.
+    /// Records that all requests of one attempt to acquire or renew the lease succeeded. If a streak of
+    /// failures ends with it, returns the number of failures and the duration of the streak.
     pub(crate) fn succeeded(&mut self, now: Instant) -> Option<Recovery> {
         let streak = self.streak.take()?;
         Some(Recovery { failures: streak.count, after: now.saturating_duration_since(streak.since) })
@@ -165,14 +170,15 @@ impl LeaseFailures {
         self.total
     }
 
-    /// Returns the last failure of the current streak, and the duration of the streak.
+    /// Returns the last failure of the current streak of failed requests, and the time since the first one;
+    /// `None` if the last requests succeeded.
     pub(crate) fn failing(&self, now: Instant) -> Option<(&Failure, Duration)> {
         let streak = self.streak.as_ref()?;
         Some((&streak.last, now.saturating_duration_since(streak.since)))
     }
 
-    /// Returns the reason if the replica is not ready. A rejection counts immediately, because it does not
-    /// end by itself; an unreachable server counts after the tolerance.
+    /// Returns the reason for which the replica is not ready, if any. A rejected request counts immediately,
+    /// because it will be rejected again. An unreachable server counts only after the tolerance.
     pub(crate) fn unready(&self, now: Instant) -> Option<String> {
         let (failure, duration) = self.failing(now)?;
         let tolerated = failure.kind == FailureKind::Unreachable && duration < self.tolerance;

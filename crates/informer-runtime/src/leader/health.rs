@@ -1,9 +1,9 @@
-//! The state of an election or shard membership, for logs, metrics, health checks and debug pages.
+//! The state of an election or of a shard group's member, for logs, metrics, health checks and debug pages.
 //!
 //! # Lock order
 //!
-//! The lock of `state` is never held together with another lock, and nothing is logged or counted while it is
-//! held.
+//! The lock of the state is never held together with another lock, and nothing is logged or counted while it
+//! is held.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ pub(crate) enum LeaseUse {
 }
 
 impl LeaseUse {
-    /// Returns the name of the Lease's purpose. Its health check has this name, metrics have it as a label,
-    /// and debug pages show it as the kind.
+    /// Returns the name of the purpose for which the Lease is used. It is a label in metrics, the kind on
+    /// debug pages, and part of the name of the health check.
     fn as_str(self) -> &'static str {
         match self {
             Self::LeaderElection => "leader-election",
@@ -36,10 +36,11 @@ impl LeaseUse {
     }
 }
 
-/// The state of one election, or of one member of a shard group, as reported by its driver.
+/// The state of one election, or of one member of a shard group. The task that sends its Lease requests
+/// reports this state.
 pub(crate) struct LeaseHealth {
     of: LeaseUse,
-    /// The name of the Lease or of the shard group.
+    /// The name of the election's Lease, or of the shard group.
     name: String,
     namespace: String,
     identity: String,
@@ -50,15 +51,17 @@ pub(crate) struct LeaseHealth {
 
 struct LeaseState {
     failures: LeaseFailures,
-    /// True while this process is the leader, or is a member with a valid lease.
+    /// True while this process is the leader of the election, or is a member of the shard group with a valid
+    /// lease.
     active: bool,
-    /// The last observed holder of an election's lease.
+    /// The last observed holder of an election's Lease; `None` for a shard group, in which each member has a
+    /// Lease.
     holder: Option<String>,
 }
 
 impl LeaseHealth {
-    /// Creates the state of an election or membership whose requests have not failed. `tolerance` is how long
-    /// this process stays ready while the server cannot be reached.
+    /// Creates the state of an election or a shard group's member without failed requests. `tolerance` is the
+    /// time for which this process stays ready while the API server cannot be reached.
     pub(crate) fn new(
         of: LeaseUse,
         namespace: &str,
@@ -85,7 +88,7 @@ impl LeaseHealth {
         }
     }
 
-    /// Counts a failed request, and logs the failure if a log is due.
+    /// Records and counts a failed Lease request. Logs the failure unless a similar one was logged recently.
     pub(crate) fn failed(&self, failure: Failure) {
         #[cfg(feature = "prometheus")]
         if let Some(counters) = self.counters.get() {
@@ -111,7 +114,8 @@ impl LeaseHealth {
         }
     }
 
-    /// Clears a streak of failures, because no more requests will be sent.
+    /// Ends the current streak of failures, because the process has left the election or shard group and
+    /// sends no more Lease requests. The health check then succeeds.
     pub(crate) fn stopped(&self) {
         self.state.lock().failures.succeeded(now());
     }
@@ -124,8 +128,8 @@ impl LeaseHealth {
         self.state.lock().holder = Some(holder.to_owned());
     }
 
-    /// Performs the readiness check. Returns an error while Lease requests are rejected, or if the server
-    /// could not be reached for longer than the tolerance.
+    /// Performs the readiness check of an election or a shard group. Returns an error while the API server
+    /// rejects Lease requests, or after it could not be reached for the tolerance.
     pub(crate) fn ready(&self) -> Result<(), BoxError> {
         match self.state.lock().failures.unready(now()) {
             Some(reason) => Err(reason.into()),

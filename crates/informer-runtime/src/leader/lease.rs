@@ -1,4 +1,4 @@
-//! The JSON encoding of a Lease, and the requests that read and write it.
+//! The JSON encoding of an election's Lease, and the requests that read and write it.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -13,8 +13,8 @@ use crate::api_request::{exchange, json_request};
 
 use informer_control::election::{ElectionAction, ElectionResponse, LeaseRecord, LeaseWrite};
 
-/// The maximum size of a Lease. A Lease usually has some hundred bytes; the remaining size is for labels and
-/// annotations of other programs.
+/// The maximum size in bytes of a response with a Lease. The fields of an election have some hundred bytes;
+/// the rest is for labels and annotations of other programs.
 const MAX_LEASE_BYTES: usize = 1 << 20;
 
 const WATCH_SECONDS: u32 = 300;
@@ -44,7 +44,8 @@ pub(super) struct LeaseLock {
     path: String,
     name: String,
     namespace: String,
-    /// The last observed Lease, which updates are based on so that they keep the fields of other clients.
+    /// The Lease of the last response. Updates are based on it, so that they keep the fields of other
+    /// clients.
     last: Option<Value>,
 }
 
@@ -75,8 +76,8 @@ impl LeaseLock {
         }
     }
 
-    /// Sends a request. The Lease in the response is stored only by [`keep`](Self::keep), so that an
-    /// abandoned request has no effect on this state.
+    /// Sends a request for the election's Lease. Returns the received Lease, which the caller passes to
+    /// [`keep`](Self::keep), so that the response to an abandoned request does not change this state.
     pub(super) async fn send(client: Client, request: Request<Bytes>) -> LeaseReply {
         let creates = request.method() == Method::POST;
         match exchange(&client, request, MAX_LEASE_BYTES).await {
@@ -90,7 +91,9 @@ impl LeaseLock {
                     LeaseReply::failed(Failure::new(FailureKind::Rejected, "the response is not a Lease"))
                 }
             },
-            // In the response to a create, 404 means that the namespace or the resource does not exist.
+            // In the response to a create request, 404 means that the namespace or the resource does not
+            // exist, which is a failure. In the response to another request, it means that the Lease does not
+            // exist yet.
             Ok((StatusCode::NOT_FOUND, _)) if !creates => LeaseReply::of(ElectionResponse::NotFound),
             Ok((StatusCode::CONFLICT, _)) => LeaseReply::of(ElectionResponse::Conflict),
             Ok((status, body)) => LeaseReply::failed(Failure::of_status(status, &body)),
@@ -118,7 +121,8 @@ impl LeaseLock {
         &self.client
     }
 
-    /// The events of the watch are only hints; their content is not read.
+    /// Returns the request that watches the election's Lease. The content of the events is not read: each
+    /// event is a hint to read the Lease.
     pub(super) fn watch(&self) -> Request<Bytes> {
         let query =
             format!("watch=1&fieldSelector=metadata.name%3D{}&timeoutSeconds={WATCH_SECONDS}", self.name);
@@ -126,8 +130,8 @@ impl LeaseLock {
     }
 }
 
-/// Reads the valid fields of a Lease. Invalid fields count as missing, because any client may have written
-/// the Lease.
+/// Reads the fields of an election from a Lease. Invalid fields count as missing, because any client may have
+/// written the Lease. Returns `None` if it has no resourceVersion.
 fn read_record(lease: &Value) -> Option<(LeaseRecord, ResourceVersion)> {
     let version = lease["metadata"]["resourceVersion"].as_str()?;
     let spec = &lease["spec"];

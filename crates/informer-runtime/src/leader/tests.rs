@@ -168,7 +168,7 @@ async fn stalled_leader_fails_health_check_after_lease_expires() {
     let elector = LeaderElection::new("operator").elector(client(&server)).expect("a valid election");
     let (check, mut leadership) = (elector.check(), elector.leadership());
     check().await.expect("a standby is healthy");
-    // The loop of the elector runs only while this test polls it.
+    // The elector's loop runs only while this test polls its future, so the test can block the loop.
     let mut running = std::pin::pin!(elector.run(CancellationToken::new()));
     tokio::select! {
         _ = &mut running => panic!("the election ended"),
@@ -274,7 +274,8 @@ fn lease_duration_is_truncated_to_whole_seconds() {
     let _elector = times.renew_deadline(seconds(1) / 2).elector(client(&server())).expect("a valid election");
 }
 
-/// Returns the manager of one replica, whose leader-only runnable records when it runs.
+/// Returns the manager of one replica. The replica's leader-only runnable writes to the shared log when it
+/// starts and stops.
 fn replica(server: &ApiServer, identity: &'static str, work: &Arc<Mutex<Vec<String>>>) -> Manager {
     let work = Arc::clone(work);
     let part = runnable("work", move |stop: CancellationToken| async move {
@@ -359,7 +360,8 @@ async fn stopped_standby_never_started_its_leader_only_runnables() {
 async fn manager_that_loses_its_lease_ends_with_leader_lost() {
     let (server, work) = (server(), Arc::default());
     let mut manager = replica(&server, "first", &work);
-    // The runnable does not stop, so it is dropped before another process may become the leader.
+    // This runnable ignores the request to stop. The manager must drop it before its lease expires, because
+    // another process may be the leader after that.
     manager = manager.add(runnable("stubborn", |_| std::future::pending()));
     let manager = run(manager);
     sleep(seconds(10)).await;

@@ -1,4 +1,5 @@
-//! The task of a manager, which applies the effects of the manager's state machine and reports events to it.
+//! The task of a manager. It applies the effects that the manager's state machine requests (start, cancel or
+//! drop runnables), and reports the results to the state machine.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -15,11 +16,11 @@ use super::state::{Effect, ManagerState, RunnableId};
 use super::{ManagerError, ManagerHandle, ManagerStatus, Options, RunnableError};
 use crate::{BoxError, Leadership, Runnable, RunnableGroup};
 
-/// This time is added to the ready timeout of a runnable, so that the runnable's own, more specific error is
-/// returned first.
+/// The manager waits for a runnable to become ready for its ready timeout plus this time. The runnable can
+/// then return its own error at the timeout, which is more specific than that of the manager.
 const READY_GRACE: Duration = Duration::from_secs(1);
 
-/// The id of a runnable and the result of its start: it is ready, or has failed.
+/// The id of a runnable, and whether it became ready or its readiness failed.
 type Readiness = (RunnableId, Result<(), RunnableError>);
 
 pub(super) async fn run<S: Future>(
@@ -38,8 +39,8 @@ pub(super) async fn run<S: Future>(
     driver.state.start();
     driver.apply();
     while !driver.finished {
-        // The branches are polled in this order: ended runnables are handled before added ones, and a
-        // requested stop before further starts.
+        // The branches are polled in this order: the ends of runnables come before runnables that were added,
+        // and a requested stop before further starts.
         tokio::select! {
             biased;
             Some(ended) = driver.tasks.join_next_with_id() => driver.joined(ended),
@@ -112,7 +113,7 @@ impl Driver {
     fn add(&mut self, added: AddedRunnable) {
         self.serves_webhooks |= added.group == RunnableGroup::Webhooks;
         // `ManagerState::add` returns `None` if the manager is stopping. A runnable that was added
-        // immediately before the stop is then dropped, like runnables that wait for their group.
+        // immediately before the stop is then dropped without being started.
         if let Some(id) = self.state.add(added.name, added.group) {
             self.waiting.insert(id, added.runnable);
         }
@@ -154,7 +155,8 @@ impl Driver {
         self.state.ended(id);
     }
 
-    /// Handles the error of a runnable. The first error stops the manager; later errors are also reported.
+    /// Handles the error of a runnable. The first error stops the manager. Later ones, from runnables that
+    /// fail while they stop, are kept for the error of the manager.
     fn fail(&mut self, error: RunnableError) {
         tracing::error!(
             runnable = error.name(),
@@ -215,8 +217,9 @@ impl Driver {
             () if self.state.is_ready(RunnableGroup::LeaderElection) => ManagerStatus::Running,
             () => ManagerStatus::Starting,
         };
-        // If there are webhooks, the check `started` waits only for them: an API server may need them to
-        // serve the caches, and sends them no requests before they are ready.
+        // The flag `ready` is the result of the health check `started`. If the manager has webhooks, the
+        // check succeeds when they have started. An API server may need these webhooks to serve the caches,
+        // and it sends no requests to a pod that is not ready.
         let needed = if self.serves_webhooks { RunnableGroup::Webhooks } else { RunnableGroup::WarmUp };
         self.handle.shared.ready.store(self.state.is_ready(needed), Ordering::Release);
         self.handle.shared.status.send_if_modified(|old| std::mem::replace(old, status.clone()) != status);
@@ -232,8 +235,8 @@ impl Driver {
     }
 }
 
-/// Runs a runnable and reports when it is ready. If it is not ready in time, it keeps running until it is
-/// stopped with its group.
+/// Runs a runnable to its end, and sends its readiness once to the driver. A runnable that is not ready in
+/// time is reported as an error, and keeps running until the driver stops its group.
 async fn run_runnable(
     runnable: Box<dyn Runnable>,
     (id, name): (RunnableId, String),

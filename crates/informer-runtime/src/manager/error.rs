@@ -6,11 +6,12 @@ use informer_core::panics::panic_text;
 
 use crate::BoxError;
 
-/// The maximum number of errors that are kept in addition to the first one. Each runnable has at most one.
+/// The maximum number of later errors of runnables in a [`ManagerError`], in addition to the first error,
+/// which has stopped the manager.
 pub(super) const MAX_LATER_ERRORS: usize = 32;
 
-/// The error of a manager, which contains the first failure, later failures, and runnables that did not stop
-/// in time.
+/// The error with which a manager ends. It contains the first failure of a runnable, later failures, and the
+/// names of runnables that did not stop in time.
 #[derive(Debug)]
 pub struct ManagerError {
     pub(super) first: Option<Box<RunnableError>>,
@@ -29,8 +30,8 @@ impl ManagerError {
         }
     }
 
-    /// Returns the error that stopped the manager; `None` if the program stopped the manager and a runnable
-    /// did not stop.
+    /// Returns the error of the runnable that stopped the manager. Returns `None` if no runnable failed
+    /// before the stop, so that the error lists only failures during the stop.
     pub fn first(&self) -> Option<&RunnableError> {
         self.first.as_deref()
     }
@@ -78,7 +79,7 @@ impl Error for ManagerError {
     }
 }
 
-/// The error of one runnable.
+/// The error of one runnable of a manager: it failed, panicked, or was not ready in time.
 #[derive(Debug)]
 pub struct RunnableError {
     name: String,
@@ -120,7 +121,8 @@ impl RunnableError {
         Self { name: name.into(), problem, source: None }
     }
 
-    /// Returns for how long the lost lease still excludes other candidates.
+    /// If the runnable was the leader elector and lost its lease, returns the time for which the lease still
+    /// excludes other candidates. The manager must stop leader-only work within it.
     pub(super) fn lease_left(&self) -> Option<Duration> {
         self.source.as_ref()?.downcast_ref::<crate::LeaderLost>().map(crate::LeaderLost::time_left)
     }
@@ -135,7 +137,7 @@ impl RunnableError {
         matches!(self.problem, Problem::Panicked(_))
     }
 
-    /// Returns true if the runnable was not ready in time.
+    /// Returns true if the runnable did not become ready within the start timeout.
     pub fn is_not_ready(&self) -> bool {
         matches!(self.problem, Problem::NotReady | Problem::NotReadyIn(_))
     }
@@ -161,25 +163,25 @@ impl Error for RunnableError {
     }
 }
 
-/// The error for a runnable that could not be added.
+/// The error for a runnable that could not be added to a manager.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
-    /// The manager is stopping, or has stopped.
+    /// The manager is stopping, or has stopped, and starts no more runnables.
     #[error("add {name}: the manager is stopping; start a new one")]
     Stopping {
-        /// The name of the runnable.
+        /// The name of the rejected runnable.
         name: String,
     },
-    /// The manager has too many runnables.
+    /// The manager has reached the maximum number of runnables that can be added to it.
     #[error("add {name}: the manager has {max} runnables already; combine some of them")]
     TooMany {
-        /// The name of the runnable.
+        /// The name of the rejected runnable.
         name: String,
-        /// The limit.
+        /// The maximum number of runnables.
         max: usize,
     },
-    /// The runnable cannot run in this manager.
+    /// The runnable cannot run in this manager, for example because its name is already in use.
     #[error("the runnable cannot run in this manager")]
     Refused(#[source] BoxError),
 }

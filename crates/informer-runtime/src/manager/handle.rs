@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! The lock `gate` is never held together with another lock; the name of a runnable is read before it is
-//! taken.
+//! One lock (`gate`) ensures that no runnable is added after the manager has begun to stop. It is never held
+//! together with another lock. Methods of a runnable may take locks, so they are called before.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,8 +27,8 @@ use crate::{
     RunnableGroup, Services,
 };
 
-/// The maximum number of runnables over the life of a manager. Each sends at most one message, which limits
-/// the length of the driver's channel.
+/// The maximum number of runnables that can be added to a manager during its life. The limit also bounds the
+/// queue of added runnables, since the channel itself has no limit.
 pub(super) const MAX_RUNNABLES: usize = 10_000;
 
 pub(super) struct AddedRunnable {
@@ -38,7 +38,8 @@ pub(super) struct AddedRunnable {
 }
 
 impl AddedRunnable {
-    /// Reads the properties of a runnable that are needed before it runs, and splits off its warm-up.
+    /// Reads the name and the group of a runnable. If the runnable has a warm-up, returns it as a separate
+    /// runnable of the group `WarmUp`.
     pub(super) fn of(mut runnable: Box<dyn Runnable>) -> Vec<Self> {
         let (name, group) = (runnable.name(), runnable.group());
         let early = runnable.warm_up().map(|runnable| Self {
@@ -71,12 +72,12 @@ pub(super) struct ManagerShared {
     pub(super) ready: Arc<AtomicBool>,
 }
 
-/// The channel on which the driver answers a health check that tests whether the loop of the driver is
-/// blocked.
+/// The channel on which the driver replies to a health check. If the driver's loop is blocked, there is no
+/// reply, and the check fails.
 pub(super) type Ping = oneshot::Sender<()>;
 
-/// The capacity of the channel of [`Ping`]s. It is larger than the number of requests to health endpoints
-/// that usually arrive within the timeout of a check.
+/// The capacity of the channel from health checks to the driver. It is larger than the number of health
+/// requests that usually arrive within the timeout of a check.
 const MAX_PINGS: usize = 16;
 
 pub(super) struct DriverEnd {
@@ -119,12 +120,13 @@ impl ManagerHandle {
         (handle, DriverEnd { added, pings })
     }
 
-    /// Returns the underlying API client, for other requests.
+    /// Returns the manager's API client, for requests that do not use the cache.
     pub fn client(&self) -> &Client {
         self.shared.services.client.api()
     }
 
-    /// Returns the shared services: the cached client, the cache and the event recorder.
+    /// Returns the services that the manager's runnables share: the cached client, the cache and the event
+    /// recorder.
     pub fn services(&self) -> &Services {
         &self.shared.services
     }
@@ -156,8 +158,8 @@ impl ManagerHandle {
         }
         gate.taken += runnables.len();
         for runnable in runnables {
-            // Sending cannot fail, since the driver keeps the receiver as long as it accepts runnables
-            // (`gate.open`).
+            // Sending the runnable to the driver cannot fail: the driver keeps the receiver as long as the
+            // handle accepts runnables.
             let _ = gate.runnables.send(runnable);
         }
         Ok(())
@@ -175,12 +177,13 @@ impl ManagerHandle {
         Err(format!("the name {name} is taken in this manager; use another name").into())
     }
 
-    /// Returns the health checks.
+    /// Returns the health checks of the manager, to which a program can add its own.
     pub fn health(&self) -> &HealthChecks {
         &self.shared.health
     }
 
-    /// Adds an election or a shard membership to `/readyz`, the metrics and the debug page.
+    /// Adds an election or a shard group's member to the health endpoint `/readyz`, the metrics, and the page
+    /// `/debug/leases`.
     pub(crate) fn observe_lease(&self, lease: &Arc<LeaseHealth>) {
         let checked = Arc::clone(lease);
         self.health().add(Probe::Ready, lease.check_name(), move || std::future::ready(checked.ready()));
@@ -194,12 +197,14 @@ impl ManagerHandle {
         self.shared.recorder.of(controller)
     }
 
-    /// Returns a receiver that adds informers to the manager's metrics and debug pages.
+    /// Returns a receiver of informer metrics. An informer that is built with it appears in the manager's
+    /// metrics and on its debug pages.
     pub fn informer_metrics(&self) -> Arc<dyn InformerMetrics> {
         Arc::clone(&self.shared.instrumentation) as _
     }
 
-    /// Returns the metrics of a queue, which add it to the manager's metrics and debug pages.
+    /// Returns a receiver of the metrics of a queue. A queue that is built with it appears under this name in
+    /// the manager's metrics and on its debug pages.
     pub fn queue_metrics(&self, name: &str) -> Arc<dyn QueueMetrics> {
         self.shared.instrumentation.queue(name)
     }
@@ -214,7 +219,8 @@ impl ManagerHandle {
         self.shared.instrumentation.prometheus.certificates.clone()
     }
 
-    /// Registers metrics in the manager's registry. A collector of metrics must not call this method.
+    /// Registers metrics in the manager's registry. A metrics collector must not call this method: the
+    /// registry is locked while collectors run, so the call would deadlock.
     #[cfg(feature = "prometheus")]
     pub fn register_metrics<T>(
         &self,
@@ -223,18 +229,19 @@ impl ManagerHandle {
         register(&mut self.shared.instrumentation.prometheus.registry.write())
     }
 
-    /// Stops the manager, as when the future passed to [`run_until`](super::Manager::run_until) resolves.
+    /// Stops the manager and its runnables, like the future passed to
+    /// [`run_until`](super::Manager::run_until) when it resolves.
     pub fn stop(&self) {
         self.shared.stop.cancel();
     }
 
-    /// Returns a receiver of the manager's status.
+    /// Returns a receiver of the manager's status, for example to wait until it runs.
     pub fn status(&self) -> watch::Receiver<ManagerStatus> {
         self.shared.status.subscribe()
     }
 
-    /// Returns a receiver of the leadership. Without an election, this process is the leader as soon as the
-    /// manager runs.
+    /// Returns a receiver of this process's role in the leader election. Without an election, leader-only
+    /// work is allowed as soon as the manager runs.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.shared.leadership.subscribe()
     }
@@ -251,8 +258,8 @@ impl ManagerHandle {
     }
 }
 
-/// Adds the built-in checks of a manager. They refer to parts of the manager but not to the manager itself,
-/// which owns the checks.
+/// Adds the built-in health checks of a manager: `manager`, `informers` and `started`. The manager owns the
+/// checks, so they refer only to its parts: a reference to the manager itself would be a cycle.
 fn own_checks(
     health: &HealthChecks,
     ping: &mpsc::Sender<Ping>,

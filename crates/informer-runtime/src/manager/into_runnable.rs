@@ -6,7 +6,7 @@ use crate::{BoxError, Controller, ReconcileRequest, Runnable};
 /// Creates a [`Runnable`] with the services of a manager: its client, health checks and metrics. Every
 /// [`Runnable`] implements this trait.
 pub trait IntoRunnable {
-    /// Creates the runnable.
+    /// Creates the runnable with the services of `manager`.
     ///
     /// # Errors
     ///

@@ -25,8 +25,8 @@ use crate::RunnableGroup;
 #[cfg(test)]
 mod tests;
 
-/// The time before the stop deadline at which all remaining groups are cancelled. If a tenth of the stop
-/// timeout is shorter, all remaining groups are cancelled that long before the deadline.
+/// The time before the stop deadline of a manager at which all remaining groups are cancelled, so that their
+/// runnables have a last chance to stop. It is at most a tenth of the stop timeout.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,20 +35,22 @@ pub(crate) struct RunnableId(u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     Start(RunnableId),
-    /// Cancel the token of a group.
+    /// Cancels the token of a group, so that its runnables stop.
     Stop(RunnableGroup),
-    /// Drop the tasks of a group.
+    /// Drops the tasks of a group without waiting for its runnables to stop.
     Abandon(RunnableGroup),
-    /// Finish the run and drop all running tasks.
+    /// Ends the run of the manager, and drops all running tasks.
     Finish,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ManagerPhase {
     Created,
-    /// The manager starts or runs. The groups up to this index of `RunnableGroup::ALL` have been opened.
+    /// The manager is starting or running. The groups up to this index of `RunnableGroup::ALL` have been
+    /// opened: their runnables may run.
     Open(usize),
-    /// The manager stops. The groups from the index `group` on have been cancelled.
+    /// The manager is stopping. The groups of `RunnableGroup::ALL` from the index `group` on have been
+    /// cancelled.
     Stopping {
         group: usize,
         deadline: Option<Instant>,
@@ -84,8 +86,8 @@ pub(crate) struct ManagerState {
 }
 
 impl ManagerState {
-    /// Creates the state of a manager that was not started. If `elects` is false, there is no election, and
-    /// the process counts as the leader from the start.
+    /// Creates the state of a manager that was not started. `elects` is true if the manager has leader
+    /// election; without it, the process counts as the leader from the start.
     pub(crate) fn new(elects: bool) -> Self {
         Self {
             phase: ManagerPhase::Created,
@@ -96,7 +98,8 @@ impl ManagerState {
         }
     }
 
-    /// Adds a runnable. Returns `None` if the manager is stopping.
+    /// Adds a runnable to its group, and starts it if the group is open. Returns `None` if the manager is
+    /// stopping.
     pub(crate) fn add(&mut self, name: String, group: RunnableGroup) -> Option<RunnableId> {
         let open = match self.phase {
             ManagerPhase::Created => false,
@@ -128,7 +131,8 @@ impl ManagerState {
         }
     }
 
-    /// Reports that the task of a runnable has ended, with a result or by a panic.
+    /// Reports that the task of a runnable has ended, by returning or by a panic. If it was the last one of a
+    /// stopping group, the next group is cancelled.
     pub(crate) fn ended(&mut self, id: RunnableId) {
         if self.runnables.remove(&id).is_some() {
             self.advance();
@@ -193,7 +197,7 @@ impl ManagerState {
         self.effects.pop_front()
     }
 
-    /// Returns the names of running runnables, in insertion order.
+    /// Returns the names of runnables that were started and have not ended, in insertion order.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
         self.runnables
             .values()
@@ -201,7 +205,7 @@ impl ManagerState {
             .map(|runnable| runnable.name.as_str())
     }
 
-    /// Returns the name of a runnable that has not ended.
+    /// Returns the name of a runnable by its id; `None` if the runnable has ended.
     pub(crate) fn name(&self, id: RunnableId) -> Option<&str> {
         self.runnables.get(&id).map(|runnable| runnable.name.as_str())
     }
@@ -210,7 +214,8 @@ impl ManagerState {
         self.runnables.get(&id).map(|runnable| runnable.group)
     }
 
-    /// Returns true if the group is open and all runnables up to it are ready.
+    /// Returns true if this group was opened, and the runnables of this group and of all earlier ones are
+    /// ready.
     pub(crate) fn is_ready(&self, group: RunnableGroup) -> bool {
         match self.phase {
             ManagerPhase::Open(open) => index(group) <= open && self.settled(index(group)),
@@ -266,7 +271,9 @@ impl ManagerState {
         }
     }
 
-    /// Cancels all groups that are not cancelled yet, which are those below `first_cancelled`.
+    /// Shortly before the stop deadline, cancels all groups that are not cancelled yet, which are those with
+    /// an index below `first_cancelled`. The leader elector is dropped instead if leader-only work still
+    /// runs, because a cancelled elector releases the lease.
     fn last_call(&mut self, first_cancelled: usize) {
         let leaders = self.members(index(RunnableGroup::LeaderOnly)).next().is_some();
         for group in RunnableGroup::ALL[..first_cancelled].iter().rev().copied() {

@@ -30,7 +30,8 @@ impl Log {
         self.0.lock().clone()
     }
 
-    /// Returns a runnable that records its start and its stop, and takes a second for each.
+    /// Returns a runnable that writes its start and its stop to this log. It takes a second to become ready,
+    /// and a second to stop.
     fn runnable(&self, name: &'static str, group: RunnableGroup) -> TestRunnable {
         let second = Duration::from_secs(1);
         TestRunnable { name, group, ready: Some(second), stop: second, log: self.clone(), early: None }
@@ -40,7 +41,7 @@ impl Log {
 struct TestRunnable {
     name: &'static str,
     group: RunnableGroup,
-    /// The time until the runnable becomes ready; `None` if it is ready immediately.
+    /// The time after which the runnable becomes ready; `None` if it is ready when it runs.
     ready: Option<Duration>,
     stop: Duration,
     log: Log,
@@ -248,7 +249,8 @@ async fn runnable_not_ready_in_time_stops_the_manager_with_its_reason() {
     assert_eq!(log.all(), ["+garden", "-garden"], "the controller never started");
 }
 
-/// A runnable that never becomes ready and ignores the ready timeout.
+/// A runnable that never becomes ready. It ignores the timeout that the manager passes to it, so the manager
+/// must stop waiting by itself.
 struct Procrastinator;
 
 impl Runnable for Procrastinator {
@@ -356,7 +358,8 @@ async fn ended_manager_leaves_no_task_behind() {
     assert!(server.list(&events, "default").expect("the kind is served").len() >= 2);
 }
 
-/// Returns a manager with an election, a controller that owns objects, and a sharded controller.
+/// Returns a manager with leader election, a controller that owns objects, and a sharded controller, to test
+/// the stop of a whole program.
 fn whole_program(server: &ApiServer) -> Manager {
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     let client = Client::from_service(server.service(), "default");
@@ -391,7 +394,8 @@ async fn manager_that_does_not_stop_in_time_leaves_no_task_behind() {
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
     let server = ApiServer::builder().build();
-    // The member of the shard group waits until the other members have observed that it has left.
+    // The stop timeout is zero, so the manager drops runnables that would need more time. One of them is the
+    // shard group's member, which waits until other members have observed that it left.
     let manager = whole_program(&server).stop_timeout(Duration::ZERO);
     let ended = manager.run_until(sleep(seconds(60))).await;
     assert!(ended.is_err_and(|error| !error.unstopped().is_empty()));

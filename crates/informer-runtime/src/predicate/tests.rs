@@ -28,8 +28,8 @@ fn others() -> [Trigger<Header>; 3] {
     [added(header("a/b")), deleted(header("a/b")), Trigger::Generic(Arc::new(header("a/b")))]
 }
 
-/// Asserts that a predicate accepts the update to `changed`, rejects an update without changes, and accepts
-/// other triggers.
+/// Asserts that a predicate accepts an update to the object with the header `changed`, rejects an update
+/// without changes, and accepts all triggers that are not updates.
 fn check(predicate: impl Predicate<Header>, changed: Header) {
     assert!(predicate.holds(&updated(header("a/b"), changed)));
     assert!(!predicate.holds(&updated(header("a/b"), header("a/b"))));

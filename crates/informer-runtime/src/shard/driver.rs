@@ -24,7 +24,8 @@ use super::state::{MemberState, ShardAction, ShardResponse};
 use super::wire::GroupLeases;
 use super::{ShardConfigError, ShardGroup};
 
-/// A member of a shard group. [`ShardGroup::member`] creates it.
+/// A member of a shard group, which shares the keys of the group with the other members.
+/// [`ShardGroup::member`] creates it.
 #[must_use = "call `run`, or it does nothing"]
 pub struct ShardMember {
     group: String,
@@ -35,7 +36,8 @@ pub struct ShardMember {
     health: Arc<LeaseHealth>,
 }
 
-/// A request in flight. It resolves to the response, and to a flag that is true if the request was a list.
+/// A Lease request in flight, if any. The future resolves to the response, and to a flag that is true if the
+/// request was a list of the group.
 type PendingResponse = Option<BoxFuture<'static, (bool, ShardResponse)>>;
 
 impl ShardMember {
@@ -60,7 +62,8 @@ impl ShardMember {
         })
     }
 
-    /// Returns the keys that this replica owns. Until the member runs, it owns no key.
+    /// Returns a handle that shows which keys this replica owns. Until the member runs, the replica owns no
+    /// key.
     pub fn sharding(&self) -> Sharding {
         self.sharding.clone()
     }
@@ -73,8 +76,8 @@ impl ShardMember {
         self.lease
     }
 
-    /// Joins the group. When `stop` is cancelled, the member leaves the group as soon as running work has
-    /// ended.
+    /// Joins the shard group and renews this member's Lease. When `stop` is cancelled, the member leaves the
+    /// group as soon as running work on its keys has ended.
     ///
     /// If the server cannot be reached, requests are retried forever, and this replica owns no key meanwhile.
     ///
@@ -85,8 +88,8 @@ impl ShardMember {
         let shared = Arc::clone(&self.sharding.shared);
         let mut in_flight: PendingResponse = None;
         let mut stopping = false;
-        // Records separately whether the last write and the last list failed, so that a successful list does
-        // not hide that writes are rejected.
+        // True for writes or for lists if the last such request failed. Writes and lists are recorded
+        // separately, so that a successful list does not hide that writes are rejected.
         let mut failing = [false; 2];
         loop {
             let (action, deadline, has_left, view) = {
@@ -116,7 +119,8 @@ impl ShardMember {
                 in_flight = Some(self.send(action));
                 continue;
             }
-            // If a response and a deadline are ready at the same time, the response is handled first.
+            // The branches are polled in order. If a response and a deadline are ready at the same time, the
+            // response is handled first, so that a renewal in time is not lost.
             tokio::select! {
                 biased;
                 (is_list, response) = response(&mut in_flight) => {
@@ -159,8 +163,8 @@ impl Runnable for ShardMember {
         format!("member of the shard group {}", self.group)
     }
 
-    /// The member is in the group of caches: it starts before the controllers, and stops after them, so that
-    /// it leaves the shard group only when their reconciles have ended.
+    /// The member of the shard group is in the manager's group of caches. It starts before the controllers
+    /// and stops after them, so it leaves the shard group only when their reconciles have ended.
     fn group(&self) -> RunnableGroup {
         RunnableGroup::Caches
     }

@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use super::{MAX_LEASE, ShardGroup};
 
-/// The reason for which this replica must not act on a key now.
+/// The reason for which this replica must not act on a key of its shard group now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotOwned {
     /// This replica has no valid lease: it has not joined yet, could not renew its lease in time, or is
     /// leaving.
     #[error("this replica has no valid lease of its shard group")]
     NoLease,
-    /// The key belongs to another replica.
+    /// The key belongs to another replica of the group.
     #[error("the key belongs to another replica")]
     Elsewhere,
     /// The key is moving to this replica, and another replica may still act on it.
@@ -25,7 +25,8 @@ pub struct ShardConfigError {
     problem: String,
 }
 
-/// The maximum length of a label value.
+/// The maximum length in bytes of a group's name, which is a label value of its Leases. Kubernetes allows no
+/// longer label values.
 const MAX_NAME_BYTES: usize = 63;
 
 impl ShardConfigError {

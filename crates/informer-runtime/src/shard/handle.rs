@@ -15,7 +15,7 @@ pub(super) struct SharedMember {
     pub(super) wake: Notify,
 }
 
-/// The keys that this replica owns in a shard group. Cheap to clone.
+/// Shows which keys of a shard group this replica owns, and guards work on them. Cheap to clone.
 #[derive(Clone)]
 pub struct Sharding {
     pub(super) shared: Arc<SharedMember>,
@@ -36,8 +36,8 @@ impl Sharding {
         Ok(OwnedKey { shared: Arc::clone(&self.shared), key, term })
     }
 
-    /// Checks whether this replica owns the key now, for filters. Before work on a key, call
-    /// [`enter`](Self::enter), so that the key is not moved.
+    /// Checks whether this replica owns the key now. Use this method to filter keys. Before work on a key,
+    /// call [`enter`](Self::enter), so that the key is not moved.
     ///
     /// # Errors
     ///
@@ -70,8 +70,8 @@ impl Sharding {
         }
     }
 
-    /// Returns a receiver of the owned keys. Views may be skipped if there are many changes in a short time;
-    /// [`ShardView::gained_since`] accounts for skipped views.
+    /// Returns a receiver of the owned keys as [`ShardView`]s. If there are many changes in a short time, the
+    /// receiver may skip views, and [`ShardView::gained_since`] accounts for that.
     pub fn changes(&self) -> watch::Receiver<Arc<ShardView>> {
         self.shared.view.subscribe()
     }
@@ -87,7 +87,7 @@ impl fmt::Debug for Sharding {
     }
 }
 
-/// A key on which this replica works. Dropping this value ends the work.
+/// A key on which this replica works. The key does not move to another replica before this value is dropped.
 #[must_use = "dropping it lets the key move to another replica"]
 pub struct OwnedKey {
     shared: Arc<SharedMember>,

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use informer_core::fnv::fnv1a;
 
-/// The version of the assignment algorithm, which members publish.
+/// The version of the algorithm that assigns keys to members. Each member publishes it in its Lease, so that
+/// a release with another algorithm does not misinterpret the published membership.
 pub(super) const SCHEME: &str = "v1";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl Membership {
         self.names().any(|member| **member == *name)
     }
 
-    /// Returns the member that owns a key; `None` if there are no members.
+    /// Returns the name of the member that owns a key; `None` if the membership is empty.
     pub(crate) fn assignee(&self, key: &str) -> Option<&Arc<str>> {
         let key = fnv1a(key);
         let highest = self.members.iter().max_by_key(|member| (mix(key ^ member.seed), &member.name));

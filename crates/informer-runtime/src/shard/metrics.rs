@@ -7,15 +7,16 @@ pub(crate) use prometheus::PrometheusShards;
 use super::{NotOwned, ShardView};
 
 pub(crate) trait ShardMetrics: Send + Sync + 'static {
-    /// Called when the owned keys have changed.
+    /// Called when the keys that this replica owns have changed.
     fn shares(&self, view: &ShardView);
 
-    /// Called when requests were enqueued because their keys were gained.
+    /// Called after requests were added to the controller's queue because this replica gained their keys.
+    /// `requests` is their number.
     fn gained(&self, requests: u64);
 
     fn request_refused(&self, reason: NotOwned);
 
-    /// Called when a write was not sent.
+    /// Called when a client did not send a write, because the replica was not certain to own the key.
     fn write_refused(&self);
 }
 

@@ -12,8 +12,8 @@ use super::membership::Membership;
 pub(crate) enum Claims {
     /// The peer claims the keys that this membership (a set of members) assigns to it.
     Members(Membership),
-    /// Another release of this library published the claims, or they are invalid. The member may claim any
-    /// key.
+    /// The peer's claims are invalid or were published by a release of this library with another algorithm,
+    /// so the peer may claim any key.
     Unreadable,
 }
 
@@ -21,12 +21,12 @@ pub(crate) enum Claims {
 pub(crate) struct Record {
     pub(crate) name: Arc<str>,
     pub(crate) version: ResourceVersion,
-    /// The published annotation and the renew time of the Lease, joined to one string. The string changes
-    /// with each renewal. It is only compared for equality, because the clocks of replicas may differ.
+    /// The annotation and the renew time of the Lease, joined to one string. It changes with each renewal. It
+    /// is only compared for equality, because the clocks of replicas may differ.
     pub(crate) beat: String,
     pub(crate) duration: Option<Duration>,
     pub(crate) claims: Claims,
-    /// True if the member has left the group and acts on no key any more.
+    /// True if the member has announced that it left the group, so that it acts on no key any more.
     pub(crate) left: bool,
 }
 
@@ -39,10 +39,10 @@ impl Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerState {
     Alive,
-    /// The Lease object of the peer was deleted although the peer had not announced that it leaves. The peer
-    /// may act until its lease expires.
+    /// The peer's Lease was deleted, although the peer has not announced that it left. The peer may act on
+    /// its keys until its lease expires.
     Missing,
-    /// The lease of the peer has certainly expired.
+    /// The lease of the peer has certainly expired, so the peer acts on no key.
     Dead,
 }
 
@@ -50,20 +50,23 @@ enum PeerState {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) record: Record,
-    /// The time at which this process first observed the current record.
+    /// The time at which this process first observed the current record of the peer, or that its Lease is
+    /// missing. The lease duration counts from this time, because clocks of other replicas are not trusted.
     seen: Instant,
     state: PeerState,
     lease: Duration,
 }
 
 impl Peer {
-    /// Creates a peer from its first record. `lease` is the lease duration if the record contains none.
+    /// Creates a peer from the first record that was observed in its Lease. If the record contains no lease
+    /// duration, `lease` is used.
     pub(crate) fn new(record: Record, lease: Duration, now: Instant) -> Self {
         let lease = record.duration.unwrap_or(lease).clamp(Duration::from_secs(1), MAX_LEASE);
         Self { record, seen: now, state: PeerState::Alive, lease }
     }
 
-    /// Updates the peer from a list that was requested at `sent` and contains this record.
+    /// Updates the peer from a list of the group's Leases that contains its Lease. `sent` is the time at
+    /// which the list was requested.
     pub(crate) fn observe(self, record: Record, sent: Instant, now: Instant) -> Self {
         if self.state == PeerState::Missing || !self.record.is_same_renewal(&record) {
             return Self::new(record, self.lease, now);
@@ -72,8 +75,9 @@ impl Peer {
         Self { record, state, ..self }
     }
 
-    /// Updates the peer from a list that was requested at `sent` and does not contain its Lease. Returns
-    /// `None` if the peer can be removed.
+    /// Updates the peer from a list of the group's Leases that does not contain its Lease. `sent` is the time
+    /// at which the list was requested. Returns `None` if the peer left or its lease has expired, so that it
+    /// can be forgotten.
     pub(crate) fn missed(self, sent: Instant, now: Instant) -> Option<Self> {
         match self.state {
             _ if self.record.left => None,
@@ -83,27 +87,31 @@ impl Peer {
         }
     }
 
-    /// Returns the earliest request time of a list that can prove that the peer's lease has expired.
+    /// Returns the time at which the peer's lease has expired if its Lease does not change. Only a list that
+    /// was requested after this time proves the expiry.
     fn expires(&self) -> Instant {
         self.seen + self.lease
     }
 
-    /// Returns the time at which the Lease of the peer must be read again.
+    /// Returns the time at which the Leases must be listed again, to see whether this peer has renewed its
+    /// lease. Returns `None` for a peer that left or is dead.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         (self.state != PeerState::Dead && !self.record.left).then(|| self.expires())
     }
 
-    /// Returns true if keys can be assigned to the peer.
+    /// Returns true if the peer is a live member of the group, to which keys can be assigned.
     pub(crate) fn is_member(&self) -> bool {
         self.state == PeerState::Alive && !self.record.left
     }
 
-    /// Returns the keys on which the peer may act; `None` if it certainly acts on no key.
+    /// Returns the claims of the peer, which determine the keys on which it may act. Returns `None` if it
+    /// certainly acts on no key, because it left or is dead.
     pub(crate) fn claims(&self) -> Option<&Claims> {
         (self.state != PeerState::Dead && !self.record.left).then_some(&self.record.claims)
     }
 
-    /// Returns true if the peer's Lease has been abandoned for `leases` times its lease duration.
+    /// Returns true if the peer left or is dead, and its Lease has not changed for `leases` times its lease
+    /// duration. The Lease can then be deleted.
     pub(crate) fn is_abandoned(&self, leases: u32, now: Instant) -> bool {
         let over = self.state == PeerState::Dead || (self.record.left && self.state == PeerState::Alive);
         over && now >= self.seen + self.lease * leases

@@ -1,4 +1,5 @@
-//! The state machine of one member of a shard group.
+//! The state machine of one member of a shard group. It decides which Lease requests the member sends, and on
+//! which keys the member may act.
 //!
 //! ```text
 //! no Lease ──created, claims nothing──▶ listed ──publishes all live members──▶ listed again ──▶ active
@@ -39,39 +40,42 @@ use super::{NotOwned, ShardFence, ShardTimes};
 #[cfg(test)]
 mod tests;
 
-/// The number of tenths of a lease on which its holder relies. Of the other two tenths, one allows for clocks
-/// with different rates, and one for writes in flight.
+/// The number of tenths of the lease duration for which a member relies on its lease. Of the other two
+/// tenths, one allows for clocks with different rates, and one for writes in flight.
 const TRUSTED_TENTHS: u32 = 8;
 
-/// The maximum number of members; others get no keys. Each member publishes the names of all members, and an
-/// annotation is limited to 256 KiB.
+/// The maximum number of members of a shard group; others get no keys. Each member publishes the names of all
+/// members in an annotation of its Lease, and annotations are limited to 256 KiB.
 pub(super) const MAX_MEMBERS: usize = 256;
 
-/// The maximum number of memberships that the member's Lease may contain while the result of writes is
-/// unknown. If there are more, the member owns no key until the published one is known.
+/// The maximum number of different memberships that a member keeps as possible contents of its own Lease,
+/// while the results of its writes are unknown. If there are more, the member acts on no key until a list
+/// shows the published membership.
 const MAX_UNCONFIRMED_CLAIMS: usize = 4;
 
-/// The number of lease durations after which an abandoned Lease is deleted. By then every member has observed
-/// that it has expired.
+/// The number of lease durations after which the unchanged Lease of a dead member is deleted. By then, every
+/// other member has observed that this lease has expired.
 const ABANDONED_LEASES: u32 = 4;
 
-/// The number of retry periods for which a leaving member waits for other members to observe that it leaves.
+/// The maximum number of retry periods for which a leaving member waits until the other members have observed
+/// that it left. It then deletes its Lease.
 const LINGER_PERIODS: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardAction {
     Create(Publication),
-    /// Updates the Lease of this member if it has this version.
+    /// Updates this member's Lease with the publication, with the version as a precondition.
     Update(ResourceVersion, Publication),
-    /// Lists all Leases of the group with a consistent read.
+    /// Lists the Leases of all members of the group with a consistent read.
     List,
-    /// Deletes a Lease by name if it has this version.
+    /// Deletes the Lease with this name, with the version as a precondition.
     Delete(Arc<str>, ResourceVersion),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication {
-    /// A number that changes with each renewal, which shows other members that this one is alive.
+    /// A counter that increases with each write of the Lease. Other members see from the change that this
+    /// member is alive.
     pub(crate) beat: u64,
     pub(crate) membership: Membership,
     pub(crate) leaving: bool,
@@ -91,7 +95,8 @@ pub(crate) enum ShardResponse {
 enum MemberPhase {
     Member,
     Leaving,
-    /// The member has published that it left, and waits until the other members have observed that.
+    /// The member has published that it left, and waits until the other members have observed that, at most
+    /// until this time.
     Lingering(Instant),
     Gone,
 }
@@ -109,20 +114,22 @@ pub(crate) struct MemberState {
     name: Arc<str>,
     times: ShardTimes,
     phase: MemberPhase,
-    /// The version of this member's Lease; `None` if the Lease does not exist or its version is unknown.
+    /// The resourceVersion of this member's Lease; `None` if the Lease does not exist or its version is
+    /// unknown.
     own: Option<ResourceVersion>,
     beat: u64,
-    /// The time until which this member relies on its lease.
+    /// The time until which this member relies on its lease; `None` while it has no valid lease.
     trusted: Option<Instant>,
-    /// The time at which the last successful write was sent.
+    /// The time at which the last successful write of this member's Lease was sent. The lease counts from it.
     renewed: Option<Instant>,
-    /// The memberships by which this member may claim keys, the last one written last. The Lease may contain
-    /// any of them while the result of writes is unknown. The older ones are removed after a list that was
-    /// requested when the last one was accepted.
+    /// The memberships that this member's Lease may contain; the member wrote the last one most recently.
+    /// There are several while the results of writes are unknown. A list that was requested after the last
+    /// write succeeded removes the others.
     claims: Vec<Membership>,
-    /// True if the Lease certainly contains the last of `claims`.
+    /// True if this member's Lease certainly contains the last of `claims`, because the write was successful.
     accepted: bool,
-    /// The membership that consists of all live members.
+    /// The membership that this member will publish next: all live members of the group, or no member while
+    /// this member leaves.
     target: Membership,
     peers: BTreeMap<Arc<str>, Peer>,
     listed: Option<ResourceVersion>,
@@ -132,10 +139,11 @@ pub(crate) struct MemberState {
     may_sweep: bool,
     in_flight: Option<(PendingRequest, Instant)>,
     action: Option<ShardAction>,
-    /// The number of times that this member lost its claims to keys, because its lease expired or its Lease
-    /// was deleted.
+    /// The number of times that this member has lost its lease or its Lease was deleted. Work on a key that
+    /// began in an earlier term must not continue.
     term: u64,
-    /// The keys with running work in this term, and how many times each was entered.
+    /// The keys with running work in this term, and the number of running works on each. A key in this map is
+    /// not moved to another member.
     active_keys: HashMap<Arc<str>, u32>,
     view: Arc<ShardView>,
 }
@@ -171,13 +179,13 @@ impl MemberState {
         &self.view
     }
 
-    /// Returns true when the member has left the group and sends no more requests.
+    /// Returns true if the member has left the group and sends no more requests.
     pub(crate) fn is_gone(&self) -> bool {
         self.phase == MemberPhase::Gone
     }
 
-    /// Returns the next request. [`handle_response`](Self::handle_response) must be called for it before the
-    /// next one.
+    /// Returns the next Lease request, if one is due. The caller sends it and passes its result to
+    /// [`handle_response`](Self::handle_response) before it calls this method again.
     pub(crate) fn poll_action(&mut self) -> Option<ShardAction> {
         self.action.take()
     }
@@ -191,16 +199,16 @@ impl MemberState {
         }
     }
 
-    /// Begins work on a key, which is not moved to another member before [`exit`](Self::exit). Returns the
-    /// term of the work.
+    /// Begins work on a key if this member owns it. The key is then not moved to another member before
+    /// [`exit`](Self::exit). Returns the term of the work.
     pub(crate) fn enter(&mut self, key: &Arc<str>, now: Instant) -> Result<u64, NotOwned> {
         self.check(key, now)?;
         *self.active_keys.entry(Arc::clone(key)).or_default() += 1;
         Ok(self.term)
     }
 
-    /// Checks whether work on a key that began in `term` may continue. It may, even if the key is about to
-    /// move, since the next owner waits for its end.
+    /// Checks whether work on a key that began in `term` may continue. It may continue even if the key is
+    /// about to move to another member, which waits until this work ends.
     pub(crate) fn recheck(&mut self, key: &str, term: u64, now: Instant) -> Result<ShardFence, NotOwned> {
         self.expire_lease(now);
         match (&self.listed, self.trusted) {
@@ -211,8 +219,8 @@ impl MemberState {
         }
     }
 
-    /// Ends work on a key. Returns true if [`tick`](Self::tick) must be called, since a change of membership
-    /// waits for the end of this work.
+    /// Ends work on a key. Returns true if [`tick`](Self::tick) must be called, because a change of
+    /// membership may have waited for the end of this work.
     pub(crate) fn exit(&mut self, key: &str, term: u64) -> bool {
         if term != self.term {
             return false;
@@ -226,7 +234,7 @@ impl MemberState {
         self.claims.last() != Some(&self.target)
     }
 
-    /// Makes the member leave the group when running work has ended.
+    /// Makes the member leave the group after all running work on its keys has ended.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.phase == MemberPhase::Member {
             self.phase = MemberPhase::Leaving;
@@ -261,7 +269,8 @@ impl MemberState {
         self.peers.values().filter_map(Peer::next_look).fold(self.list_due, Instant::min)
     }
 
-    /// Creates the request that is due at `now`, if any.
+    /// Handles the time `now`: invalidates an expired lease, and prepares the next Lease request if one is
+    /// due.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.expire_lease(now);
         if self.in_flight.is_none() && now >= self.not_before && self.phase != MemberPhase::Gone {
@@ -322,7 +331,7 @@ impl MemberState {
         }
     }
 
-    /// Returns the membership that this member wrote last.
+    /// Returns the membership that this member has written last, whether or not the write was successful.
     fn published(&self) -> Membership {
         self.claims.last().cloned().unwrap_or_default()
     }
@@ -333,7 +342,8 @@ impl MemberState {
         renew || self.trusted.is_none() || (publish && self.is_free())
     }
 
-    /// Returns true if no key with running work moves to another member in the next membership.
+    /// Returns true if this member can publish its next membership now, because no key with running work
+    /// would move to another member.
     fn is_free(&self) -> bool {
         self.active_keys.keys().all(|key| self.target.assigns(key, &self.name))
     }
@@ -345,8 +355,8 @@ impl MemberState {
         })
     }
 
-    /// Returns the deletion of an abandoned Lease, if there is one. Only the member whose name sorts first
-    /// deletes abandoned Leases, at most one after each list.
+    /// Returns the deletion of the Lease of a dead member, if there is one. To avoid duplicate requests, only
+    /// the member whose name sorts first deletes such Leases, at most one after each list.
     fn abandoned(&mut self, now: Instant) -> Option<ShardAction> {
         let first = self.target.names().next() == Some(&self.name);
         if !(first && std::mem::take(&mut self.may_sweep)) {
@@ -356,7 +366,8 @@ impl MemberState {
         Some(ShardAction::Delete(Arc::clone(&peer.record.name), peer.record.version.clone()))
     }
 
-    /// Handles a response of the API server. After a timeout, the response is [`ShardResponse::Failed`].
+    /// Handles the API server's response to the Lease request in flight. If the request timed out, the
+    /// response is [`ShardResponse::Failed`].
     pub(crate) fn handle_response(&mut self, response: ShardResponse, now: Instant) {
         self.expire_lease(now);
         let Some((flight, sent)) = self.in_flight.take() else { return };
@@ -383,8 +394,9 @@ impl MemberState {
             (PendingRequest::Sweep, _) => {}
             (flight, _) => {
                 self.not_before = now + self.times.retry / 2;
-                // After a failed write a list follows, because it shows whether the write was applied. After
-                // a failed list no list follows, so that renewals are not delayed.
+                // After a failed write, a list follows, because it shows whether the write was applied. After
+                // a failed list, the member does not list again at once, so that renewals of its lease are
+                // not delayed.
                 self.wants_list = matches!(flight, PendingRequest::Write { .. });
             }
         }
@@ -392,7 +404,7 @@ impl MemberState {
     }
 
     /// Handles a successful write of this member's Lease. The lease counts from `sent`, the time at which the
-    /// write was sent. If the response arrives after the part of the lease on which this member relies, the
+    /// write was sent. A response that arrives after the trusted part of the lease comes too late: the
     /// member's claims to keys are void.
     fn renew(&mut self, membership: Membership, sent: Instant, now: Instant) {
         self.renewed = Some(sent);
@@ -431,7 +443,8 @@ impl MemberState {
         }
     }
 
-    /// Computes the membership to publish, and the time of the next list.
+    /// Computes the next membership that this member publishes from the live members of the group. Sets the
+    /// time of the next list, which is earlier while the memberships of the members differ.
     fn update_target(&mut self, now: Instant) {
         if self.phase == MemberPhase::Member {
             let members = self.peers.iter().filter(|(_, peer)| peer.is_member());
@@ -477,9 +490,9 @@ impl MemberState {
         memberships.push(self.target.clone());
         memberships.dedup();
         let others = self.peers.iter().filter_map(|(name, peer)| match peer.claims()? {
-            // Another member that has published one of `memberships` acts only on keys that this membership
-            // assigns to it. This member acts only on keys that all of `memberships` assign to this member,
-            // so the two cannot act on the same key.
+            // This peer has published a membership that this member takes into account, too. The peer acts
+            // only on keys that this membership assigns to it, and this member only on keys that the same
+            // membership assigns to itself. So they never act on the same key, and the peer is omitted.
             Claims::Members(membership) if memberships.contains(membership) => None,
             claims => Some((Arc::clone(name), claims.clone())),
         });

@@ -1,4 +1,4 @@
-//! The keys that a member of a shard group owns at one time.
+//! Immutable views of the keys that a member of a shard group owns at one time.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use super::NotOwned;
 use super::membership::Membership;
 use super::peer::Claims;
 
-/// The maximum number of assignments in the history of a [`ShardView`]. A change of members causes about five
-/// of them.
+/// The maximum number of assignments of keys in the history of a [`ShardView`]. When a replica joins or
+/// leaves, each view gets about five new assignments, so the history covers several such changes.
 const MAX_VIEWS: usize = 16;
 
 /// The keys that this replica owns at one moment. Two views are compared to find gained keys.
@@ -17,7 +17,8 @@ const MAX_VIEWS: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub struct ShardView {
     pub(super) name: Arc<str>,
-    /// The number of this view; views of a replica are numbered in order.
+    /// The number of this view. The views of a replica are numbered in order, so the difference is the number
+    /// of changes between two views.
     pub(super) number: u64,
     /// The latest assignments of keys, the current one last. The earlier ones show whether a key was lost and
     /// gained again between two reads of the view.
@@ -26,12 +27,13 @@ pub struct ShardView {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Assignment {
-    /// True while the lease is valid.
+    /// True while the lease of this replica is valid, so that it may own keys.
     pub(super) active: bool,
-    /// The memberships that the replica's Lease may contain. The replica owns a key only if all of them
-    /// assign the key to it.
+    /// The memberships that the Lease of this replica may contain, and the one that it will publish next,
+    /// which is the last. The replica owns a key only if all of them assign the key to it.
     pub(super) memberships: Vec<Membership>,
-    /// Other members that may act on keys, by the memberships that they have published.
+    /// Other members whose published memberships differ from those of this replica, so that they may act on
+    /// keys that these assign to this replica.
     pub(super) others: Vec<(Arc<str>, Claims)>,
 }
 
@@ -53,7 +55,7 @@ impl ShardView {
         news > self.history.len() || !before.owns(key) || self.history.iter().rev().take(news).any(lost)
     }
 
-    /// Returns the number of replicas in the group, including this one.
+    /// Returns the number of replicas in the shard group, including this one.
     pub fn members(&self) -> usize {
         self.history
             .last()
@@ -61,7 +63,7 @@ impl ShardView {
             .map_or(0, |membership| membership.names().len())
     }
 
-    /// Returns true while this replica has a valid lease.
+    /// Returns true while this replica has a valid lease, so that it may own keys.
     pub fn is_active(&self) -> bool {
         self.history.last().is_some_and(|assignment| assignment.active)
     }
@@ -88,8 +90,8 @@ impl Assignment {
         if !self.active {
             return Err(NotOwned::NoLease);
         }
-        // The last membership is the target: keys that it assigns to other members do not belong to this
-        // replica any more.
+        // The last membership is the one that the replica will publish next. Keys that it assigns to other
+        // members do not belong to this replica any more.
         if !self.memberships.last().is_some_and(|membership| membership.assigns(key, name)) {
             return Err(NotOwned::Elsewhere);
         }

@@ -1,4 +1,4 @@
-//! The JSON encoding of the Leases of a group, and the requests that read and write them.
+//! The JSON encoding of the Leases of a shard group, and the requests that read and write them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,17 @@ use super::membership::{Membership, SCHEME};
 use super::peer::{Claims, Record};
 use super::state::{MAX_MEMBERS, Publication, ShardAction, ShardResponse};
 
-/// The maximum size of a list: each Lease contains up to 256 member names of up to 96 bytes, and some Leases
-/// may be abandoned.
+/// The maximum size in bytes of a response with the Leases of a group. There may be 256 Leases, each with 256
+/// member names of up to 96 bytes, and additional Leases of dead members.
 const MAX_LIST_BYTES: usize = 32 << 20;
 
 const GROUP_LABEL: &str = "informer/shard-group";
 
-/// The annotation that a member writes: the scheme, a count of renewals, and the names of the members.
+/// The annotation of a Lease in which a member publishes its claims: the version of the assignment algorithm,
+/// a count of renewals, and the names of all members.
 const MEMBERS_ANNOTATION: &str = "informer/shard-ring";
 
-/// The Leases of one group, including that of this member.
+/// Sends the Lease requests of one member of a shard group.
 pub(super) struct GroupLeases {
     client: Client,
     path: String,
@@ -95,7 +96,7 @@ impl GroupLeases {
                 lease["spec"]["acquireTime"] = lease["spec"]["renewTime"].clone();
                 json_request(Method::POST, self.path.clone(), Some(lease))
             }
-            // The Lease is patched, so that fields of other clients are kept.
+            // The Lease is updated with a merge patch, so that fields which other clients have set are kept.
             ShardAction::Update(version, publication) => {
                 let mut lease = self.lease(publication, now);
                 lease["metadata"]["resourceVersion"] = json!(version.to_string());
@@ -141,8 +142,8 @@ fn read_list(list: &Value) -> Result<ShardResponse, String> {
     Ok(ShardResponse::Listed(version(list)?, records))
 }
 
-/// Reads the valid fields of a Lease, because any client may have written it. A member with an invalid
-/// annotation may claim any key.
+/// Reads the record of a member from its Lease. Any client may have written the Lease, so invalid fields
+/// count as missing. With an invalid annotation, the member may claim any key.
 fn read_record(lease: &Value) -> Result<Record, String> {
     let name = lease["metadata"]["name"].as_str().ok_or("a Lease has no name")?;
     let spec = &lease["spec"];

@@ -1,10 +1,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// An environment variable that is set in the child process.
+/// The name of an environment variable that marks the child process of these tests.
 const CHILD: &str = "INFORMER_SIGNALS_CHILD";
 
-/// The code of the child process that receives the signals; it tests nothing by itself.
+/// The program of the child process to which other tests send signals. In an ordinary test run the
+/// environment variable is not set, and this test does nothing.
 #[test]
 fn child_process_that_waits_for_signals() {
     if std::env::var_os(CHILD).is_none() {
@@ -20,7 +21,7 @@ fn child_process_that_waits_for_signals() {
     });
 }
 
-/// A child process that is killed when the test ends.
+/// A child process of a test. It is killed when this value is dropped, also if the test fails.
 struct Ended(Child);
 
 impl Drop for Ended {

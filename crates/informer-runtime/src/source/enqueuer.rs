@@ -17,8 +17,8 @@ use crate::handler::{Enqueue, Handler, RequestFilter};
 use crate::predicate::Predicate;
 use crate::{ReconcileRequest, Request, Services, Trigger};
 
-/// Gives a source access to its controller: to the queue, and to a task tracker. Clones refer to the same
-/// controller.
+/// Gives a source access to its controller: to the queue, to the services of the manager, and to tasks that
+/// end with the controller. Clones refer to the same controller.
 pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) controller: Arc<str>,
     pub(crate) queue: WorkQueue<R>,
@@ -27,8 +27,8 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     pub(crate) tasks: TaskTracker,
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) deadline: Instant,
-    /// If set, only requests for which this function returns true are enqueued. A sharded controller sets it
-    /// to enqueue the requests of gained keys.
+    /// If set, only requests for which this function returns true are added to the queue. When a sharded
+    /// controller gains keys, it replays its sources with a filter for these keys.
     pub(crate) only: Option<Arc<RequestFilter<R>>>,
 }
 
@@ -38,19 +38,20 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         &self.controller
     }
 
-    /// Returns the queue, with `priority` as the default priority of requests.
+    /// Returns access to the controller's queue. `priority` is the default priority of requests that are
+    /// added through the returned value.
     pub fn enqueue(&self, priority: i32) -> Enqueue<'_, R> {
         Enqueue::new(&self.queue, priority).only(self.only.as_deref())
     }
 
-    /// Returns the shared services of the manager.
+    /// Returns the services that the manager's runnables share, such as the cached client.
     pub fn services(&self) -> &Services {
         &self.services
     }
 
-    /// Returns how long the source may still take to deliver its initial objects. When this time has elapsed,
-    /// a source should return its own, more specific error. One second later the controller stops waiting for
-    /// the source.
+    /// Returns the time that is left for the source to deliver its initial objects. When it has elapsed, a
+    /// source should return its own error, which is more specific than that of the controller. One second
+    /// later, the controller stops waiting for the source.
     pub fn sync_within(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -71,8 +72,8 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         });
     }
 
-    /// Runs a task of a source, or the replay of a source's objects. If the future panics, the panic is
-    /// logged and counted, and the controller keeps running.
+    /// Runs a future of a source, such as a task or the replay of stored objects. If it panics, the panic is
+    /// logged and counted, and the controller keeps running. `task` names the future in the log.
     pub(crate) async fn contain(&self, task: &str, work: impl Future<Output = ()>) {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             self.panics.fetch_add(1, Ordering::Relaxed);
@@ -103,11 +104,12 @@ impl<R: ReconcileRequest> fmt::Debug for Enqueuer<R> {
     }
 }
 
-/// The number of objects that are delivered again between two yields to other tasks, so that the replay of a
-/// large cache does not block its thread.
+/// The number of stored objects that a source delivers again before it yields to other tasks. Without
+/// yielding, the replay of a large cache would block its thread.
 const REPLAY_BATCH: usize = 64;
 
-/// The route of a trigger from a source to the queue: predicates, then the handler.
+/// The path of a trigger (for example an added object) from a source to the controller's queue: first the
+/// predicates, which may reject it, then the handler.
 pub(crate) struct Route<O, R: ReconcileRequest> {
     predicates: Vec<Box<dyn Predicate<O>>>,
     handler: Box<dyn Handler<O, R>>,
@@ -122,8 +124,8 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
         self.predicates.push(Box::new(predicate));
     }
 
-    /// Calls the handler if all predicates accept the trigger. A panic of a predicate or of the handler is
-    /// logged and counted, and the next trigger is delivered.
+    /// Passes a trigger to the handler if all predicates accept it. If a predicate or the handler panics, the
+    /// panic is logged and counted, and the source continues with its next trigger.
     pub(crate) fn deliver(&self, trigger: &Trigger<O>, enqueuer: &Enqueuer<R>) {
         let delivered = catch_unwind(AssertUnwindSafe(|| {
             if self.predicates.iter().all(|predicate| predicate.holds(trigger)) {
@@ -137,8 +139,8 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
         }
     }
 
-    /// Delivers stored objects again, as if they were in an initial list, so that their requests have a low
-    /// priority.
+    /// Delivers stored objects again, as if they were in an initial list. The requests that the handler adds
+    /// therefore have a low priority.
     pub(crate) async fn replay(&self, objects: Vec<Arc<O>>, enqueuer: &Enqueuer<R>) {
         for batch in objects.chunks(REPLAY_BATCH) {
             for object in batch {

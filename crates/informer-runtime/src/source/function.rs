@@ -37,7 +37,7 @@ where
     Function { name: name.into(), start: Arc::new(move |enqueuer| Box::pin(start(enqueuer))) }
 }
 
-/// The source returned by [`function`].
+/// The source returned by [`function`], which calls an async function when the controller starts.
 pub struct Function<R: ReconcileRequest> {
     name: String,
     start: Arc<Start<R>>,

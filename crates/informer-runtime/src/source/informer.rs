@@ -12,8 +12,8 @@ use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, ReconcileRequest, Trigger};
 
-/// Creates a source from the events of any informer. The source keeps that informer running while the
-/// controller runs.
+/// Creates a source from the events of any informer, also one that does not belong to the manager's cache.
+/// The source keeps that informer running while the controller runs.
 pub fn informer<O, R>(informer: SharedInformer<O>, handler: impl Handler<O, R>) -> Informer<O, R>
 where
     O: Object,
@@ -27,11 +27,11 @@ where
     }
 }
 
-/// The source returned by [`informer`].
+/// The source returned by [`informer`], which delivers the events of an informer.
 pub struct Informer<O: Object, R: ReconcileRequest> {
     informer: SharedInformer<O>,
-    /// The predicates and the handler through which triggers reach the queue; set until the source is
-    /// started.
+    /// The predicates and the handler of this source. They are taken out when the source starts, because it
+    /// starts at most once.
     route: Mutex<Option<Route<O, R>>>,
     feeding: OnceLock<Arc<Route<O, R>>>,
     state: Mutex<InformerSourceState<O>>,
@@ -44,8 +44,8 @@ enum InformerSourceState<O: Object> {
 }
 
 impl<O: Object> InformerSourceState<O> {
-    /// Stores the registration and the run of the informer. If the source was stopped meanwhile, returns the
-    /// run to the caller, so that the caller can end it.
+    /// Changes the source to running, and stores the handler's registration and the run of the informer. If
+    /// the source was stopped meanwhile, returns the run, so that the caller ends it.
     fn run(
         &mut self,
         registration: &Arc<HandlerRegistration<O>>,
@@ -60,7 +60,8 @@ impl<O: Object> InformerSourceState<O> {
 }
 
 impl<O: Object, R: ReconcileRequest> Informer<O, R> {
-    /// Adds a predicate. A trigger must be accepted by all predicates.
+    /// Adds a predicate to this source. An event of the informer reaches the handler only if all predicates
+    /// accept it.
     pub fn filter(self, predicate: impl Predicate<O>) -> Self {
         if let Some(route) = &mut *self.route.lock() {
             route.filter(predicate);

@@ -16,7 +16,8 @@ use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, KubeObject, ReconcileRequest, ResourceKind, Trigger};
 
-/// A watched kind, with its representation and predicates on its events.
+/// A kind that a controller watches, the representation of its objects in the cache, and predicates that
+/// filter its events.
 ///
 /// Controllers that watch a kind in the same representation share one informer, also with reads from the
 /// cache. Another representation has another informer with a separate watch and store.
@@ -28,17 +29,19 @@ pub struct Watch<O: Representation> {
     pub(crate) every_owner: bool,
 }
 
-/// Watches a kind in the lazy representation, whose informer is shared with reads from the cache.
+/// Watches a kind in the lazy representation: objects are stored encoded and decoded when they are read. The
+/// informer is shared with reads of this kind from the cache.
 pub fn watch<K: KubeObject>() -> Watch<Lazy<K>> {
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches the metadata of a kind. The server sends only metadata.
+/// Watches only the metadata of a kind. The server does not send spec and status, which saves memory and
+/// bandwidth.
 pub fn watch_metadata<K: KubeObject>() -> Watch<Metadata<K>> {
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches a kind and decodes objects when they arrive.
+/// Watches a kind and stores its objects decoded. They are decoded once, when they arrive.
 pub fn watch_typed<K: KubeObject>() -> Watch<Typed<K>>
 where
     Typed<K>: Representation,
@@ -46,20 +49,22 @@ where
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches a kind and stores compressed objects, for large kinds that are rarely read. See
+/// Watches a kind and stores its objects compressed, for kinds with many objects that are rarely read. See
 /// [`Cache::packed`](crate::Cache::packed).
 #[cfg(feature = "packed")]
 pub fn watch_packed<K: KubeObject>() -> Watch<informer_client::Packed<K>> {
     watch_of(ResourceKind::of::<K>())
 }
 
-/// Watches a kind that is known only at run time, in any representation.
+/// Watches a kind that is known only at run time. The type parameter is the representation of its objects in
+/// the cache.
 pub fn watch_of<O: Representation>(kind: impl Into<ResourceKind>) -> Watch<O> {
     Watch { kind: kind.into(), predicates: Vec::new(), resync: None, every_owner: false }
 }
 
 impl<O: Representation> Watch<O> {
-    /// Adds a predicate. An event must be accepted by all predicates.
+    /// Adds a predicate on the events of this kind. An event reaches the handler only if all predicates
+    /// accept it.
     pub fn filter(mut self, predicate: impl Predicate<O>) -> Self {
         self.predicates.push(Box::new(predicate));
         self
@@ -72,8 +77,8 @@ impl<O: Representation> Watch<O> {
         self
     }
 
-    /// Makes changes of owned objects enqueue every owner of the reconciled kind, not only the controller
-    /// owner.
+    /// Makes a change of an owned object enqueue all its owners of the reconciled kind. By default it
+    /// enqueues only the owner with `controller: true`.
     pub fn every_owner(mut self) -> Self {
         self.every_owner = true;
         self
@@ -108,7 +113,7 @@ pub fn kind<O: Representation, R: ReconcileRequest>(
     }
 }
 
-/// The source returned by [`kind`].
+/// The source returned by [`kind`], which delivers the events of a kind from the manager's cache.
 pub struct Kind<O: Representation, R: ReconcileRequest> {
     kind: ResourceKind,
     resync: Option<Duration>,
@@ -124,7 +129,8 @@ enum KindSourceState<O: Representation> {
 }
 
 impl<O: Representation> KindSourceState<O> {
-    /// Adds the handler to the informer. Returns false if the source was stopped meanwhile.
+    /// Changes the source to running, and stores the informer and the handler's registration. Returns false
+    /// if the source was stopped meanwhile; the caller then removes the handler.
     fn run(&mut self, informer: CacheInformer<O>, registration: &Arc<CacheRegistration<O>>) -> bool {
         let starting = matches!(self, Self::Starting);
         if starting {

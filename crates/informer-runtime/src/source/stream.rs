@@ -41,7 +41,8 @@ where
     Stream::new(format!("channel {}", name.into()), received.boxed(), handler)
 }
 
-/// Creates a source from the objects of a stream. The source ends when the stream ends.
+/// Creates a source from the objects of a stream. When the stream ends, the source delivers nothing more, and
+/// the controller keeps running.
 pub fn stream<O, R>(
     name: impl Into<String>,
     objects: impl futures_util::Stream<Item = Arc<O>> + Send + 'static,
@@ -54,7 +55,7 @@ where
     Stream::new(format!("stream {}", name.into()), objects.boxed(), handler)
 }
 
-/// The source returned by [`channel`] and [`stream`].
+/// The source returned by [`channel`] and [`stream`], which delivers the received objects.
 pub struct Stream<O: Object, R: ReconcileRequest> {
     name: String,
     objects: Mutex<Option<BoxStream<'static, Arc<O>>>>,
@@ -67,7 +68,8 @@ impl<O: Object, R: ReconcileRequest> Stream<O, R> {
         Self { name, objects: Mutex::new(Some(objects)), route }
     }
 
-    /// Adds a predicate. A trigger must be accepted by all predicates.
+    /// Adds a predicate to this source. A received object reaches the handler only if all predicates accept
+    /// it.
     pub fn filter(self, predicate: impl Predicate<O>) -> Self {
         if let Some(route) = &mut *self.route.lock() {
             route.filter(predicate);

@@ -14,54 +14,55 @@ use serde_json::{Value, json};
 
 use super::patch;
 
-/// The operation that is admitted.
+/// The operation of the request that an admission webhook reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum AdmissionOperation {
-    /// The object is created.
+    /// The client creates the object.
     Create,
-    /// The object is updated.
+    /// The client updates the object.
     Update,
-    /// The object is deleted.
+    /// The client deletes the object.
     Delete,
-    /// A connection to a subresource, such as `pods/exec`.
+    /// The client connects to a subresource, such as `pods/exec`.
     Connect,
 }
 
-/// The user of the request.
+/// The user who sent the request that an admission webhook reviews, as authenticated by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AdmissionUser {
-    /// The user name.
+    /// The name of the user, such as `system:serviceaccount:default:web`.
     pub username: String,
-    /// The uid of the user, if the authenticator provides one.
+    /// The uid of the user. It is empty if the authenticator provides none.
     pub uid: String,
-    /// The groups.
+    /// The groups of the user.
     pub groups: Vec<String>,
-    /// Further information from the authenticator.
+    /// Further information about the user from the authenticator, such as scopes.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// An admission request.
+/// A request that an admission webhook reviews. The API server sends it before it stores the change.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AdmissionRequest<K> {
-    /// The uid of the request.
+    /// The uid of the review, which the API server uses to match the response. It is not the uid of the
+    /// object.
     pub uid: String,
-    /// The operation.
+    /// The operation: create, update, delete or connect.
     pub operation: AdmissionOperation,
     /// The kind of the objects in this request.
     pub kind: Gvk,
     /// The requested resource.
     pub resource: Gvr,
-    /// The requested subresource; empty for the object itself.
+    /// The requested subresource, such as `status`; empty for the object itself.
     pub subresource: String,
     /// The name of the object; empty if the server generates the name.
     pub name: String,
     /// The namespace of the object; empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The user.
+    /// The user who sent the request to the API server.
     pub user: AdmissionUser,
     /// True if the server will not store the object (dry run). The webhook must then have no side effects.
     pub dry_run: bool,
@@ -83,8 +84,9 @@ impl<K: DeserializeOwned> AdmissionRequest<K> {
     /// # Errors
     ///
     /// Returns an error if the stored object cannot be decoded as the type, for example because it was stored
-    /// under an older schema. With `?`, a validator denies the request. It may allow the request instead: if
-    /// it denies every change and deletion of such an object, the object can be neither repaired nor removed.
+    /// under an older schema. A validator that returns this error with `?` denies the request. A validator
+    /// should consider allowing it: if it denies every change and deletion of such an object, the object can
+    /// be neither repaired nor removed.
     pub fn old_object(&self) -> Result<Option<K>, UndecodableObject> {
         decoded(&self.old, "oldObject")
     }
@@ -102,14 +104,14 @@ pub struct UndecodableObject {
 }
 
 impl From<UndecodableObject> for Denied {
-    /// Converts the error to a denial with code 400.
+    /// Converts the error to a denial with code 400, so that a validator can return it with `?`.
     fn from(error: UndecodableObject) -> Self {
         Self::new(error.to_string()).code(400)
     }
 }
 
 impl<K> std::fmt::Debug for AdmissionRequest<K> {
-    /// Formats the request without its objects, which may be secret.
+    /// Formats the request without its objects for logs, because objects such as Secrets must not be logged.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdmissionRequest")
             .field("uid", &self.uid)
@@ -121,7 +123,7 @@ impl<K> std::fmt::Debug for AdmissionRequest<K> {
     }
 }
 
-/// The response that allows a request.
+/// The response of an admission webhook that allows the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "return it from the webhook"]
 pub struct Allowed {
@@ -129,7 +131,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Creates a response without warnings.
+    /// Creates a response that allows the request without warnings.
     pub fn new() -> Self {
         Self::default()
     }
@@ -141,7 +143,7 @@ impl Allowed {
     }
 }
 
-/// The response that denies a request.
+/// The response of an admission webhook that denies the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("denied ({code}): {message}")]
 pub struct Denied {
@@ -152,7 +154,7 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// Creates a denial with code 403 and a message for the user.
+    /// Creates a denial with code 403. The API server returns `message` to the user.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             code: 403,
@@ -162,18 +164,19 @@ impl Denied {
         }
     }
 
-    /// Creates a denial with code 422, which means that the object is invalid.
+    /// Creates a denial with code 422, which means that the object is invalid. The API server returns the
+    /// message to the user.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { code: 422, reason: Some("Invalid".to_owned()), ..Self::new(message) }
     }
 
-    /// Sets the HTTP status code of the denial.
+    /// Sets the HTTP status code with which the API server responds to the denied request.
     pub fn code(mut self, code: u16) -> Self {
         (self.code, self.reason) = (code, None);
         self
     }
 
-    /// Adds a warning.
+    /// Adds a warning to the denial, which `kubectl` prints for the user.
     pub fn warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self
@@ -195,7 +198,7 @@ fn with_warnings(mut response: Value, warnings: Vec<String>) -> Value {
     response
 }
 
-/// The field `request` of an admission review.
+/// The field `request` of an AdmissionReview, whose objects are not decoded to their types yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RequestWire {
@@ -237,7 +240,8 @@ struct ResourceWire {
     resource: String,
 }
 
-/// Decodes the request of a review, without its objects.
+/// Checks that an AdmissionReview is for the kind of this webhook, and decodes its `request`. The objects in
+/// the request stay JSON.
 fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<RequestWire, Denied> {
     let wrong = |message: String| Denied::new(message).code(400);
     let kind = review["kind"].as_str().unwrap_or_default();
@@ -250,12 +254,12 @@ fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<RequestWire,
             "this webhook supports v1 and v1beta1 of admission.k8s.io, not {version}"
         )));
     }
-    // The serde error contains the name of the field and possibly a scalar value. No value of the object can
-    // appear in it, because the objects in the request are not decoded here.
+    // The serde error contains the name of a field, and possibly a scalar value of it. The objects in the
+    // request are not decoded here, so no value of them can appear in the error.
     let wire: RequestWire = serde_json::from_value(review["request"].take())
         .map_err(|error| wrong(format!("the request is invalid: {error}")))?;
-    // For a connection, the object of the review is the options of the subresource, such as PodExecOptions,
-    // so its kind may differ.
+    // When a client connects to a subresource, the object of the review is the options of the subresource,
+    // such as PodExecOptions. Its kind is therefore not compared with that of the webhook.
     if !wire.is_of::<K>() && wire.operation != AdmissionOperation::Connect {
         let message = format!("this webhook handles {}, not {}", K::kind(&()), wire.kind.kind);
         return Err(wrong(message));
@@ -268,7 +272,8 @@ impl RequestWire {
         (&*self.kind.group, &*self.kind.kind) == (&*K::group(&()), &*K::kind(&()))
     }
 
-    /// Decodes the new object, unless it is of another kind. Also returns the object as the server sent it.
+    /// Decodes the new object of a review to `K`, unless it is of another kind, such as the options of a
+    /// connection. Also returns the object as JSON, as the API server sent it.
     fn decode<K>(self) -> Result<(AdmissionRequest<K>, Value), UndecodableObject>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -351,8 +356,8 @@ where
     if !matches!(wire.operation, AdmissionOperation::Create | AdmissionOperation::Update) {
         return Ok(None);
     }
-    // If an object that is being deleted cannot be decoded, it is allowed unchanged: it needs no defaults,
-    // but its finalizers must be removable.
+    // If an object that is being deleted cannot be decoded, its update is allowed unchanged. It needs no
+    // defaults any more, and if updates were denied, its finalizers could not be removed.
     let in_deletion = !wire.object["metadata"]["deletionTimestamp"].is_null();
     let (request, raw) = match wire.decode::<K>() {
         Err(_) if in_deletion => return Ok(None),

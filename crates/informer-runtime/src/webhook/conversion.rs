@@ -1,4 +1,4 @@
-//! Conversion reviews: converts objects of a kind between versions by way of a hub version.
+//! Conversion reviews: converts custom resources of a kind between versions by way of a hub version.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::BoxError;
 
-/// A conversion in one direction: from a version to the hub, or from the hub to a version.
+/// A conversion of an object, as JSON, in one direction: from a version to the hub version, or from the hub
+/// version to a version.
 type Convert = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
 
 struct Spoke {
@@ -19,8 +20,8 @@ struct Spoke {
     from_hub: Convert,
 }
 
-/// The conversions of one kind. Each version converts to and from the hub version, so every version except
-/// the hub needs one pair of functions.
+/// The conversions of one custom kind. Each version converts to and from the hub version, so every version
+/// except the hub needs one pair of functions.
 ///
 /// A round trip through the hub must be lossless: store fields that a version lacks in an annotation. Of the
 /// metadata, only labels and annotations may change; otherwise the API server rejects the response.
@@ -45,7 +46,8 @@ impl Conversion {
         }
     }
 
-    /// Adds another version, with the functions to and from the hub.
+    /// Adds another version `S` of the kind, with a function that converts it to the hub version and one that
+    /// converts the hub version to it.
     ///
     /// # Panics
     ///

@@ -12,11 +12,12 @@ use tokio::time::Instant;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The upper bounds of the latency buckets in seconds, as in controller-runtime. An API server waits at most
-/// 30 s for a webhook.
+/// The upper bounds of the buckets of review latencies in seconds, as in controller-runtime. An API server
+/// waits at most 30 s for a webhook.
 const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// The metrics of all webhooks of a manager. The label `webhook` is the path of the webhook.
+/// The metrics of all webhooks of a manager: counts, latencies and panics of reviews. The label `webhook` is
+/// the path of the webhook.
 #[derive(Clone)]
 pub(crate) struct WebhookMetrics {
     requests: Family<Labels, Counter>,
@@ -49,7 +50,8 @@ impl WebhookMetrics {
     }
 }
 
-/// A guard that counts a review as in flight until it is dropped.
+/// A guard for a review that is in progress. It counts the review as in flight, and records its latency when
+/// it is dropped.
 pub(super) struct Review {
     metrics: WebhookMetrics,
     labels: Labels,

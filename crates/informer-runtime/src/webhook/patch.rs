@@ -1,4 +1,5 @@
-//! Computes the patch of an object from the change of its typed view, which may lack fields.
+//! Computes the JSON patch with which a mutating webhook responds. A defaulter changes an object as a typed
+//! value (its view), which lacks fields that the type does not know.
 //!
 //! The patch is computed from three states: the object as received (`raw`), its typed view (`before`), and
 //! that view after the defaulter has changed it (`after`). Fields that the view lacks are in neither `before`
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::client::difference::carried;
 
-/// Returns the JSON patch (RFC 6902) that applies the change from `before` to `after` to `raw`.
+/// Returns the JSON patch (RFC 6902) that applies to the received object `raw` the change from the view
+/// `before` to the view `after`. `keys` has the fields by which list elements are matched.
 pub(super) fn between(raw: &Value, before: &Value, after: &Value, keys: &ListKeys) -> Vec<Value> {
     let mut operations = Vec::new();
     differ(&mut String::new(), raw, &carried(raw, before, after, keys.root()), &mut operations);

@@ -1,4 +1,5 @@
-//! The envelope of reviews, which admission and conversion webhooks share.
+//! The envelope of AdmissionReviews and ConversionReviews: decodes the review in an HTTP request, and encodes
+//! the response.
 
 use std::panic::AssertUnwindSafe;
 
@@ -16,8 +17,8 @@ pub(super) struct ReviewResponse {
     pub(super) panicked: bool,
 }
 
-/// Decodes the review in a request, calls the function `review` with it, and responds with a review that has
-/// the result of the function as its `response`.
+/// Decodes the review in an HTTP request, and calls the function `review` with it. Responds with a review
+/// whose field `response` is the result of the function.
 pub(super) async fn serve<F, Fut>(request: &Request<Bytes>, review: F) -> ReviewResponse
 where
     F: FnOnce(Value) -> Fut,
@@ -39,7 +40,8 @@ where
     }
 }
 
-/// Returns the review in a request, and a review of the same version and kind to which the response is added.
+/// Returns the review in an HTTP request, and an empty review of the same version and kind to which the
+/// caller adds the response.
 fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)> {
     if request.method() != Method::POST {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "send reviews by POST\n".to_owned()));
@@ -49,7 +51,8 @@ fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a review as application/json\n".to_owned()));
     }
-    // The serde error contains the position in the body and none of its content.
+    // The error of `serde_json` contains the position in the body, and none of its content, which may be
+    // secret.
     let body: Value = serde_json::from_slice(request.body())
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}\n")))?;
     let advice = "the body is not a review: it needs apiVersion, kind and a request with a uid\n";
@@ -57,8 +60,8 @@ fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)
     Ok((body, head))
 }
 
-/// Returns a review without `request`, to which the response is added. `None` if the review lacks its
-/// version, kind or uid.
+/// Returns a review with the version and kind of the received one, to which the caller adds the response.
+/// Returns `None` if the received review lacks its version, kind or uid.
 fn head(review: &Value) -> Option<Value> {
     let (version, kind) = (review["apiVersion"].as_str()?, review["kind"].as_str()?);
     review["request"]["uid"].as_str()?;

@@ -144,7 +144,8 @@ async fn hostile_input_gets_an_error_and_never_a_panic() {
     assert_eq!(denied(review("ConfigMap", "CREATE", json!({"data": {"panic": ""}}))).await["code"], 500);
 }
 
-/// Calls a webhook that labels pods, and returns its patch.
+/// Sends a review with this operation and object to a webhook that adds a label to Pods. Returns the patch in
+/// the response, if there is one.
 async fn labelled(operation: &str, object: Value) -> Option<Value> {
     let server = server().default(|_, mut pod: Pod| async move {
         pod.metadata.labels.get_or_insert_default().insert("team".to_owned(), "blue".to_owned());
@@ -197,7 +198,8 @@ fn paths_are_those_of_controller_runtime() {
     );
 }
 
-/// Returns the fields of an object that the type knows.
+/// Returns an object as a Rust type would show it that does not know the fields whose names begin with `x`:
+/// without these fields.
 fn view(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(

@@ -1,4 +1,4 @@
-//! Tests of server-side apply through the client.
+//! Tests of server-side apply through the client, with two field managers of one object.
 
 use informer_runtime::Patch;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,7 +24,8 @@ async fn apply_owns_applied_fields_and_removes_omitted_ones() {
     assert!(error.is_conflict(), "{error}");
     let forced = ours.force().apply(&stating(json!({"a": "1"}))).await.unwrap();
     assert_eq!(json!(forced.data), json!({"a": "1", "c": "3"}));
-    // The object was read and has managed fields, which `apply` removes.
+    // This object was returned by the server and has managed fields, which the server rejects in an apply
+    // request. The client's `apply` removes them.
     ours.force().apply(&**forced.view()).await.unwrap();
     let read = ours.get::<ConfigMap>("default/m").await.unwrap().unwrap();
     assert_eq!(json!(read.data), json!({"a": "1", "c": "3"}));

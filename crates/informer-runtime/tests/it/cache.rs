@@ -66,7 +66,8 @@ async fn several_namespaces_are_merged() {
     );
 }
 
-/// Returns the namespaces and queries of the requests for a resource.
+/// Returns the namespaces and queries of the requests that the server has received with this verb for a
+/// resource.
 fn asked(server: &Server, verb: Verb, resource: &str) -> Vec<(Option<String>, String)> {
     let requests = server.api.requests().into_iter().filter(|request| request.is(verb, resource));
     requests.map(|request| (request.namespace, request.query)).collect()
@@ -110,7 +111,8 @@ async fn first_read_times_out_with_the_last_error() {
     assert!(maps.is_empty(), "a kind that works is not held up by one that does not");
     forbidden.remove();
     watch.remove();
-    // After 30 s of failures, the backoff may be a minute, which is longer than a first read waits.
+    // The informer of Pods has failed for 30 s, so its backoff may now be a minute. A first read would not
+    // wait that long, so the test waits for the sync.
     cache.wait_for_sync(Duration::from_secs(120)).await.unwrap();
     assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
     assert!(cache.get::<Pod>("default/none").await.unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Tests of indexes on kinds that have several namespaced informers.
+//! Tests of indexes on kinds for which a cache has one informer per namespace.
 
 use informer_store::field;
 use k8s_openapi::api::core::v1::Pod;

@@ -102,7 +102,7 @@ pub(crate) fn color(map: &ConfigMap) -> &str {
     map.data.as_ref().and_then(|data| data.get("color")).map_or("", String::as_str)
 }
 
-/// Returns verb, subresource and query of the last write of a ConfigMap or Deployment.
+/// Returns the verb, the subresource and the query of the last write request that the server has received.
 fn last_write(server: &Server) -> (Verb, String, String) {
     let writes = |request: &informer_apiserver::RequestRecord| {
         !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other)

@@ -1,5 +1,5 @@
-//! Tests of clients of an embedded server on a socket: they share connections, and their requests must not
-//! delay each other.
+//! Tests that requests over a shared connection do not delay each other. The clients use an embedded server
+//! through a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::fixture::gvr;
 
-/// The timeout that ends a hanging test.
+/// The timeout for steps that never end if one request blocks another, so that the test fails instead of
+/// hanging.
 const HANGS: Duration = Duration::from_secs(120);
 
 fn http2_client(url: &str) -> Client {
@@ -46,8 +47,8 @@ async fn events(watch: &mut ResponseBody, count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     let server = ApiServer::builder().build();
-    // The list of the three ConfigMaps (2.7 MB) is larger than the HTTP/2 flow-control window of a stream. A
-    // list that the test does not read to its end therefore stalls.
+    // The list of the three ConfigMaps (2.7 MB) is larger than the HTTP/2 flow-control window of a stream. If
+    // the test does not read such a list to its end, its stream stalls.
     for number in 0..3 {
         let map =
             json!({"metadata": {"name": format!("large-{number}")}, "data": {"text": "x".repeat(900 << 10)}});
@@ -71,7 +72,7 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
     }
 
     let work = async {
-        // An election has its own connection by default. Here it shares the client's connection, so that
+        // By default an election has connections of its own. Here it shares the client's connection, on which
         // stalled responses could delay its renewals.
         let election = LeaderElection::new("operator").identity("a").retry_period(Duration::from_millis(50));
         let elector = election.share_connections(true).elector(&client).expect("a valid election");

@@ -352,7 +352,7 @@ async fn forbidden_list_stops_the_manager_after_the_sync_timeout_with_the_reason
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
 }
 
-/// Returns a controller of widgets, whose CRD may be missing.
+/// Returns a controller of the custom kind `Widget`, whose CRD may be missing when the controller starts.
 fn widgets(seen: &Seen) -> Controller {
     let kind = ResourceKind::new("example.com", "v1", "Widget", "widgets");
     let options = ControllerOptions::new().sync_timeout(Duration::from_secs(60));
@@ -486,7 +486,9 @@ async fn stopped_controller_gets_no_events_and_its_informer_keeps_running() {
     let seen = Seen::default();
     let broken = Controller::new::<ConfigMap>("broken");
     let broken = seen.by(broken.with_options(ControllerOptions::new().leader_only(false)));
-    // This runnable stops slowly, in the group of the controller, and the cache stops after it.
+    // This runnable is in the group of the controller and takes 5 s to stop. The cache stops only after this
+    // group, so the test can check meanwhile that the controller has removed its handlers from a running
+    // informer.
     let slow = runnable("slow", |stop: CancellationToken| async move {
         stop.cancelled().await;
         tokio::time::sleep(Duration::from_secs(5)).await;

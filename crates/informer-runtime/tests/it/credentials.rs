@@ -1,5 +1,5 @@
-//! Tests of client certificates with an embedded server that changes the certificate authority (CA) of its
-//! users' certificates.
+//! Tests that a client reloads its certificate from files. The embedded server changes the certificate
+//! authority (CA) that it accepts for its users' certificates.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,11 +17,11 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The timeout that ends a hanging test.
+/// The timeout for a response, so that the test fails instead of hanging.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// A server at a constant address. The test restarts the server with another CA for the client certificates
-/// of users.
+/// An API server at a constant address. A test can restart it with another certificate authority for the
+/// client certificates of users.
 struct Cluster {
     tls: Tls,
     listening: Listening,
@@ -55,7 +55,8 @@ impl Cluster {
         server.listen_tls("127.0.0.1:0", tls.clone()).await.expect("a free port")
     }
 
-    /// Restarts the server, which cuts its connections.
+    /// Restarts the server with another authority for the certificates of users, and cuts all open
+    /// connections.
     async fn rotate(&mut self, users: &CertificateAuthority) {
         let listening = Self::listen(&self.tls, users).await;
         self.forward.send_replace(listening.addr());
@@ -86,7 +87,8 @@ async fn status(client: &Client) -> StatusCode {
     response.expect("a response").status()
 }
 
-/// Sends a request again until it is not aborted by a cut connection, and returns its status.
+/// Returns the status of a request after the server has cut its connections. A request on a connection that
+/// is being cut fails, so it is sent again.
 async fn status_after_cut(client: &Client) -> StatusCode {
     let request = || Request::get("/api/v1/namespaces").body(Bytes::new()).expect("a valid path");
     let status = async {
@@ -99,8 +101,8 @@ async fn status_after_cut(client: &Client) -> StatusCode {
     tokio::time::timeout(HANGS, status).await.expect("a response")
 }
 
-/// Returns a cluster that accepts client certificates of `authority`, and a client whose certificate is in a
-/// mounted Secret.
+/// Returns a cluster that accepts client certificates of `authority`, and a client that reads its certificate
+/// from files in a folder. The files are laid out like a mounted Secret.
 async fn cluster_and_mounted_client(
     authority: &CertificateAuthority,
 ) -> (Cluster, tempfile::TempDir, Client) {
@@ -115,7 +117,8 @@ async fn cluster_and_mounted_client(
     (cluster, folder, client)
 }
 
-/// Replaces the files of a mounted Secret like kubelet: creates a new folder, and renames `..data` onto it.
+/// Writes a certificate to a folder like kubelet updates a mounted Secret: writes the files to a new
+/// subfolder, and then atomically replaces the symbolic link `..data` with a link to that subfolder.
 fn mount(folder: &Path, version: u32, certificate: &Certificate) {
     let data = folder.join(format!("..{version}"));
     fs::create_dir(&data).expect("a writable folder");

@@ -1,4 +1,4 @@
-//! Tests of dry runs: every verb succeeds, and the server stores nothing.
+//! Tests of the client's dry runs: writes with every verb return a result, and the server stores nothing.
 
 use informer_runtime::{DeleteOptions, ListOptions, Patch, ResourceKind};
 use k8s_openapi::api::apps::v1::Deployment;

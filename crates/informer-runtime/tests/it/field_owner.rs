@@ -1,5 +1,5 @@
-//! Tests of the field managers of writes, and of conflicts of server-side apply inside and outside of
-//! controllers.
+//! Tests which field manager the client sets in its writes, and when server-side apply causes conflicts,
+//! inside and outside of controllers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::fixture::Server;
 
 const OBJECT: &str = "a/page";
 
-/// Stores the Secret `a/site`, which owns the ConfigMap `a/page` of these tests. Its uid is the one in the
+/// Stores the Secret `a/site`, which owns the ConfigMap `a/page` of these tests. It has the uid in the
 /// ConfigMap's owner reference.
 fn create_owner(server: &Server) {
     let owner = json!({"metadata": {"name": "site", "namespace": "a", "uid": "u"}});
@@ -34,8 +34,8 @@ fn page(color: &str) -> ConfigMap {
     .expect("a valid ConfigMap")
 }
 
-/// A running controller that calls `write` with its client for each change of a Secret, or of a ConfigMap
-/// that is owned by a Secret.
+/// A running controller of Secrets that calls the function `write` with its client whenever a Secret, or a
+/// ConfigMap that is owned by a Secret, changes.
 struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,
@@ -78,7 +78,7 @@ fn color(server: &Server) -> Value {
     server.get("configmaps", OBJECT)["data"]["color"].clone()
 }
 
-/// Returns the field managers of an object, as `manager/operation`, sorted.
+/// Returns the sorted field managers of a ConfigMap, each as `manager/operation`.
 fn managers(server: &Server, key: &str) -> Vec<String> {
     let object = server.get("configmaps", key);
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
@@ -186,8 +186,8 @@ async fn two_controllers_that_apply_to_one_object_keep_each_others_fields() {
     let apply = |field: &'static str| {
         let writes = Arc::clone(&writes);
         move |client: CachedClient| {
-            // Two controllers that overwrite each other would never stop writing, so the number of writes is
-            // limited.
+            // If the controllers overwrote each other's fields, every write would cause another one, without
+            // end. The number of writes is therefore limited.
             let contest = writes.fetch_add(1, Ordering::SeqCst) > 20;
             async move {
                 let mut page = page("blue");

@@ -1,4 +1,4 @@
-//! An embedded server, and a cache and a client that use it.
+//! The fixture of these tests: an embedded server, and a cache and a client that use it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
-/// An embedded server without a socket, so that tests run in paused time.
+/// An embedded API server. Clients call it without a socket, so tests run in paused time.
 pub(crate) struct Server {
     pub(crate) api: ApiServer,
 }

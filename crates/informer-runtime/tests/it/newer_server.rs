@@ -1,5 +1,5 @@
-//! Tests with a server that is newer than the built-in schema: its objects have fields that protobuf decoding
-//! does not know.
+//! Tests with a server that is newer than the client's built-in schema. The server's objects have fields that
+//! the client cannot decode from protobuf, so it must read these objects as JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{SOON, Server};
 
-/// Fields that a later minor version of the server has added.
+/// Fields that the simulated newer server has, and that the client's built-in protobuf schema does not know.
 pub(crate) const EXTRA: [ExtraField; 12] = [
     ExtraField::new("core.v1.Container", "shells", 200, "[]string"),
     ExtraField::new("core.v1.Container", "sandbox", 201, "*core.v1.SecretReference"),
@@ -39,15 +39,15 @@ pub(crate) fn newer() -> Server {
     Server { api: ApiServer::builder().extra_fields(&EXTRA).expect("the table has no such fields").build() }
 }
 
-/// How the client of a test reads objects: from a cache in one of the representations, through an
-/// interceptor, from a cache with a transform, or from the server.
+/// The way in which the client of a test reads objects: from a cache in one of the representations, through
+/// an interceptor, from a cache with a transform, or from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     Lazy,
     Typed,
     Packed,
     Intercepted,
-    /// Objects that a transform creates again from their JSON.
+    /// From a cache whose transform decodes each object from its JSON again.
     Transformed,
     Server,
 }
@@ -103,7 +103,7 @@ fn deployment() -> Value {
     })
 }
 
-/// Creates an object through the API, and writes its status.
+/// Creates an object with the fields of a newer server through the API, and then writes its status.
 pub(crate) async fn create<K: KubeObject>(server: &Server, key: &str, mut object: Value) {
     let (namespace, name) = key.split_once('/').expect("a key with a namespace");
     object["metadata"]["name"] = json!(name);
@@ -116,7 +116,8 @@ pub(crate) async fn create<K: KubeObject>(server: &Server, key: &str, mut object
     api.call(written).await.expect("the status is valid");
 }
 
-/// Replaces an object through the API, like a client that reads and writes JSON.
+/// Replaces an object, or a subresource of it, through the API with JSON. The tests compare the result with
+/// that of the client under test.
 pub(crate) async fn replace<K: KubeObject>(
     server: &Server,
     key: &str,
@@ -131,7 +132,8 @@ pub(crate) async fn replace<K: KubeObject>(
     server.api_client().call(call).await.expect("the object is valid");
 }
 
-/// Returns the stored object, without the metadata that differs between two writes of the same change.
+/// Returns the stored object without metadata that differs between two writes of the same change, such as the
+/// resourceVersion and the uid.
 pub(crate) fn stored(server: &Server, resource: &str, key: &str) -> Value {
     let mut object = server.get(resource, key);
     let metadata = object["metadata"].as_object_mut().expect("it has metadata");
@@ -272,7 +274,8 @@ async fn update_is_a_conflict_on_a_newer_server_even_if_another_client_made_the_
     assert!(client.update(&edited).await.unwrap_err().is_conflict());
 }
 
-/// A type of the program that knows a field of the newer server.
+/// A ConfigMap type that knows the field `audience` of the newer server, which the client's built-in protobuf
+/// schema does not know.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct NewerMap {
     metadata: kube_core::ObjectMeta,
@@ -313,13 +316,16 @@ async fn typed_read_has_fields_that_the_type_knows_and_the_table_does_not() {
         server.create("configmaps", "default/m", json!({"data": {"k": "v"}, "audience": "all"}));
         let client = client::<NewerMap>(&server, reads);
         if reads == Reads::Typed {
-            // A typed cache cannot contain the object before its kind was listed again, as JSON.
+            // A typed cache cannot decode this object from protobuf, because the type knows a field that the
+            // schema lacks. The cache gets the object when it has listed the kind again as JSON, so the test
+            // waits for that.
             client.cache().wait_for_sync(SOON).await.unwrap();
             tokio::time::sleep(SOON).await;
         }
         let map = client.get::<NewerMap>("default/m").await.unwrap().unwrap();
         assert_eq!(map.audience.as_deref(), Some("all"), "{reads:?}");
-        // After some time the cache has the complete object.
+        // After this pause, the cache has the complete object with the unknown field, so the next read causes
+        // no request.
         tokio::time::sleep(SOON).await;
         let before = server.api.count_requests(Verb::Get, "configmaps");
         let map = client.get::<NewerMap>("default/m").await.unwrap().unwrap();
@@ -352,7 +358,7 @@ async fn field_index_of_an_unknown_field_has_what_json_gives() {
     let chosen = ListOptions::default().fields("audience=all".parse().unwrap());
     assert_eq!(lazy.select(&chosen).unwrap().len(), 2);
     assert_eq!(packed.select(&chosen).unwrap().len(), 2);
-    // Objects that are created later are also read as JSON.
+    // The cache now reads this kind as JSON, so objects that are created later have the unknown field, too.
     server.create("configmaps", "default/d", json!({"audience": "all"}));
     lazy.scoped_informers()[0].informer.wait_until(|maps| maps.contains("default/d")).await.unwrap();
     assert_eq!(lazy.select(&chosen).unwrap().len(), 3);

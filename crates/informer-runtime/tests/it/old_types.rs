@@ -1,4 +1,5 @@
-//! Types that know fewer fields than the server, like those of an older release.
+//! Types for tests that know fewer fields than the server, like the types of a program that was built against
+//! an older release of Kubernetes.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! Tests that reads return earlier writes of the same client.
+//! Tests that reads from a cache return the earlier writes of the same client (read your writes), even if the
+//! watch has not delivered them yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,13 +30,15 @@ impl ClientMetrics for Waits {
     }
 }
 
-/// Returns a client whose cache has synced and then gets no more events.
+/// Returns a client whose cache has synced a ConfigMap and then receives no more events. Also returns the
+/// faults that cause this, so that a test can remove them.
 async fn stalled(server: &Server, bound: Duration) -> (CachedClient, Arc<Waits>, [Fault; 2]) {
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     with_stalled_watches(server, server.cache().build(), bound).await
 }
 
-/// Returns a client whose cache syncs its ConfigMaps and then gets no more events.
+/// Returns a client whose cache has synced its ConfigMaps and then receives no more events, because the
+/// server rejects its watches and lists. Also returns these faults, so that a test can remove them.
 async fn with_stalled_watches(
     server: &Server,
     cache: Cache,
@@ -47,7 +50,8 @@ async fn with_stalled_watches(
     tokio::time::sleep(Duration::from_millis(100)).await;
     let waits = Arc::new(Waits::default());
     let client = CachedClient::builder(&cache).read_your_writes(Some(bound)).metrics(waits.clone()).build();
-    // After a failed watch the reflector may list, so lists are rejected as well.
+    // After failed watches an informer may list the kind again, which would also show new objects. The server
+    // therefore rejects lists as well.
     let refused = [FaultMatch::watch("configmaps"), FaultMatch::list("configmaps")]
         .map(|matching| server.api.faults().on(matching).status(503));
     server.api.disconnect_watchers();
@@ -205,7 +209,8 @@ async fn cached_reads_succeed_after_the_server_is_restored_from_a_backup() {
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     assert!(client.get::<ConfigMap>("default/lost").await.unwrap().is_none());
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
-    // After the restore, writes get versions that were used before it.
+    // After the restore, the server assigns versions that it has assigned before. The read must wait for the
+    // new write, although the cache has shown an earlier object with the same or a later version.
     client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "blue");
 }
@@ -235,8 +240,8 @@ async fn read_succeeds_after_a_restore_that_lost_a_write_which_the_informer_neve
     client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     server.api.rewind(backup).unwrap();
     refused.iter().for_each(Fault::remove);
-    // The informer has not passed the version of the backup, so it cannot notice that the server was
-    // restored.
+    // The cache has shown no version after that of the backup, so its informer cannot detect that the server
+    // was restored. The read must succeed nevertheless.
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     let begin = tokio::time::Instant::now();
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
@@ -255,8 +260,8 @@ async fn read_waits_for_a_write_that_a_restore_has_kept_after_one_that_it_has_lo
         let client = client.clone();
         async move { client.get::<ConfigMap>("default/m").await }
     });
-    // Lists succeed again before watches do. A read can therefore request the version of the server before
-    // the informer shows the first write, which the restore has kept.
+    // Lists succeed again before watches do. A waiting read can therefore get the current version of the
+    // server before the informer shows the write that the restore has kept.
     refused[1].remove();
     tokio::time::sleep(BOUND * 3 / 4).await;
     refused[0].remove();
@@ -276,7 +281,8 @@ async fn read_succeeds_after_a_restore_that_lost_a_deletion() {
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
 }
 
-/// The number of written keys, which is more than the cache tracks individually.
+/// The number of objects that a test writes. It is larger than the number of written keys that a cache tracks
+/// individually.
 const MANY: usize = 4_200;
 
 #[tokio::test(start_paused = true)]
@@ -332,14 +338,14 @@ async fn deletion_does_not_wait_for_writes_in_other_namespaces() {
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
     client.create(&map("b/m", json!({}))).await.unwrap();
     client.delete::<ConfigMap>("a/m").await.unwrap();
-    // The pause gives the informer of the namespace time to receive the deletion.
+    // After this pause, the informer of namespace `a` has received the deletion, so the read need not wait.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(client.get::<ConfigMap>("a/m").await.unwrap().is_none());
     assert!(waits.0.lock().is_empty(), "{:?}", waits.0.lock());
 }
 
-/// Reads an object immediately after its creation, from a cache whose watches are stalled. Returns `None` if
-/// the read waits.
+/// Creates an object and reads it immediately from a cache whose watches are stalled. Returns the result of
+/// the read, or `None` if the read waits for the object until its timeout.
 async fn read_after_create(options: InformerOptions, key: &str) -> Option<Option<String>> {
     let server = Server::start();
     let cache = server.cache().kind::<ConfigMap>(options).build();

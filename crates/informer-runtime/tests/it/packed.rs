@@ -1,4 +1,5 @@
-//! Tests that packed caches behave like lazy ones and use less memory.
+//! Tests that packed caches behave like lazy ones and use less memory. A packed cache compresses its objects
+//! with a dictionary, which it trains on the first ones.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use serde_json::{Value, json};
 
 use crate::fixture::{SOON, Server, gvr, pod_spec};
 
-/// The number of pods. A dictionary is trained on fewer objects, so some objects are compressed with it and
-/// some without.
+/// The number of Pods in the test. The dictionary is trained on fewer Pods, so some are compressed with it
+/// and some without.
 const PODS: usize = 450;
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -32,8 +33,8 @@ fn note<O: Object>(log: Log, json: fn(&O) -> Result<String, DecodeError>) -> imp
     })
 }
 
-/// Empties the log of received events and returns its entries, sorted by object and version, because the
-/// order of the initial list is unspecified.
+/// Empties the log of events that a handler has received, and returns its entries in sorted order. The order
+/// of events of an initial list is unspecified.
 fn sorted(log: &Log) -> Vec<String> {
     let mut log = std::mem::take(&mut *log.lock());
     log.sort();
@@ -83,7 +84,8 @@ async fn until_both_show(
         .wait_until(|pods| pods.resource_version() == version)
         .await
         .expect("the store reaches the version");
-    // The handlers are called after the store has the change, so the test waits for them.
+    // A handler is called only after the store has the change. The pause gives the handlers time to receive
+    // all events.
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
@@ -119,7 +121,7 @@ async fn packed_cache_behaves_like_lazy_cache() {
     let last = change(&server, "b/later", |pod| pod["metadata"]["labels"]["app"] = json!("web"));
     until_both_show(&last, &lazy, &packed).await;
     let told = std::mem::take(&mut *of_packed.lock());
-    // A deleted pod is first marked, which is an additional event.
+    // The server first marks a deleted Pod with a deletion timestamp, which is an additional update event.
     assert_eq!(told.len(), 5, "{told:?}");
     assert_eq!(told, std::mem::take(&mut *of_lazy.lock()), "and what followed it, in this order");
 
@@ -137,7 +139,8 @@ async fn packed_cache_behaves_like_lazy_cache() {
         let typed = selected(&cache, &options, |pod: &Packed<Pod>| pod.get().unwrap()).await;
         assert_eq!(typed, selected(&cache, &options, |pod: &Lazy<Pod>| pod.get().unwrap()).await);
     }
-    // Objects this small are compressed only with a dictionary, which does not exist for the first objects.
+    // Objects of this size are only smaller if they are compressed with a dictionary. The cache has no
+    // dictionary for the first objects, so the test compares the last one.
     let bytes_of_last =
         |objects: Vec<(String, usize)>| objects.last().map(|(key, bytes)| (key.clone(), *bytes));
     let namespace = ListOptions::default().namespace("b");

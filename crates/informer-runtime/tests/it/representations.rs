@@ -1,4 +1,5 @@
-//! Tests of all types of clients on caches of all representations.
+//! Tests that every type of client (for example with a namespace or an interceptor) works on caches of every
+//! representation.
 
 use std::sync::Arc;
 
@@ -44,7 +45,8 @@ const CLIENTS: [(&str, Derive); 9] = [
     ("uncached", |client| CachedClient::builder(client.cache()).uncached::<ConfigMap>().build()),
 ];
 
-/// Runs a check with each type of client on each representation. The server has the ConfigMap `default/m`.
+/// Runs a check with each type of client on a cache of each representation. The server has the ConfigMap
+/// `default/m`.
 async fn for_each(check: impl AsyncFn(Server, CachedClient) -> Result<(), Box<dyn std::error::Error>>) {
     for (representation, configure) in REPRESENTATIONS {
         for (name, derive) in CLIENTS {

@@ -1,4 +1,4 @@
-//! Tests of sharded controllers, in several managers on one server.
+//! Tests of sharded controllers. Several managers on one server simulate the replicas of a program.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,7 +27,7 @@ async fn after(time: u64) {
     tokio::time::sleep(seconds(time)).await;
 }
 
-/// The reconciles of all replicas, in order: the replica's number and the key.
+/// The log of all reconciles of all replicas, in order. Each entry has the number of the replica and the key.
 type Journal = Arc<Mutex<Vec<(usize, String)>>>;
 
 struct Replica {
@@ -64,7 +64,7 @@ fn create(server: &Server, number: usize) {
     server.create("configmaps", &format!("a/map-{number}"), json!({}));
 }
 
-/// Returns the replica that last reconciled each key.
+/// Returns for each key the number of the replica that has reconciled it last.
 fn owners(journal: &Journal) -> BTreeMap<String, usize> {
     journal.lock().iter().map(|(number, key)| (key.clone(), *number)).collect()
 }
@@ -83,8 +83,9 @@ async fn object_is_reconciled_by_one_of_three_replicas() {
     let owners = owners(&journal);
     assert_eq!(owners.len(), MAPS);
     let share = |number: usize| owners.values().filter(|owner| **owner == number).count();
-    // Member names differ in each run, so the shares of these few keys may be small. Another test, with fixed
-    // names, shows how even shares are.
+    // Member names are random, so the number of keys of each replica differs from run to run. This test
+    // therefore only checks that each replica has some keys; a test with fixed names checks how even the
+    // shares are.
     assert!((0..3).all(|number| share(number) > 0), "{owners:?}");
     journal.lock().clear();
     for number in 0..MAPS {
@@ -136,8 +137,9 @@ async fn deletion_during_hand_over_is_reconciled_by_the_next_owner() {
     replicas.remove(1).task.abort();
     after(2).await;
     journal.lock().clear();
-    // The owner of the key has ended without leaving, so no other replica may act on the key for another ten
-    // seconds.
+    // The owner of this key was aborted and has not left the group. No other replica may act on the key
+    // before the owner's lease expires, which takes about ten more seconds, so the deletion happens during
+    // the hand-over.
     let (key, _) = before.iter().find(|(_, owner)| **owner == 1).expect("an owned key");
     let (_, name) = key.split_once('/').expect("a key with a namespace");
     server.api.delete(&gvr("configmaps"), "a", name).expect("it exists");

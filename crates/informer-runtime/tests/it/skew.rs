@@ -1,5 +1,6 @@
-//! Tests random edits of objects that have random fields of a newer server. The result must be the same as
-//! with a client that reads and writes JSON.
+//! Tests random edits of objects that have random fields of a newer server. The stored result must be the
+//! same as after an edit by a client that reads and writes JSON, so the client must not lose fields that it
+//! does not know.
 
 use informer_runtime::KubeObject;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,10 +12,12 @@ use serde_json::{Value, json};
 use crate::fixture::Server;
 use crate::newer_server::{ALL_READS, Reads, client, create, newer, replace, stored};
 
-/// An edit: its type, and the elements to which it applies.
+/// A random edit: the number of an action, and two numbers that select the elements to which the action
+/// applies.
 type Edit = (u8, u8, u8);
 
-/// Selects which fields of a newer server an object has.
+/// Decides for each field of a newer server whether a test object has it. The decisions are a random sequence
+/// that repeats.
 struct Extras<'a>(std::iter::Cycle<std::slice::Iter<'a, bool>>);
 
 impl Extras<'_> {
@@ -88,7 +91,8 @@ fn service(extras: &mut Extras<'_>) -> Value {
 
 const LISTS: [&str; 4] = ["", "env", "volumeMounts", "ports"];
 
-/// Edits a Deployment as JSON. The Deployment may have fields of a newer server.
+/// Applies random edits to the JSON of a Deployment, which may have fields of a newer server. The test
+/// applies the same edits through the client.
 fn edit_deployment(object: &mut Value, edits: &[Edit]) {
     for (number, &(action, one, other)) in edits.iter().enumerate() {
         let (one, other) = (usize::from(one), usize::from(other));

@@ -1,4 +1,5 @@
-//! Tests of patches, rejected writes, and responses that cannot be decoded.
+//! Tests of the client's writes: patches, writes that the server rejects, and responses that cannot be
+//! decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -56,7 +57,8 @@ async fn forbidden_write_fails_with_is_forbidden() {
     assert!(error.is_forbidden() && !error.is_not_found() && !error.is_conflict(), "{error}");
 }
 
-/// A ConfigMap type whose decoder panics for some data.
+/// A ConfigMap type whose decoder panics if the data has the key `poison`, to test that the client returns an
+/// error.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Map {
     metadata: ObjectMeta,

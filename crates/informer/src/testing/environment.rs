@@ -13,13 +13,14 @@ use super::{TestServer, TestServerError};
 /// `kubeconfig`.
 pub const TEST_SERVER_VARIABLE: &str = "INFORMER_TEST_SERVER";
 
-/// The timeout for a CRD to become established.
+/// The timeout for a CRD to become established. Until then, the API server does not serve its custom
+/// resources.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The interval between checks of a CRD.
+/// The interval between two checks whether a CRD is established.
 const ESTABLISHED_PERIOD: Duration = Duration::from_millis(100);
 
-/// The kind of API server that a test uses.
+/// The kind of server on which a test runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TestServerKind {
     /// The embedded server, in the process of the test.
@@ -108,18 +109,18 @@ impl TestEnvironment {
         Ok(Self { client, embedded, namespace })
     }
 
-    /// Returns a client of the server.
+    /// Returns a client of the server on which the test runs.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Returns the namespace of this environment.
+    /// Returns the namespace of this environment, in which the test creates its objects.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Returns the embedded server, for faults and request counts; `None` for a real server, which supports
-    /// neither.
+    /// Returns the embedded server, for faults and request counts. Returns `None` if the test runs on a real
+    /// server, which supports neither.
     pub fn embedded(&self) -> Option<&TestServer> {
         self.embedded.as_ref()
     }
@@ -169,7 +170,8 @@ impl TestEnvironment {
         }
     }
 
-    /// Deletes the namespace. An embedded server stops with its last handle.
+    /// Deletes the namespace of this environment and its objects. An embedded server stops when its last
+    /// handle is dropped.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@ use std::fmt;
 
 use informer_core::Gvr;
 
-/// The error of a failed operation on the test server.
+/// The error of a failed operation of a [`TestServer`](super::TestServer) or test environment.
 #[derive(Debug)]
 pub struct TestServerError {
     attempt: String,
@@ -20,7 +20,8 @@ impl TestServerError {
         Self { attempt: attempt.to_owned(), gvr: Some(gvr.clone()), cause: cause.into() }
     }
 
-    /// Returns an error that concerns no resource: choosing, preparing or cleaning up the server failed.
+    /// Returns an error that concerns no resource, because choosing, preparing or cleaning up the server of a
+    /// test has failed.
     pub(super) fn environment(
         attempt: impl Into<String>,
         cause: impl Into<Box<dyn Error + Send + Sync>>,

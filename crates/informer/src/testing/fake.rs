@@ -13,9 +13,9 @@ use super::{TestServer, TestServerError};
 
 /// A [`CachedClient`](informer_runtime::CachedClient) of the runtime with its cache, on an embedded server.
 ///
-/// It is not a mock. Writes go to the embedded server, which checks versions, finalizers and status like a
-/// real one. Reads come from a real cache, and a read after a write shows that write. As in production, field
-/// selectors work only with indexes. It dereferences to the client.
+/// The client is not a mock. Writes go to the embedded server, which checks versions, finalizers and status
+/// like a real one. Reads come from a real cache, and a read after a write shows that write. As in
+/// production, lists with a field selector need an index of that field. This type dereferences to the client.
 ///
 /// ```
 /// # use informer::testing::{FakeClient, pod};
@@ -33,7 +33,7 @@ pub struct FakeClient {
     server: TestServer,
 }
 
-/// A configuration step that runs in [`FakeClientBuilder::build`].
+/// A configuration step that [`FakeClientBuilder::build`] applies to the new server or cache.
 type Step<T> = Box<dyn FnOnce(&T) -> Result<(), TestServerError> + Send>;
 
 /// Configures a [`FakeClient`].
@@ -51,7 +51,7 @@ impl FakeClient {
         FakeClientBuilder { server: None, steps: Vec::new(), indexes: Vec::new(), interceptors: Vec::new() }
     }
 
-    /// Returns the server of the client, for faults, request counts and other clients.
+    /// Returns the embedded server of the client, for faults, request counts and other clients.
     pub fn server(&self) -> &TestServer {
         &self.server
     }
@@ -66,13 +66,15 @@ impl Deref for FakeClient {
 }
 
 impl FakeClientBuilder {
-    /// Uses this server instead of a new one, for example with other kinds or existing objects.
+    /// Uses this server instead of a new one, for example a server that serves other kinds or already has
+    /// objects.
     pub fn server(mut self, server: &TestServer) -> Self {
         self.server = Some(server.clone());
         self
     }
 
-    /// Adds an initial object, including its status. An object with a deletion timestamp needs a finalizer.
+    /// Creates this object on the server, including its status, before the client is built. An object with a
+    /// deletion timestamp needs a finalizer.
     pub fn object<K: KubeObject>(mut self, object: &K) -> Self {
         let parts = super::parts(object);
         self.steps.push(Box::new(move |server| {
@@ -83,7 +85,7 @@ impl FakeClientBuilder {
         self
     }
 
-    /// Adds an index of a field, for lists with field selectors.
+    /// Adds an index of a field to the cache, so that lists can select objects by this field.
     pub fn index<K: KubeObject>(mut self, field: impl Into<String>, function: impl IndexFn<Lazy<K>>) -> Self {
         let field = field.into();
         self.indexes.push(Box::new(move |cache| {
@@ -93,14 +95,14 @@ impl FakeClientBuilder {
         self
     }
 
-    /// Adds an interceptor between the client and the server. The interceptor that was added last is called
-    /// first.
+    /// Adds an interceptor, which is called for the client's requests before they reach the server. The
+    /// interceptor that was added last is called first.
     pub fn intercept(mut self, interceptor: impl Intercept) -> Self {
         self.interceptors.push(Box::new(move |client| client.intercept(interceptor)));
         self
     }
 
-    /// Builds the client.
+    /// Starts the server if none was set, creates the objects, and builds the client.
     ///
     /// # Errors
     ///

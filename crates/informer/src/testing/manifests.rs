@@ -1,4 +1,4 @@
-//! The generated manifests of a project: CRDs from types, and Helm templates from the kustomize manifests.
+//! The generated manifests of a project: CRDs from Rust types, and Helm templates from kustomize manifests.
 
 mod chart;
 mod error;
@@ -15,27 +15,31 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 pub use error::ManifestsError;
 
-/// The folders whose manifests have Helm templates: the folder, the prefix of the template, and the value that
-/// enables it.
+/// The folders whose manifests become templates of the Helm chart. Each entry has the folder, a prefix for
+/// the names of its templates, and the condition under which a template is enabled.
 const SOURCES: [(&str, &str, ChartCondition); 3] = [
     ("config/rbac", "", ChartCondition::Always),
     ("config/webhook", "webhook_", ChartCondition::Value("webhooks")),
     ("config/operations", "", ChartCondition::FileName),
 ];
 
-/// Custom resources that are deleted with their CRD would be lost when a chart is uninstalled.
+/// An annotation that makes Helm keep a CRD when the chart is uninstalled. If the CRD were deleted, the API
+/// server would delete all its custom resources.
 const KEEP: (&str, &str) = ("helm.sh/resource-policy", "keep");
 
 #[derive(Debug, Clone, Copy)]
 enum ChartCondition {
     Always,
-    /// The value `NAME.enabled`.
+    /// The template is enabled if `NAME.enabled` is true in the chart's values. This variant contains the
+    /// name.
     Value(&'static str),
-    /// The value `NAME.enabled`, with the name of the file in lower camel case.
+    /// The template is enabled if `NAME.enabled` is true in the chart's values. The name is that of the file,
+    /// in lower camel case.
     FileName,
 }
 
-/// The generated manifests of a project that `informer new` has created. A test keeps them up to date:
+/// The generated manifests of a project that `informer new` has created. A test fails if they do not match
+/// their sources:
 ///
 /// ```no_run
 /// use informer::testing::Manifests;
@@ -67,12 +71,14 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// The manifests of a project in the current folder, which in tests is the folder of the package.
+    /// Returns the manifests of the project with this name, in the current folder. In tests, that is the
+    /// folder of the package.
     pub fn of_project(name: impl Into<String>) -> Self {
         Self { project: name.into(), folder: PathBuf::new(), crds: Vec::new() }
     }
 
-    /// Sets the folder of the project.
+    /// Sets the folder of the project, which contains `config` and `charts`. The default is the current
+    /// folder.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = folder.into();
         self
@@ -84,7 +90,7 @@ impl Manifests {
         self
     }
 
-    /// Compares the files with the generated ones.
+    /// Compares the manifests in the project's folder with the generated ones, without writing any file.
     ///
     /// # Errors
     ///
@@ -93,7 +99,8 @@ impl Manifests {
         self.apply(|_, _| Ok(ManifestState::Stale))
     }
 
-    /// Writes the files that differ from the generated ones, and removes templates whose source is missing.
+    /// Writes the manifests that differ from the generated ones, and removes Helm templates whose source is
+    /// missing.
     ///
     /// # Errors
     ///
@@ -135,7 +142,7 @@ impl Manifests {
         Ok(ManifestsReport { files })
     }
 
-    /// Returns the generated files. A file without content must not exist.
+    /// Returns the generated files by path. The value `None` means that the file must not exist.
     fn expected(&self) -> Result<BTreeMap<String, Option<String>>, ManifestsError> {
         let chart = format!("charts/{}", self.project);
         let mut expected = self.orphans(&chart)?;
@@ -192,7 +199,8 @@ impl Manifests {
         Some((format!("charts/{}/templates/{prefix}{name}", self.project), template))
     }
 
-    /// Returns the generated templates in the chart, which must not exist unless their source does.
+    /// Returns the paths of all generated templates in the chart, with `None` as content: each must be
+    /// removed unless its source still exists.
     fn orphans(&self, chart: &str) -> Result<BTreeMap<String, Option<String>>, ManifestsError> {
         let mut orphans = BTreeMap::new();
         let folder = format!("{chart}/templates");
@@ -212,7 +220,8 @@ fn encode(crd: &CustomResourceDefinition) -> Result<String, ManifestsError> {
     serde_norway::to_string(crd).map_err(|error| ManifestsError::Encode(name, error))
 }
 
-/// Returns the names of the manifests in a folder, which may be missing, without the kustomization.
+/// Returns the names of the YAML files in a folder, without `kustomization.yaml`. Returns no names if the
+/// folder does not exist.
 fn yaml_files(folder: &Path) -> Result<Vec<String>, ManifestsError> {
     let failed = |error| ManifestsError::io("read", folder, error);
     let entries = match fs::read_dir(folder) {
@@ -231,13 +240,13 @@ fn yaml_files(folder: &Path) -> Result<Vec<String>, ManifestsError> {
     Ok(names)
 }
 
-/// The state of a generated manifest.
+/// The state of a generated manifest, as found by a check or left by a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ManifestState {
-    /// The file is up to date.
+    /// The file is the same as the generated one.
     Unchanged,
-    /// The file was written.
+    /// The file was missing or different, and was written.
     Written,
     /// The file was removed, because it is no longer generated.
     Removed,
@@ -256,7 +265,8 @@ impl fmt::Display for ManifestState {
     }
 }
 
-/// The generated manifests and their states. `Display` prints a line for each, `STATE PATH`.
+/// The result of checking or writing generated manifests: the paths and their states. `Display` prints a line
+/// `STATE PATH` for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "assert that no manifest is stale"]
 pub struct ManifestsReport {
@@ -264,12 +274,13 @@ pub struct ManifestsReport {
 }
 
 impl ManifestsReport {
-    /// Returns true if a manifest differs from the generated one.
+    /// Returns true if a manifest differs from the generated one, so that the project's manifests must be
+    /// written again.
     pub fn is_stale(&self) -> bool {
         self.files.iter().any(|(_, state)| *state == ManifestState::Stale)
     }
 
-    /// Returns the paths, relative to the folder of the project, and their states.
+    /// Returns the paths of the manifests, relative to the folder of the project, and their states.
     pub fn files(&self) -> impl Iterator<Item = (&str, ManifestState)> {
         self.files.iter().map(|(path, state)| (&**path, *state))
     }

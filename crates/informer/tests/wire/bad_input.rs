@@ -1,5 +1,5 @@
-//! Tests of invalid server responses. Each ends in an error that names the operation and the remedy.
-//! The cache keeps its objects, and other informers continue.
+//! Tests of invalid responses of servers. Each must end in an error that names the operation and the remedy.
+//! The cache must keep its objects, and other informers must continue.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ use crate::fixture::{Beside, eventually, item, pod_list, respond_with, text};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Makes each relist of pods fail with this fault, and returns the reported error. Checks that the cache and
-/// other informers are unaffected, and that the informer recovers when the fault is removed.
+/// Makes each relist of Pods fail with this fault, and returns the error that the informer reports. Checks
+/// that the cache and another informer are unaffected, and that the informer recovers after the fault is
+/// removed.
 async fn relist_fails(action: FaultAction) -> String {
     let beside = Beside::start().await;
     let fault = beside.relist(u64::MAX, action);
@@ -124,7 +125,8 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).reflector(config);
     let pods = factory.informer::<Pod>();
     let endless = |page: u64| pod_list(9, &format!("token {page}"), &[item(&format!("of-page-{page}"), 9)]);
-    // Each page has a different continue token, because a repeated token ends the list with another error.
+    // Each page has a different continue token, because a repeated token would end the list with another
+    // error than the one under test.
     for page in 1..=20 {
         server.faults().on(list::<Pod>()).nth(page).then(endless(page));
     }
@@ -277,7 +279,7 @@ async fn each_refusal_says_what_was_attempted_and_what_to_do() {
         assert!(error.starts_with(&format!("list pods: the server responded with {code} ")), "{error}");
         assert!(error.ends_with(advice), "{error}");
     }
-    // A proxy responds with plain text instead of a `Status` object.
+    // This fault simulates a proxy that responds with plain text instead of the API server's `Status` object.
     let error = relist_fails(respond_with(503, "upstream connect error\n")).await;
     assert!(
         error.starts_with("list pods: the server responded with 503 ") && error.ends_with("connect error"),

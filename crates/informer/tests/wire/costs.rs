@@ -1,5 +1,5 @@
-//! Additional handlers cause no requests and no decodes, and a relist without changes decodes nothing and
-//! causes no event.
+//! Tests of costs: additional handlers cause no requests and no decodes, and a relist that finds no changes
+//! decodes nothing and causes no event.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::fixture::eventually;
 const PODS: usize = 50;
 
 thread_local! {
-    /// The number of decoded pods. Each test runs on its own thread, and so does its informer, so tests do
-    /// not share the counter.
+    /// The number of Pods that were decoded in this thread. Each test and its informer run on one thread of
+    /// their own, so the tests do not share the counter.
     static DECODED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A [`Lazy`] pod that counts in [`DECODED`] how many pods were decoded from the bytes of a response.
+/// A [`Lazy`] Pod that adds to the counter `DECODED` whenever a Pod is decoded from the bytes of a response.
 struct Counted(Lazy<Pod>);
 
 impl Object for Counted {

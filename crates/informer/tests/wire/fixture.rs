@@ -1,5 +1,5 @@
-//! A fixture with two informers of one server. Faults affect only the informer of pods; the informer of
-//! ConfigMaps must not notice them.
+//! A fixture with two informers of one server. The tests add faults for Pods, and check that the informer of
+//! ConfigMaps does not notice them.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use informer_apiserver::{Fault, FaultAction};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 
-/// A server with one pod, a running informer of pods, and a running informer of ConfigMaps without faults.
+/// A server with one Pod, a running informer of Pods, to which the faults of tests apply, and a running
+/// informer of ConfigMaps without faults.
 pub(crate) struct Beside {
     pub(crate) server: TestServer,
     pub(crate) pods: RunningInformer<Pod>,
@@ -28,15 +29,16 @@ impl Beside {
         Self { server, pods, maps, events }
     }
 
-    /// Applies a fault to the next `times` lists of pods, and forces a relist: the next watch of pods ends
-    /// with 410.
+    /// Applies a fault to the next `times` lists of Pods, and makes the next watch of Pods end with 410, so
+    /// that the informer lists again.
     pub(crate) fn relist(&self, times: u64, action: FaultAction) -> Fault {
         let fault = self.server.faults().on(list::<Pod>()).times(times).then(action);
         self.server.faults().on(watch::<Pod>()).nth(1).expire();
         fault
     }
 
-    /// Waits for the failure of the relist, and returns its error. The 410 that forced the relist is skipped.
+    /// Waits until a list of the informer of Pods has failed, and returns the error. The error 410, which
+    /// only forced the relist, is skipped.
     pub(crate) async fn failure(&self) -> String {
         let failed = || {
             let reflector = self.pods.state().reflector;
@@ -47,7 +49,7 @@ impl Beside {
         failed().unwrap()
     }
 
-    /// Checks the state while lists of pods fail: the cache still contains the pod, and the informer of
+    /// Checks the informers while lists of Pods fail: the cache still contains the Pod, and the informer of
     /// ConfigMaps receives changes without an error.
     pub(crate) async fn holds(&self) {
         assert!(self.pods.has_synced() && self.pods.indexer().contains("default/kept"));
@@ -57,8 +59,8 @@ impl Beside {
         assert!(!self.maps.state().reflector.is_failing());
     }
 
-    /// Checks that the informer continues after the fault ended: handlers receive an event for a new pod, and
-    /// no other event before it.
+    /// Checks that the informer of Pods continues after a fault has ended. Its handler receives an event for
+    /// a new Pod, and no other event before it.
     pub(crate) async fn recovers(mut self) {
         self.server.create(&pod("default/next")).await.unwrap();
         self.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
@@ -79,7 +81,8 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     panic!("it did not come true within 1000 seconds");
 }
 
-/// Returns a fault that responds with status 200 and this body.
+/// Returns a fault that responds to a request with status 200 and this body, instead of the body of the
+/// embedded server.
 pub(crate) fn text(body: impl Into<String>) -> FaultAction {
     respond_with(200, body)
 }
@@ -93,7 +96,7 @@ pub(crate) fn pod_list(version: impl ToString, token: &str, items: &[Value]) -> 
     text(json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}).to_string())
 }
 
-/// Returns the JSON of a pod as a server would send it in a list.
+/// Returns the JSON of a Pod as a server sends it in a list.
 pub(crate) fn item(name: &str, version: u64) -> Value {
     let metadata = json!({
         "name": name, "namespace": "default", "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),

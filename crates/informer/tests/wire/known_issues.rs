@@ -1,4 +1,4 @@
-//! Regression tests for known issues of client-go, on the wire.
+//! Regression tests for known issues of client-go. The informers receive the responses of an embedded server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,8 +51,8 @@ async fn a_server_that_was_restored_from_a_backup_is_followed_back() {
     beside.server.create(&pod("default/after-the-backup")).await.unwrap();
     assert_eq!(beside.events.next().await.unwrap().key(), "default/after-the-backup");
     beside.server.server().rewind(backup).unwrap();
-    // After the restore, the server sends no events to a watch from a later version, and rejects a list of a
-    // version that it has not reached again.
+    // The restored server sends no events to a watch that began at a later version, and rejects a list at
+    // such a version. The test ends that watch, so that the informer lists again.
     beside.server.faults().on(watch::<Pod>()).nth(1).expire();
     let event = beside.events.next().await.unwrap();
     assert!(event.is_deleted() && event.key() == "default/after-the-backup", "{event}");

@@ -1,5 +1,5 @@
-//! End-to-end tests of informers: the embedded API server sends bytes, and the tests check requests, caches
-//! and handler events.
+//! End-to-end tests of informers. An embedded API server sends encoded responses, and the tests check
+//! requests, caches and handler events.
 #![cfg(feature = "testing")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,4 +1,5 @@
-//! Split lists: the client lists each namespace with a request of its own, several in parallel.
+//! Tests of split lists: instead of one list of all namespaces, the client lists each namespace with a
+//! request of its own, several in parallel.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use serde_json::json;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Starts a server with three pods in each namespace of `pods_in`, and one Namespace object for each name in
-/// `namespaces`.
+/// Starts a server with three Pods in each namespace of `pods_in`. It has a Namespace object for each name in
+/// `namespaces`, which may be other names.
 async fn server(pods_in: &[&str], namespaces: &[&str]) -> TestServer {
     let server = TestServer::start().await;
     for name in namespaces {
@@ -36,8 +37,8 @@ async fn split(server: &TestServer, objects_min: u64) -> (SharedInformer<Lazy<Po
     (pods, run)
 }
 
-/// Returns the namespace of each list request for pods, in the order of the requests; `None` for a list of
-/// all namespaces.
+/// Returns the namespace of each list request for Pods that the server has received, in order. A list of all
+/// namespaces is `None`.
 fn lists(server: &TestServer) -> Vec<Option<String>> {
     server.requests(list::<Pod>()).map(|request| request.namespace.clone()).collect()
 }

@@ -1,15 +1,15 @@
-//! A token bucket for requests to the API server on behalf of unknown clients. It has no clock; the time is
-//! an argument.
+//! A token bucket that limits how many TokenReviews and SubjectAccessReviews a server sends to the API server
+//! for unknown clients. It has no clock; the time is an argument.
 
 use std::time::Instant;
 
-/// The sustained number of reviews per second that reject the client. The limit holds for TokenReviews and
-/// for SubjectAccessReviews separately.
+/// The sustained number of reviews per second that may reject a client. TokenReviews and SubjectAccessReviews
+/// have this limit separately.
 pub(super) const UNKNOWN_PER_SECOND: u32 = 5;
 
-/// The number of reviews that may reject the client in a burst. Together with the rate, it is too small to
-/// fill the [`ReviewCache`](super::ReviewCache) while a denial is cached, so that a flood does not evict the
-/// responses for known clients.
+/// The number of reviews that may reject a client in a burst. The burst and the rate together add fewer
+/// results within the lifetime of a cached denial than the [`ReviewCache`](super::ReviewCache) can hold, so a
+/// flood of rejected requests does not evict the results for known clients.
 pub(super) const UNKNOWN_BURST: u32 = 50;
 
 const _: () = assert!(
@@ -17,12 +17,12 @@ const _: () = assert!(
         < super::review_cache::MAX_CACHED_REVIEWS as u64
 );
 
-/// Limits reviews that reject the client. Each review takes a permit before it is sent, and returns the
-/// permit if the API server accepts the client.
+/// Limits how many reviews with a rejection the API server receives. Each review takes a permit before it is
+/// sent, and returns the permit if the API server accepts the client.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
-    /// The number of taken permits, and the time at which it was computed. `None` if all permits are
-    /// available.
+    /// The number of permits that are taken, and the time at which this number was computed; permits become
+    /// available again as time passes. `None` if all permits are available.
     taken: Option<(f64, Instant)>,
 }
 

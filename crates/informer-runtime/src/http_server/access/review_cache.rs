@@ -1,11 +1,12 @@
-//! A cache of reviews whose entries expire. It has no clock; the time is an argument.
+//! A cache of the results of TokenReviews or SubjectAccessReviews, which expire. It has no clock; the time is
+//! an argument.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-/// The maximum number of results in a cache of reviews. Few clients read metrics, so a low limit is enough.
-/// The limit keeps the results for invalid tokens from filling the memory.
+/// The maximum number of results in a cache of reviews. A low limit is enough, because few clients read
+/// metrics. It prevents requests with invalid tokens from filling the memory.
 pub(super) const MAX_CACHED_REVIEWS: usize = 1_000;
 
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct ReviewCache<K, T> {
 pub(super) enum CachedReview<T> {
     Valid(T),
     Expired(T),
-    /// The cache has no result for this key, or has evicted it.
+    /// The cache contains no result for the key: no review had this key before, or its result was evicted.
     Missing,
 }
 
@@ -36,8 +37,8 @@ impl<K: Hash + Eq + Clone, T: Clone> ReviewCache<K, T> {
         }
     }
 
-    /// Adds a result. If the cache is full, expired results are evicted; if there are none, the result that
-    /// expires first.
+    /// Adds the result of a review, which expires at `until`. If the cache is full, all expired results are
+    /// evicted. If there are none, the result that expires first is evicted.
     pub(super) fn insert(&mut self, key: K, result: T, until: Instant, now: Instant) {
         if self.results.len() >= MAX_CACHED_REVIEWS && !self.results.contains_key(&key) {
             self.results.retain(|_, (_, until)| *until > now);

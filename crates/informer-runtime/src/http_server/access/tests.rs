@@ -18,7 +18,8 @@ fn head(method: &str, path: &str, token: Option<&str>) -> Parts {
     request.body(()).expect("a valid request").into_parts().0
 }
 
-/// Returns a server with RBAC on which the user `scraper` may get `/metrics`, and a client of its operator.
+/// Returns an API server with RBAC on which the user `scraper` may get `/metrics`, and a client that may
+/// create reviews on that server.
 fn cluster() -> (ApiServer, Client) {
     let mut tokens = Tokens::default();
     tokens.add("operator", User::new("operator").groups(["system:masters"]));

@@ -27,14 +27,16 @@ fn context() -> ConnectionContext {
     }
 }
 
-/// Returns a connection to a server, with a small buffer between them.
+/// Returns the client's side of a connection to a server, and the server's task. The buffer of the connection
+/// is small, so a client that does not read soon blocks the server.
 async fn connected(tls: Option<TlsAcceptor>) -> (DuplexStream, JoinHandle<()>) {
     let (peer, here) = tokio::io::duplex(1024);
     let slot = Arc::new(Slots::new(1).take().await);
     (peer, tokio::spawn(connection(here, tls, context(), slot)))
 }
 
-/// Returns a connection on which a large response was requested, and the server's task.
+/// Returns the client's side of a connection on which it has requested a large response, and the server's
+/// task.
 async fn asked() -> (DuplexStream, JoinHandle<()>) {
     let (mut peer, task) = connected(None).await;
     peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
@@ -80,7 +82,7 @@ async fn each_response_has_its_own_timeout() {
     task.await.expect("no panic");
 }
 
-/// Asserts that the server closes a connection within `limit`, while the peer sends `text`, one byte per
+/// Asserts that the server closes a connection within `limit` while its client sends `text` at one byte per
 /// second.
 async fn closed_within(limit: Duration, peer: DuplexStream, task: JoinHandle<()>, text: &str) {
     let (mut read, mut write) = tokio::io::split(peer);
@@ -139,7 +141,8 @@ async fn peer_that_never_completes_its_tls_handshake_is_disconnected_after_the_h
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, _) = certificate(folder.path());
     let tls = tls.load().await.expect("a valid pair").acceptor();
-    // The header announces a TLS record of 512 bytes, most of which are never sent.
+    // These bytes of a TLS handshake announce a record of 512 bytes. Most bytes of that record are never
+    // sent, so the server waits for the rest.
     let hello = "\x16\x03\x01\x02\x00\x01\x00\x01\x7c\x03\x03";
     for hello in ["", hello] {
         let (peer, task) = connected(Some(tls.clone())).await;
@@ -166,7 +169,8 @@ async fn idle_peers_that_hold_all_connections_make_room_for_a_request() {
         timeout(Duration::from_secs(120), read).await.expect("a response").expect("valid text");
         assert!(response.ends_with("short"), "{response}");
     }
-    // The new connection displaced the one whose peer had been idle for the longest time.
+    // All slots were taken, so the server has closed the connection whose client had been idle for the
+    // longest time, in favor of the new one.
     assert_eq!(idle[0].read(&mut [0]).await.expect("no reset"), 0);
     server.abort();
 }

@@ -14,7 +14,8 @@ fn is_closed(slot: &Slot) -> bool {
 fn connection_that_waits_longest_for_its_peer_makes_room() {
     let slots = Slots::new(3);
     let [first, second, third] = std::array::from_fn(|_| take(&slots));
-    // The first connection served a request meanwhile, so the second one has now waited longest.
+    // The first connection has just served a request, so the second connection is now the one that has waited
+    // longest for its peer.
     drop(first.serve());
     let mut next = Box::pin(slots.take());
     assert!(next.as_mut().now_or_never().is_none(), "the slot is not free yet");

@@ -35,8 +35,8 @@ struct Model {
     groups: HashMap<RunnableId, RunnableGroup>,
     running: HashSet<RunnableId>,
     ready: HashSet<RunnableId>,
-    /// The number of open groups, with or without runnables. A runnable that is added to an open group starts
-    /// immediately.
+    /// The number of groups that were opened, with or without runnables. The model expects that a runnable
+    /// starts immediately if its group is open.
     open: usize,
     asked: HashSet<RunnableGroup>,
     elected: bool,
@@ -132,8 +132,8 @@ proptest! {
         for action in actions {
             apply(&mut state, &mut model, &mut now, action);
         }
-        // After any actions, all runnables have ended after the two deadlines that follow a stop: the last
-        // call and the stop deadline.
+        // After any sequence of actions, a stop ends all runnables at the latest after two deadlines: the one
+        // that cancels all groups, and the one that drops their tasks.
         apply(&mut state, &mut model, &mut now, Action::Stop(30_000));
         for _ in 0..2 {
             if let Some(deadline) = state.next_deadline() {

@@ -1,4 +1,5 @@
-//! Tests of failed Lease requests in the metrics, health checks and debug pages of a manager.
+//! Tests that failed Lease requests of elections and shard groups appear in the metrics, health checks and
+//! debug pages of a manager.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,7 +47,7 @@ async fn rejected_lease_requests_are_counted_and_shown_and_make_the_manager_unre
     let create = FaultMatch::verb(Verb::Create);
     for (on, status, reason) in [
         (FaultMatch::path("/leases"), 403, "forbidden"),
-        // Only creating the Lease fails; reads of the Lease succeed.
+        // The server rejects only the request that creates the Lease; reads of the Lease succeed.
         (create.clone(), 403, "forbidden"),
         (create, 404, "not_found"),
     ] {
@@ -95,7 +96,8 @@ async fn unreachable_server_makes_an_election_unready_after_the_renew_deadline()
     let handle = elects(&server, LeaderElection::new("operator").identity("first"));
     sleep(seconds(5)).await;
     assert_eq!(shown(&handle)["active"], true);
-    // A standby is tested, because the manager of a leader stops when it cannot renew the Lease.
+    // The test checks the readiness of a standby, because a leader that cannot renew its Lease stops with its
+    // manager.
     let standby = elects(&server, LeaderElection::new("operator").identity("second"));
     sleep(seconds(5)).await;
     server.faults().on(FaultMatch::path("/leases")).then(FaultAction::NeverAnswer);
@@ -118,7 +120,7 @@ async fn rejected_requests_of_a_shard_group_are_shown_and_make_the_manager_unrea
     sleep(seconds(10)).await;
     assert_eq!(shown(&handle)["active"], true);
     assert_eq!(ready(&handle, "shard-group-maps").await.0, 200);
-    // Only the writes of the Lease are rejected; lists still succeed.
+    // The server rejects only the writes of the member's Lease; lists of the group's Leases still succeed.
     server.faults().on(FaultMatch::verb(Verb::Patch)).status(403);
     sleep(seconds(60)).await;
     let (code, why) = ready(&handle, "shard-group-maps").await;
@@ -161,8 +163,9 @@ impl Subscriber for Warnings {
 async fn failed_lease_requests_are_logged_at_once_and_then_at_growing_intervals() {
     let warnings = Warnings::default();
     let _subscribed = tracing::subscriber::set_default(warnings.clone());
-    // If the process has only one log subscriber, the thread that first reaches a log statement decides for
-    // all threads whether it is recorded. A second subscriber prevents that.
+    // This dispatcher makes `tracing` evaluate its subscribers separately in each thread. With a single
+    // subscriber in the process, the thread that first reaches a log statement would decide for all threads
+    // whether it is recorded.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let server = ApiServer::builder().build();
     server.faults().on(FaultMatch::path("/leases")).status(403);

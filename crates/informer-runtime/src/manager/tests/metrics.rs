@@ -1,4 +1,5 @@
-//! Tests of metrics and debug pages of a client and a cache that were created before their manager.
+//! Tests that the metrics and debug pages of a manager include a client and a cache that were created before
+//! the manager.
 
 use informer_apiserver::{FaultMatch, Verb};
 use informer_cache::metrics::{InformerMetrics, InformerProbe};

@@ -1,4 +1,5 @@
-//! Controllers with warm-up in a manager: slow sources and handlers, and a standby that becomes the leader.
+//! Tests of controllers with warm-up (`ControllerOptions::warm_up`): a standby starts their sources before it
+//! becomes the leader. The tests use slow sources, blocking handlers, and a standby that becomes the leader.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -27,7 +28,8 @@ struct Replica {
 }
 
 impl Replica {
-    /// Adds a controller to a manager, and starts it. The reconciled requests are logged.
+    /// Adds a controller with this source to a manager, and runs the manager. The controller writes each
+    /// reconciled request to the log.
     fn start(manager: Manager, options: ControllerOptions, source: impl Source<Request>, log: Log) -> Self {
         let reconciled = log.clone();
         let controller = Controller::builder().named("web").with_options(options).source(source);
@@ -115,7 +117,7 @@ async fn warm_up_that_hangs_ends_leader_and_standby_at_the_sync_timeout_with_an_
     }
 }
 
-/// A handler that blocks its thread until a sender is dropped or sends.
+/// A handler that blocks its thread for each trigger, until the test sends a message or drops the sender.
 struct Blocking {
     log: Log,
     release: Mutex<mpsc::Receiver<()>>,
@@ -123,7 +125,7 @@ struct Blocking {
 
 impl<O: informer_core::Object> Handler<O> for Blocking {
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, Request>) {
-        // Lets the other tasks of this thread run.
+        // Tells tokio that this thread blocks, so that the other tasks of the thread move to another one.
         let _ = tokio::task::block_in_place(|| self.release.lock().recv());
         self.log.add(format!("handled {}", trigger.key()));
         enqueue_object().handle(trigger, enqueue);
@@ -143,7 +145,8 @@ async fn manager_is_ready_while_a_handler_blocks_a_warm_up_and_reconciles_after_
     replica.runs().await;
     assert_eq!(replica.readyz().await, StatusCode::OK);
     release.send(()).expect("the handler waits");
-    // The handler has one object left, so that the sources have not synced.
+    // The handler has been called for one of two objects and blocks for the other, so the sources have not
+    // delivered their initial objects yet.
     while replica.log.all().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -165,7 +168,8 @@ fn create(server: &ApiServer, name: &str) {
     server.create(&Gvr::new("", "v1", "configmaps"), "default", map).expect("a valid object");
 }
 
-/// Starts a candidate whose controller watches ConfigMaps, and counts its lists and watches of ConfigMaps.
+/// Starts a manager with leader election whose controller watches ConfigMaps. Also returns a counter of its
+/// lists and watches of ConfigMaps.
 fn candidate(server: &ApiServer, identity: &str, options: ControllerOptions) -> (Replica, Arc<AtomicUsize>) {
     let (service, requests) = (server.service(), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&requests);
@@ -204,7 +208,8 @@ async fn standby_with_warm_up_reconciles_at_once_as_leader_without_another_list(
 
         leader.stop().await;
         standby.handle.leadership().wait_for(Leadership::is_leading).await.expect("it keeps running");
-        // Paused time advances only when no task can run.
+        // In paused time, a sleep of a millisecond lets all tasks run that can run. A standby with warm-up
+        // needs no more time than that.
         sleep(if warms { Duration::from_millis(1) } else { seconds(5) }).await;
         let mut log = standby.log.all();
         log.sort();

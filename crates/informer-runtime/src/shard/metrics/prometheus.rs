@@ -11,8 +11,8 @@ use crate::shard::{NotOwned, ShardView};
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The number of artificial keys by which a replica's share is estimated. The estimate is accurate to about
-/// 0.06 and costs some microseconds per change.
+/// The number of artificial keys for estimating which fraction of all keys a replica owns. The estimate is
+/// accurate to about 0.06, and takes some microseconds after each change of the owned keys.
 const SAMPLE: u32 = 256;
 
 /// The metrics of all sharded controllers of a registry:
@@ -95,7 +95,8 @@ struct ShardSeries {
     share: Gauge<f64, AtomicU64>,
     changes: Counter,
     gained: Counter,
-    /// The counters of rejected requests, indexed by reason.
+    /// The counters of requests that were rejected because this replica does not own their keys, indexed by
+    /// the reason ([`NotOwned`]).
     refused: [Counter; 3],
     writes: Counter,
 }

@@ -71,11 +71,12 @@ impl Server {
 struct Replica {
     name: Arc<str>,
     state: MemberState,
-    /// The rate of the replica's clock, in thousandths.
+    /// The rate of the replica's simulated clock in thousandths, since the clocks of replicas may have
+    /// different rates.
     rate: u64,
     flight: u64,
     flying: bool,
-    /// Running work: each entry has the key, its term, and the time at which it ends.
+    /// Running work of the replica: the key, the term in which the work began, and the time at which it ends.
     work: Vec<(Arc<str>, u64, u64)>,
     killed: bool,
     ticks: u64,
@@ -92,7 +93,7 @@ enum Event {
         flight: u64,
         response: ShardResponse,
     },
-    /// A timer of a replica. Only the timer that was requested last has an effect.
+    /// A timer of a replica expires. It is ignored unless it is the timer that the replica requested last.
     Tick {
         replica: usize,
         number: u64,
@@ -102,11 +103,13 @@ enum Event {
     Kill,
 }
 
-/// Several replicas, one server, and a network that delays and drops messages.
+/// A simulation of several replicas and one API server, connected by a network that delays and drops
+/// messages.
 struct World {
     base: Instant,
     now: u64,
-    /// The time until which the network is unstable.
+    /// The time until which the simulated network delays and drops messages. Later it is reliable, so that
+    /// the group settles.
     bad_until: u64,
     rng: StdRng,
     server: Server,
@@ -115,7 +118,8 @@ struct World {
     bodies: BTreeMap<u64, Event>,
     sequence: u64,
     keys: Vec<Arc<str>>,
-    /// For each key, the version of the last fence under which a replica worked on it.
+    /// For each key, the version of the last fence under which a replica worked on it. A later owner must
+    /// have a higher version.
     fences: BTreeMap<Arc<str>, ResourceVersion>,
     most: usize,
 }
@@ -148,7 +152,8 @@ impl World {
         self.base + Duration::from_micros(self.now * self.replicas[replica].rate / 1000)
     }
 
-    /// Returns the delay of a message; `None` if the message is lost.
+    /// Returns the delay of a message between a replica and the server; `None` if the network drops the
+    /// message.
     fn delay(&mut self) -> Option<u64> {
         if self.now >= self.bad_until || self.rng.random_bool(0.7) {
             return Some(self.rng.random_range(SECOND / 1000..SECOND / 20));
@@ -196,7 +201,7 @@ impl World {
         let replica = &self.replicas[index];
         if let Some(deadline) = replica.state.next_deadline() {
             let wait = u64::try_from(deadline.saturating_duration_since(now).as_micros()).unwrap();
-            // The timer is sometimes late, like a task that is scheduled late.
+            // The timer sometimes expires late, like that of a task which the runtime polls late.
             let late = if self.rng.random_bool(0.1) { self.rng.random_range(0..SECOND) } else { 0 };
             let replica = &mut self.replicas[index];
             replica.ticks += 1;
@@ -268,7 +273,8 @@ impl World {
         }
     }
 
-    /// Returns the replicas that work on a key, or are allowed to.
+    /// Returns the replicas that work on a key, or are allowed to work on it, with the versions of their
+    /// fences. The test asserts that there is at most one.
     fn owners(&mut self, key: &Arc<str>) -> Vec<(usize, ResourceVersion)> {
         let mut owners = Vec::new();
         for index in 0..self.replicas.len() {

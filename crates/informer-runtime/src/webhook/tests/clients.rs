@@ -1,4 +1,5 @@
-//! Tests a webhook server that accepts only clients with a certificate of one authority, over real TLS.
+//! Tests a webhook server that accepts only clients with a certificate of one certificate authority, over
+//! real TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,8 +31,9 @@ fn user(authority: &CertificateAuthority) -> Certificate {
     authority.issue_to(&User::new("kube-apiserver")).expect("a valid name")
 }
 
-/// Writes the files of a server certificate that the authority `own` has issued. The server accepts only
-/// clients with a certificate that the authority `clients` has issued.
+/// Writes a server certificate that the authority `own` has issued, its key, and the client authority to
+/// files. Returns the TLS configuration of a server that accepts only clients with a certificate of the
+/// authority `clients`.
 fn files(folder: &Path, own: &CertificateAuthority, clients: &CertificateAuthority) -> Tls {
     let certificate = own.issue_for(["localhost"]).expect("a valid name");
     let write = |name: &str, text: &str| {
@@ -49,8 +51,9 @@ fn roots(authority: &CertificateAuthority) -> RootCertStore {
     roots
 }
 
-/// Sends a review and returns the response. A TLS 1.3 client completes its handshake before the server
-/// verifies the client's certificate, so a rejection may be an error of the first read.
+/// Sends a review to a webhook server over TLS and returns the response. A TLS 1.3 client completes its
+/// handshake before the server verifies the client's certificate, so a rejection may appear as an error of
+/// the first read.
 async fn ask(address: SocketAddr, connector: TlsConnector) -> io::Result<String> {
     let name = ServerName::try_from("localhost").expect("a valid name");
     let mut stream = connector.connect(name, TcpStream::connect(address).await?).await?;

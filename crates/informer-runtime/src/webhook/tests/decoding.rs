@@ -1,9 +1,9 @@
-//! Tests of decoding the objects of a review, including objects that cannot be decoded.
+//! Tests how admission webhooks decode the objects of a review, including objects that cannot be decoded.
 
 use super::*;
 
-/// Returns a stored ConfigMap that cannot be decoded as its type, for example after a change of a CRD's
-/// schema.
+/// Returns a stored ConfigMap that cannot be decoded as its type. Such objects exist, for example, after a
+/// change of a CRD's schema.
 fn unreadable() -> Value {
     json!({"metadata": {"name": "web", "namespace": "default"}, "data": {"key": ["secret"]}})
 }
@@ -13,8 +13,8 @@ fn with_old(mut review: Value, old: Value) -> Value {
     review
 }
 
-/// Returns the review of a connection to a Pod. Kind and object of the review are the options of the
-/// subresource.
+/// Returns the review of a connection to the subresource `exec` of a Pod. The kind and the object of such a
+/// review are those of the subresource's options.
 fn exec_into_a_pod() -> Value {
     let options =
         json!({"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"], "container": "main"});
@@ -69,8 +69,8 @@ async fn defaulting_webhook_allows_connect_without_decoding_its_options() {
     assert_eq!(reviewed["response"], json!({"uid": "4711", "allowed": true}));
 }
 
-/// Returns a webhook that denies requests if the stored ConfigMap has the key `keep`, and returns a warning
-/// if the stored object cannot be decoded.
+/// Returns a webhook that denies requests for a stored ConfigMap with the key `keep`. If the stored object
+/// cannot be decoded, it allows the request with a warning.
 fn protecting() -> WebhookServer {
     server().validate(|request: AdmissionRequest<ConfigMap>| async move {
         match request.old_object() {
@@ -101,7 +101,7 @@ async fn validator_handles_undecodable_stored_object() {
     assert!(!warning.contains("secret"), "{warning}");
     let repair = with_old(review("ConfigMap", "UPDATE", json!({"metadata": {"name": "web"}})), unreadable());
     assert_eq!(validated(&server, repair).await["allowed"], true);
-    // A validator that uses `?` on the undecodable object denies the request.
+    // A validator that returns the decoding error of the stored object with `?` denies the request.
     let response = validated(&no_passwords(), delete(unreadable())).await;
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)));
 }

@@ -1,4 +1,5 @@
-//! Tests that fields that the type does not know stay with their list element.
+//! Tests that fields of list elements which the Rust type does not know stay with their elements after a
+//! defaulter has changed the list.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,15 +1,17 @@
-//! Converts a manifest with fixed names into a template of a Helm chart.
+//! Converts a Kubernetes manifest with fixed names into a template of a Helm chart, in which they depend on
+//! the release.
 //!
 //! The conversion works on lines, so that comments and the layout are kept.
 
-/// The first words of each generated template.
+/// The first words of each generated template, by which a later run recognizes templates that it may remove.
 const MARK: &str = "# Generated from ";
 
 pub(super) fn is_generated(text: &str) -> bool {
     text.starts_with(MARK)
 }
 
-/// Converts a manifest. With a condition, the template is empty unless the value `CONDITION.enabled` is true.
+/// Converts the manifest `text` from the path `source` into a Helm template. With a condition, the template
+/// renders nothing unless `CONDITION.enabled` is true in the chart's values.
 pub(super) fn template(source: &str, text: &str, project: &str, condition: Option<&str>) -> String {
     let mut template = vec![format!("{MARK}{source}; edit that file and run `informer manifests`.")];
     if let Some(condition) = condition {
@@ -31,7 +33,7 @@ pub(super) fn template(source: &str, text: &str, project: &str, condition: Optio
     template.join("\n") + "\n"
 }
 
-/// Converts the lines of one YAML document.
+/// Converts the lines of one YAML document of a manifest, and appends them to the template.
 fn convert(lines: &[String], project: &str, template: &mut Vec<String>) {
     let metadata = block(lines, "metadata:");
     let labels = format!("    {{{{- include \"{project}.labels\" . | nindent 4 }}}}");
@@ -40,7 +42,8 @@ fn convert(lines: &[String], project: &str, template: &mut Vec<String>) {
         indent(&lines[index]) == 2 && (key == "name" || key == "namespace")
     });
     let has_labels = metadata.clone().any(|index| lines[index] == "  labels:");
-    // Without the webhook server, the API server could not convert between versions.
+    // A CRD's conversion needs the webhook server. Without that server, the API server could not convert
+    // between versions, so the template contains the conversion only if webhooks are enabled.
     let conversion = block(lines, "  conversion:");
     for (index, line) in lines.iter().enumerate() {
         if index + 1 == conversion.start && !conversion.is_empty() {
@@ -68,7 +71,7 @@ fn convert(lines: &[String], project: &str, template: &mut Vec<String>) {
     }
 }
 
-/// Returns the indices of the lines below a key.
+/// Returns the indices of the lines below a YAML key, which are those with a larger indentation.
 fn block(lines: &[String], key: &str) -> std::ops::Range<usize> {
     let Some(at) = lines.iter().position(|line| line == key) else { return 0..0 };
     let deeper = |line: &&String| line.trim().is_empty() || indent(line) > indent(key);
@@ -83,11 +86,12 @@ fn key(line: &str) -> &str {
     line.trim_start().split_once(':').map_or("", |(key, _)| key)
 }
 
-/// Replaces the name and the namespace of the project in the values that refer to its objects.
+/// Replaces the name and the namespace of the project in a line whose value refers to one of its objects.
 fn with_release_names(line: &str, project: &str) -> String {
     let references = ["name", "namespace", "secretName", "serverName", "cert-manager.io/inject-ca-from"];
     let is_reference = references.contains(&key(line));
-    // The host name of a Service.
+    // A list item with the host name of a Service, such as `web.shop-system.svc` in a certificate, also
+    // refers to an object of the project.
     let is_host = line.trim_start().starts_with("- ") && line.ends_with(&format!(".{project}-system.svc"));
     let start = match line.trim_start().split_once([':', ' ']) {
         Some((first, _)) if is_reference || is_host => indent(line) + first.len(),
@@ -122,7 +126,7 @@ fn with_release_names(line: &str, project: &str) -> String {
     converted
 }
 
-/// Returns `networkPolicy` for `network_policy`.
+/// Converts a file name to lower camel case: `network_policy` becomes `networkPolicy`.
 pub(super) fn lower_camel_case(name: &str) -> String {
     let mut converted = String::new();
     for (index, word) in name.split(['_', '-']).enumerate() {

@@ -3,15 +3,15 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The error of generating manifests.
+/// The error of checking or writing generated manifests.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ManifestsError {
-    /// A file could not be read, written or removed.
+    /// A manifest file or a folder could not be read, written or removed.
     Io {
-        /// `read`, `write` or `remove`.
+        /// The failed operation: `read`, `write` or `remove`.
         operation: &'static str,
-        /// The file or folder.
+        /// The path of the file or folder.
         path: PathBuf,
         /// The I/O error.
         source: io::Error,
