@@ -107,8 +107,8 @@ impl EventSubject {
         }
     }
 
-    /// Returns a reference to an object of kube's dynamic type, as a [`DynamicClient`](crate::DynamicClient)
-    /// reads it.
+    /// Creates a reference to an object of kube's dynamic type, which a
+    /// [`DynamicClient`](crate::DynamicClient) returns.
     pub fn of_dynamic(object: &DynamicObject) -> Self {
         let types = object.types.as_ref();
         let (api_version, kind) = types.map_or(("", ""), |types| (&types.api_version, &types.kind));
@@ -213,14 +213,14 @@ impl EventRecorder {
         Self { controller: cut(controller, MAX_REASON_BYTES).into(), ..self.clone() }
     }
 
-    /// Returns a recorder that sets `related`, a secondary object, on its events, for example an object that
-    /// was created for the main one.
+    /// Returns a recorder that sets the field `related` of its events to a secondary object, for example to
+    /// an object that a controller has created for the main one.
     pub fn related(&self, object: impl Into<EventSubject>) -> Self {
         Self { related: Some(object.into()), ..self.clone() }
     }
 
-    /// Records an event of type `Normal`. `reason` is in UpperCamelCase, `action` is the action that was
-    /// taken, `note` is for humans.
+    /// Records an event of type `Normal` about the object `regarding`. `reason` is a word in UpperCamelCase,
+    /// `action` is the action that the controller took, and `note` is a text for humans.
     pub fn normal(
         &self,
         regarding: impl Into<EventSubject>,
@@ -231,7 +231,8 @@ impl EventRecorder {
         self.record(EventType::Normal, regarding.into(), (reason, action), note.into());
     }
 
-    /// Records an event of type `Warning`.
+    /// Records an event of type `Warning`, which reports a problem. The arguments are those of
+    /// [`normal`](Self::normal).
     pub fn warning(
         &self,
         regarding: impl Into<EventSubject>,

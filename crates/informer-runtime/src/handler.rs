@@ -29,10 +29,11 @@ pub use owner::{EnqueueOwner, enqueue_owner, enqueue_owner_of};
 
 use crate::{ReconcileRequest, Request, Trigger};
 
-/// Maps a trigger to requests.
+/// Maps a trigger, such as a changed object, to the requests that a controller reconciles.
 ///
-/// A handler runs in the task that delivers events, one trigger of a watch at a time, and must not block. A
-/// panic is caught, counted and logged with the object's key; the next trigger follows.
+/// A handler runs in the task that delivers events, one trigger of a watch at a time, and must not block. If
+/// it panics, the panic is counted and logged with the object's key, and the handler is called for the next
+/// trigger.
 pub trait Handler<O, R: ReconcileRequest = Request>: Send + Sync + 'static {
     /// Adds the requests for `trigger` to the queue through `enqueue`.
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>);

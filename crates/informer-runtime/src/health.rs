@@ -30,11 +30,12 @@ type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + S
 /// The health endpoint to which a check belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
-    /// `/healthz`: the process is healthy.
+    /// The endpoint `/healthz`, which reports whether the process is healthy.
     Health,
-    /// `/readyz`: the process can serve requests.
+    /// The endpoint `/readyz`, which reports whether the process can serve requests.
     Ready,
-    /// `/livez`: the program makes progress; otherwise it should be restarted.
+    /// The endpoint `/livez`, which reports whether the program makes progress. If it fails, the program
+    /// should be restarted.
     Live,
 }
 

@@ -162,10 +162,11 @@ impl HttpServer {
     /// (`nonResourceURLs`, as in `get` on `/metrics`; SubjectAccessReview). Use this with TLS, since tokens
     /// are secrets.
     ///
-    /// Users are cached for a minute, permissions for five minutes, and refusals for half a minute. Tokens
-    /// are not stored, only keyed hashes of them. Requests that the API server rejects cause at most 50
-    /// reviews of each type at once, and five a second after that; the response to further requests is 429
-    /// until the limit allows another review. Clients that were accepted before are not limited.
+    /// The results of TokenReviews are cached for a minute, granted permissions for five minutes, and denied
+    /// ones for half a minute. Tokens are not stored, only keyed hashes of them. Requests that the API server
+    /// rejects cause at most 50 reviews of each type at once, and five a second after that; the response to
+    /// further requests is 429 until the limit allows another review. Clients that were accepted before are
+    /// not limited.
     ///
     /// Upstream: `WithAuthenticationAndAuthorization`.
     ///

@@ -51,7 +51,8 @@ pub enum Leadership {
 }
 
 impl Leadership {
-    /// Returns true if leader-only work is allowed.
+    /// Returns true if leader-only work is allowed in this process, because it is the leader or there is no
+    /// election.
     pub fn is_leading(&self) -> bool {
         matches!(self, Self::Unopposed | Self::Leading(_))
     }

@@ -267,8 +267,8 @@ impl Manager {
         self.add(server)
     }
 
-    /// Returns a handle with the shared services. It can add runnables and stop the manager while the manager
-    /// runs.
+    /// Returns a handle of this manager, which can add runnables, access the shared services, and stop the
+    /// manager while it runs.
     pub fn handle(&self) -> ManagerHandle {
         self.handle.clone()
     }

@@ -38,12 +38,12 @@
 //!
 //! # Invariants
 //!
-//! The invariants of `state.rs` hold. The driver (`driver.rs`) sends one request at a time, each with a
-//! timeout.
+//! The state machine in `state.rs` decides which requests are sent, and its invariants hold. The driver
+//! (`driver.rs`) sends one request at a time, each with a timeout.
 //!
 //! # Lock order
 //!
-//! One lock guards the state. While it is held, no other lock is taken and no user code runs.
+//! One lock guards the state of the member. While it is held, no other lock is taken and no user code runs.
 //!
 //! # Shutdown
 //!
@@ -167,13 +167,14 @@ impl ShardGroup {
         Self { namespace: Some(namespace.into()), ..self }
     }
 
-    /// Sets the holder identity in the Lease. The default is the host name with a random suffix.
+    /// Sets the identity of this replica, which its Lease shows as `holderIdentity`. The default is the host
+    /// name with a random suffix.
     pub fn identity(self, identity: impl Into<String>) -> Self {
         Self { identity: Some(identity.into()), ..self }
     }
 
-    /// Sets how long other replicas wait after the last observed renewal; 15 s by default. Fractions of a
-    /// second are dropped.
+    /// Sets the lease duration: how long other replicas wait after the last observed renewal, before they
+    /// take over the keys of this replica. The default is 15 s. Fractions of a second are dropped.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.times.lease = Duration::from_secs(duration.as_secs());
         self

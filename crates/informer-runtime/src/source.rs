@@ -67,6 +67,7 @@ pub trait Source<R: ReconcileRequest = Request>: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Stops the source. A controller calls this method when it stops, whether or not the source was started.
+    /// Stops the source, so that it adds no more requests. A controller calls this method when it stops,
+    /// whether or not the source was started.
     fn stop(&self) {}
 }

@@ -1,8 +1,8 @@
 //! Admission and conversion webhooks.
 //!
-//! Invalid requests get an error response, never a panic or a hang: bodies that are too large, have another
-//! content type, are not JSON or contain another kind. Responses contain the uid of the request if it could
-//! be read.
+//! Invalid requests to a webhook get an error response, and cause neither a panic nor a hang. Such requests
+//! have a body that is too large, has another content type, is not JSON, or contains another kind. Responses
+//! contain the uid of the request if it could be read.
 
 mod admission;
 mod conversion;

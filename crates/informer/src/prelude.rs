@@ -1,4 +1,4 @@
-//! The types that most programs use: `use informer::prelude::*;`.
+//! The types that most programs use, for a glob import: `use informer::prelude::*;`.
 
 pub use informer_cache::handler::{EventHandler, on_event, on_event_async};
 pub use informer_cache::{Event, HandlerOptions, SharedInformer, wait_for_cache_sync};

@@ -98,7 +98,7 @@ impl TestServer {
     ///
     /// # Panics
     ///
-    /// If called outside of a tokio runtime with time enabled.
+    /// Panics if called outside of a tokio runtime with time enabled.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn start() -> Self {
         Self::of(ApiServer::builder().build())
@@ -164,7 +164,7 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// If no port is free.
+    /// Returns an error if no port is free.
     pub async fn listen(&self) -> std::io::Result<Listening> {
         self.server.listen("127.0.0.1:0").await
     }
@@ -182,7 +182,7 @@ impl TestServer {
     ///
     /// # Panics
     ///
-    /// If the informer does not sync within a minute. The message contains the reason.
+    /// Panics if the informer does not sync within a minute. The message contains the reason.
     pub async fn informer<K>(&self) -> RunningInformer<K>
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -206,7 +206,7 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
         self.server.save(path)
     }
@@ -234,8 +234,8 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is not a snapshot, or has objects of unknown kinds. The state is then
-    /// unchanged.
+    /// Returns an error if the file cannot be read, is not a snapshot, or has objects of unknown kinds. The
+    /// state is then unchanged.
     pub fn restore(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
         self.server.restore_from(path)
     }
@@ -251,7 +251,8 @@ impl TestServer {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
     }
 
-    /// Returns the permissions that the requests so far needed, to compare them with a role.
+    /// Returns the permissions that the requests to this server have needed so far, to compare them with a
+    /// role.
     ///
     /// ```
     /// # use informer::testing::{ApiServer, TestServer, User};
@@ -283,16 +284,18 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// If the server has removed requests from its bounded log. Unused permissions would be unknown.
+    /// Returns an error if the server has removed requests from its bounded log. Unused permissions would be
+    /// unknown.
     pub fn permissions_used(&self) -> Result<PermissionsUsed, PermissionsError> {
         PermissionsUsed::of(&self.server.requests(), |_| true)
     }
 
-    /// Returns the permissions that the requests of one authenticated user needed.
+    /// Returns the permissions that the requests of one authenticated user to this server have needed so far.
     ///
     /// # Errors
     ///
-    /// If the server has removed requests from its bounded log. Unused permissions would be unknown.
+    /// Returns an error if the server has removed requests from its bounded log. Unused permissions would be
+    /// unknown.
     pub fn permissions_used_by(&self, user: &str) -> Result<PermissionsUsed, PermissionsError> {
         PermissionsUsed::of(&self.server.requests(), |request| request.user == user)
     }
@@ -304,7 +307,7 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// The errors of a create request: the object exists or is invalid.
+    /// Returns the errors of a create request: the object exists or is invalid.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn create<K: Resource<DynamicType = ()> + Serialize>(
         &self,
@@ -321,7 +324,8 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// The errors of an update request: the object does not exist, is invalid, or changes an immutable field.
+    /// Returns the errors of an update request: the object does not exist, is invalid, or changes an
+    /// immutable field.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn update<K: Resource<DynamicType = ()> + Serialize>(
         &self,
@@ -334,11 +338,11 @@ impl TestServer {
             .map_err(|error| TestServerError::of("update", &gvr, error))
     }
 
-    /// Deletes an object by its key.
+    /// Deletes an object of kind `K` by its key: `NAMESPACE/NAME`, or `NAME` for a cluster-scoped kind.
     ///
     /// # Errors
     ///
-    /// If the key is invalid, or the object does not exist.
+    /// Returns an error if the key is invalid, or the object does not exist.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn delete<K: Resource<DynamicType = ()>>(&self, key: &str) -> Result<(), TestServerError> {
         let gvr = gvr::<K>();
@@ -347,11 +351,11 @@ impl TestServer {
         deleted.map_err(|error| TestServerError::of("delete", &gvr, error))
     }
 
-    /// Reads an object by its key.
+    /// Reads an object of kind `K` by its key: `NAMESPACE/NAME`, or `NAME` for a cluster-scoped kind.
     ///
     /// # Errors
     ///
-    /// If the key is invalid, the object does not exist, or it cannot be decoded as `K`.
+    /// Returns an error if the key is invalid, the object does not exist, or it cannot be decoded as `K`.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
     pub async fn get<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
@@ -399,7 +403,7 @@ fn matching<K: Resource<DynamicType = ()>>(verb: Verb) -> FaultMatch {
 ///
 /// # Panics
 ///
-/// If the key is invalid.
+/// Panics if the key is invalid.
 #[track_caller]
 pub fn pod(key: &str) -> k8s_openapi::api::core::v1::Pod {
     let key: ObjectKey = key.parse().unwrap_or_else(|error| panic!("{error}"));

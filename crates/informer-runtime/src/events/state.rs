@@ -242,8 +242,8 @@ fn refilled(bucket: &Bucket, now: Instant) -> f64 {
     now.saturating_duration_since(bucket.at).as_secs_f64() / REFILL.as_secs_f64()
 }
 
-/// Returns a unique timestamp for an event name: the current time, or the last value plus one if the clock
-/// has not advanced.
+/// Returns a unique timestamp for the name of an Event: the current time, or the last timestamp plus one if
+/// the clock has not advanced since.
 fn next_stamp(last: &mut u64, wall: Timestamp) -> u64 {
     *last = (wall.as_nanosecond() as u64).max(last.saturating_add(1));
     *last

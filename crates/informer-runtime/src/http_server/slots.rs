@@ -46,7 +46,7 @@ struct SlotsState {
 
 impl SlotsState {
     /// Adds a connection as the last one to those that wait for their peer. Cancelling `close` closes the
-    /// connection. Returns its position.
+    /// connection. Returns its position among the waiting connections.
     fn wait(&mut self, close: CancellationToken) -> u64 {
         let position = self.next;
         self.next += 1;

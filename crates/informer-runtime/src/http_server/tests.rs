@@ -117,8 +117,8 @@ async fn port_in_use_stops_the_manager_with_an_error_naming_it() {
     );
 }
 
-/// Writes a self-signed certificate and its key to files. Returns the certificate for a server, and the roots
-/// with which a client trusts it.
+/// Writes a self-signed certificate and its key to files. Returns the TLS configuration of a server with this
+/// certificate, and the root certificates with which a client trusts the server.
 pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     let made = rcgen::generate_simple_self_signed(["here".to_owned()]).expect("a valid name");
     std::fs::write(folder.join("tls.crt"), made.cert.pem()).expect("a writable folder");
@@ -311,7 +311,7 @@ async fn replaced_client_authority_applies_to_the_next_connection() {
 }
 
 /// Writes a self-signed certificate to a versioned subfolder, like kubelet does for a mounted Secret. Returns
-/// the roots with which a client trusts it.
+/// the root certificates with which a client trusts a server with this certificate.
 fn version(folder: &std::path::Path, name: &str) -> RootCertStore {
     let version = folder.join(name);
     std::fs::create_dir(&version).expect("a writable folder");

@@ -5,7 +5,7 @@ use informer_control::election::ElectionTimes;
 /// The maximum duration of a lease, because `leaseDurationSeconds` of a Lease is an i32.
 const MAX_LEASE: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// An invalid configuration of leader election.
+/// The error for an invalid configuration of a leader election, such as conflicting periods.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("configure leader election on Lease {lease:?}: {problem}")]
 pub struct ElectionConfigError {

@@ -16,7 +16,7 @@ use super::state::{Effect, ManagerState, RunnableId};
 use super::{ManagerError, ManagerHandle, ManagerStatus, Options, RunnableError};
 use crate::{BoxError, Leadership, Runnable, RunnableGroup};
 
-/// The manager waits for a runnable to become ready for its ready timeout plus this time. The runnable can
+/// The manager waits for a runnable to become ready for the start timeout plus this time. The runnable can
 /// then return its own error at the timeout, which is more specific than that of the manager.
 const READY_GRACE: Duration = Duration::from_secs(1);
 

@@ -178,7 +178,7 @@ pub enum AddError {
     TooMany {
         /// The name of the rejected runnable.
         name: String,
-        /// The maximum number of runnables.
+        /// The maximum number of runnables that can be added to a manager.
         max: usize,
     },
     /// The runnable cannot run in this manager, for example because its name is already in use.

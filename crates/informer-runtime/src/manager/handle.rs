@@ -139,7 +139,8 @@ impl ManagerHandle {
         }
     }
 
-    /// Adds a runnable. It starts with its group, or immediately if its group has started.
+    /// Adds a runnable to the manager. The runnable starts with its group, or immediately if that group has
+    /// started.
     ///
     /// # Errors
     ///

@@ -184,7 +184,8 @@ impl ManagerState {
         }
     }
 
-    /// Returns the time at which [`tick`](Self::tick) must be called.
+    /// Returns the next deadline of a stopping manager, at which [`tick`](Self::tick) must be called. Returns
+    /// `None` if there is no deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             ManagerPhase::Stopping { last_call, .. } => last_call,

@@ -88,8 +88,8 @@ impl ShardMember {
         let shared = Arc::clone(&self.sharding.shared);
         let mut in_flight: PendingResponse = None;
         let mut stopping = false;
-        // True for writes or for lists if the last such request failed. Writes and lists are recorded
-        // separately, so that a successful list does not hide that writes are rejected.
+        // Two flags: whether the last write of the member's Lease failed, and whether the last list of Leases
+        // failed. They are separate, so that a successful list does not hide that writes are rejected.
         let mut failing = [false; 2];
         loop {
             let (action, deadline, has_left, view) = {

@@ -5,19 +5,19 @@ use super::{MAX_LEASE, ShardGroup};
 /// The reason for which this replica must not act on a key of its shard group now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotOwned {
-    /// This replica has no valid lease: it has not joined yet, could not renew its lease in time, or is
-    /// leaving.
+    /// This replica has no valid lease, so it owns no key: it has not joined the group yet, could not renew
+    /// its lease in time, or is leaving.
     #[error("this replica has no valid lease of its shard group")]
     NoLease,
     /// The key belongs to another replica of the group.
     #[error("the key belongs to another replica")]
     Elsewhere,
-    /// The key is moving to this replica, and another replica may still act on it.
+    /// The key is moving to this replica, and another replica may still act on the key.
     #[error("the key is moving to this replica")]
     HandOver,
 }
 
-/// An invalid configuration of a shard group.
+/// The error for an invalid configuration of a shard group, such as conflicting periods.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("join shard group {group:?}: {problem}")]
 pub struct ShardConfigError {

@@ -46,7 +46,7 @@ impl Sharding {
         self.shared.state.lock().check(key.as_ref(), now())
     }
 
-    /// Returns true if this replica owns the key now.
+    /// Returns true if this replica owns the key now. If not, [`check`](Self::check) returns the reason.
     pub fn owns(&self, key: impl AsRef<str>) -> bool {
         self.check(key).is_ok()
     }
@@ -87,7 +87,8 @@ impl fmt::Debug for Sharding {
     }
 }
 
-/// A key on which this replica works. The key does not move to another replica before this value is dropped.
+/// A key on which this replica works. While this value exists and the replica renews its lease, the key does
+/// not move to another replica.
 #[must_use = "dropping it lets the key move to another replica"]
 pub struct OwnedKey {
     shared: Arc<SharedMember>,

@@ -1,4 +1,4 @@
-//! The observed state of another member of the shard group, as read from its Lease.
+//! The observed state of another member of the shard group (a peer), as read from its Lease.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ enum PeerState {
     Dead,
 }
 
-/// Another member of the shard group, as its Lease shows it.
+/// Another member of the shard group (a peer), as observed in its Lease.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) record: Record,

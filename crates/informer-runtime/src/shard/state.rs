@@ -244,7 +244,8 @@ impl MemberState {
         }
     }
 
-    /// Returns the time at which [`tick`](Self::tick) must be called.
+    /// Returns the time at which [`tick`](Self::tick) must be called: the next Lease request is due, or the
+    /// lease of this member expires.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         if self.phase == MemberPhase::Gone {
             return None;

@@ -10,7 +10,8 @@ use super::peer::Claims;
 /// leaves, each view gets about five new assignments, so the history covers several such changes.
 const MAX_VIEWS: usize = 16;
 
-/// The keys that this replica owns at one moment. Two views are compared to find gained keys.
+/// An immutable view of the keys that this replica owns at one moment. Two views are compared to find the
+/// keys that the replica has gained.
 ///
 /// A view is not sufficient to act on a key, since it may be outdated: see
 /// [`Sharding::enter`](super::Sharding::enter).
@@ -38,7 +39,7 @@ pub(super) struct Assignment {
 }
 
 impl ShardView {
-    /// Returns true if this replica owns the key.
+    /// Returns true if this replica owns the key in this view.
     pub fn owns(&self, key: &str) -> bool {
         self.check(key).is_ok()
     }
@@ -63,7 +64,7 @@ impl ShardView {
             .map_or(0, |membership| membership.names().len())
     }
 
-    /// Returns true while this replica has a valid lease, so that it may own keys.
+    /// Returns true if this replica has a valid lease in this view, so that it may own keys.
     pub fn is_active(&self) -> bool {
         self.history.last().is_some_and(|assignment| assignment.active)
     }

@@ -1,11 +1,12 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// The name of an environment variable that marks the child process of these tests.
+/// The environment variable `INFORMER_SIGNALS_CHILD`. It is set only in the child process that these tests
+/// start.
 const CHILD: &str = "INFORMER_SIGNALS_CHILD";
 
-/// The program of the child process to which other tests send signals. In an ordinary test run the
-/// environment variable is not set, and this test does nothing.
+/// The program of the child process to which other tests send signals. Without the environment variable
+/// `INFORMER_SIGNALS_CHILD`, as in an ordinary test run, this test does nothing.
 #[test]
 fn child_process_that_waits_for_signals() {
     if std::env::var_os(CHILD).is_none() {

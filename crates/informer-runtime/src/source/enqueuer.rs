@@ -33,7 +33,7 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
 }
 
 impl<R: ReconcileRequest> Enqueuer<R> {
-    /// Returns the name of the controller.
+    /// Returns the name of the controller to whose queue the source adds requests.
     pub fn controller(&self) -> &str {
         &self.controller
     }

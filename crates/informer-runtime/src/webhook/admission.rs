@@ -50,11 +50,11 @@ pub struct AdmissionRequest<K> {
     /// The uid of the review, which the API server uses to match the response. It is not the uid of the
     /// object.
     pub uid: String,
-    /// The operation: create, update, delete or connect.
+    /// The reviewed operation: create, update, delete or connect.
     pub operation: AdmissionOperation,
     /// The kind of the objects in this request.
     pub kind: Gvk,
-    /// The requested resource.
+    /// The requested resource, such as `deployments` of `apps/v1`.
     pub resource: Gvr,
     /// The requested subresource, such as `status`; empty for the object itself.
     pub subresource: String,
@@ -66,13 +66,13 @@ pub struct AdmissionRequest<K> {
     pub user: AdmissionUser,
     /// True if the server will not store the object (dry run). The webhook must then have no side effects.
     pub dry_run: bool,
-    /// The new object. `None` for a deletion, and for a [connection](AdmissionOperation::Connect), whose
-    /// object is of another kind.
+    /// The new object, after the requested change. `None` for a deletion, and for a
+    /// [connection](AdmissionOperation::Connect), whose object is of another kind.
     pub object: Option<K>,
     /// The options of the request. For a [connection](AdmissionOperation::Connect) they are the object of the
     /// review, such as `PodExecOptions`.
     pub options: Value,
-    /// The stored object as JSON, as the server sent it.
+    /// The object before the requested change, as JSON that the API server sent. It is decoded on demand.
     old: Value,
     typed: PhantomData<fn() -> K>,
 }

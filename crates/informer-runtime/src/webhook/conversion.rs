@@ -36,7 +36,8 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// Creates the conversions of a kind with `H` as the hub version.
+    /// Creates the conversions of a custom kind with `H` as the hub version, to and from which all other
+    /// versions convert.
     pub fn hub<H: Resource<DynamicType = ()>>() -> Self {
         Self {
             group: H::group(&()).into_owned(),

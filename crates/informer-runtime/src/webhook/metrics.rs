@@ -1,4 +1,4 @@
-//! The metrics of webhooks, under their names in controller-runtime.
+//! The metrics of admission and conversion webhooks, under their names in controller-runtime.
 
 use std::time::Duration;
 

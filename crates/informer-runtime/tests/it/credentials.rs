@@ -1,5 +1,5 @@
-//! Tests that a client reloads its certificate from files. The embedded server changes the certificate
-//! authority (CA) that it accepts for its users' certificates.
+//! Tests that a client uses new certificates, from files or an exec plugin, after the server has rejected its
+//! old one. The embedded server changes the certificate authority (CA) that it accepts for users.
 
 use std::fs;
 use std::os::unix::fs::symlink;

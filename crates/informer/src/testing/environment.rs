@@ -1,4 +1,4 @@
-//! A test environment that runs the same test against the embedded API server or a real one.
+//! Test environments, in which the same test runs on the embedded API server or on a real one.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{TestServer, TestServerError};
 
-/// The environment variable that selects the server of a [`TestEnvironment`]: unset or `embedded`, or
-/// `kubeconfig`.
+/// The name of the environment variable that selects the server of a [`TestEnvironment`]: `embedded`, which
+/// is the default, or `kubeconfig`.
 pub const TEST_SERVER_VARIABLE: &str = "INFORMER_TEST_SERVER";
 
 /// The timeout for a CRD to become established. Until then, the API server does not serve its custom
@@ -35,7 +35,7 @@ impl TestServerKind {
     ///
     /// # Errors
     ///
-    /// If the value is unknown.
+    /// Returns an error if the value is unknown.
     pub fn parse(value: Option<&str>) -> Result<Self, TestServerError> {
         match value {
             None | Some("" | "embedded") => Ok(Self::Embedded),
@@ -71,22 +71,23 @@ pub struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Starts the embedded server or connects to the real one, as the environment variable
-    /// [`INFORMER_TEST_SERVER`](TEST_SERVER_VARIABLE) selects.
+    /// Starts the embedded server or connects to the real one, as selected by the environment variable
+    /// `INFORMER_TEST_SERVER`.
     ///
     /// # Errors
     ///
-    /// If the value of the variable is unknown, or the real server cannot be reached.
+    /// Returns an error if the value of the variable is unknown, or the real server cannot be reached.
     pub async fn start() -> Result<Self, TestServerError> {
         let value = std::env::var(TEST_SERVER_VARIABLE).ok();
         Self::of(TestServerKind::parse(value.as_deref())?).await
     }
 
-    /// Like [`start`](Self::start), with a given kind of server.
+    /// Starts an environment on the given kind of server, like [`start`](Self::start) does on the kind that
+    /// the environment variable selects.
     ///
     /// # Errors
     ///
-    /// If the real server cannot be reached, or rejects the namespace.
+    /// Returns an error if the real server cannot be reached, or rejects the namespace.
     pub async fn of(kind: TestServerKind) -> Result<Self, TestServerError> {
         let embedded = match kind {
             TestServerKind::Embedded => Some(TestServer::start().await),
@@ -129,7 +130,7 @@ impl TestEnvironment {
     ///
     /// # Errors
     ///
-    /// If the server rejects a CRD, or does not establish it within 10 s.
+    /// Returns an error if the server rejects a CRD, or does not establish it within 10 s.
     pub async fn install(&self, definitions: impl IntoIterator<Item = Value>) -> Result<(), TestServerError> {
         for definition in definitions {
             let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -175,7 +176,7 @@ impl TestEnvironment {
     ///
     /// # Errors
     ///
-    /// If the server rejects the request.
+    /// Returns an error if the server rejects the request.
     pub async fn stop(self) -> Result<(), TestServerError> {
         let attempt = format!("delete the namespace {}", self.namespace);
         let key = ObjectKey::cluster(&self.namespace)

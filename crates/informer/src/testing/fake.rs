@@ -36,7 +36,7 @@ pub struct FakeClient {
 /// A configuration step that [`FakeClientBuilder::build`] applies to the new server or cache.
 type Step<T> = Box<dyn FnOnce(&T) -> Result<(), TestServerError> + Send>;
 
-/// Configures a [`FakeClient`].
+/// Configures a [`FakeClient`]: its server, initial objects, indexes and interceptors.
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct FakeClientBuilder {
     server: Option<TestServer>,
@@ -46,7 +46,8 @@ pub struct FakeClientBuilder {
 }
 
 impl FakeClient {
-    /// Returns a builder for a fake client.
+    /// Returns a builder for a fake client. Without further configuration, the client has a new server
+    /// without objects.
     pub fn builder() -> FakeClientBuilder {
         FakeClientBuilder { server: None, steps: Vec::new(), indexes: Vec::new(), interceptors: Vec::new() }
     }
@@ -106,7 +107,7 @@ impl FakeClientBuilder {
     ///
     /// # Errors
     ///
-    /// If an object is invalid, or a field is indexed twice.
+    /// Returns an error if an object is invalid, or a field is indexed twice.
     pub async fn build(self) -> Result<FakeClient, TestServerError> {
         let server = match self.server {
             Some(server) => server,

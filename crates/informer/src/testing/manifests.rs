@@ -84,7 +84,7 @@ impl Manifests {
         self
     }
 
-    /// Adds the CRDs of the project's kinds.
+    /// Adds the CRDs of the project's kinds, from which CRD manifests are generated.
     pub fn crds(mut self, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
         self.crds.extend(crds);
         self
@@ -94,7 +94,7 @@ impl Manifests {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or a CRD cannot be encoded.
+    /// Returns an error if a file cannot be read, or a CRD cannot be encoded.
     pub fn check(&self) -> Result<ManifestsReport, ManifestsError> {
         self.apply(|_, _| Ok(ManifestState::Stale))
     }
@@ -104,7 +104,7 @@ impl Manifests {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or written, or a CRD cannot be encoded.
+    /// Returns an error if a file cannot be read or written, or a CRD cannot be encoded.
     pub fn write(&self) -> Result<ManifestsReport, ManifestsError> {
         self.apply(|path, content| match content {
             Some(content) => {
@@ -250,7 +250,7 @@ pub enum ManifestState {
     Written,
     /// The file was removed, because it is no longer generated.
     Removed,
-    /// The file differs from the generated one.
+    /// The file is missing or differs from the generated one, as found by a check, which does not write it.
     Stale,
 }
 

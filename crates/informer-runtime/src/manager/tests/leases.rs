@@ -163,9 +163,8 @@ impl Subscriber for Warnings {
 async fn failed_lease_requests_are_logged_at_once_and_then_at_growing_intervals() {
     let warnings = Warnings::default();
     let _subscribed = tracing::subscriber::set_default(warnings.clone());
-    // This dispatcher makes `tracing` evaluate its subscribers separately in each thread. With a single
-    // subscriber in the process, the thread that first reaches a log statement would decide for all threads
-    // whether it is recorded.
+    // This second dispatcher only exists so that the process has more than one. With a single log subscriber,
+    // the thread that first reaches a log statement decides for all threads whether the statement is enabled.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let server = ApiServer::builder().build();
     server.faults().on(FaultMatch::path("/leases")).status(403);

@@ -13,7 +13,7 @@ pub enum ManifestsError {
         operation: &'static str,
         /// The path of the file or folder.
         path: PathBuf,
-        /// The I/O error.
+        /// The error of the file system.
         source: io::Error,
     },
     /// The CRD with this name could not be encoded as YAML.
