@@ -1,4 +1,5 @@
-//! Tests of `Explore`: correct programs pass, and each check finds a program that violates it.
+//! Tests of `Explore`, which runs a program under many fault scripts. Correct programs must pass, and each
+//! check must find a program that violates it.
 #![cfg(all(feature = "testing", feature = "runtime"))]
 
 #[path = "../examples/explore/mutants.rs"]
@@ -32,13 +33,14 @@ async fn one_website(world: World) {
     world.create(&website("shop", 1)).await;
 }
 
-/// A manager with one controller of websites.
+/// Returns a manager with one controller of websites, which calls this reconcile function.
 fn manager(client: Client, reconciler: Reconciler) -> Manager {
     let controller = Controller::new::<Website>("website");
     Manager::new(client).controller(controller.reconcile(move |request, ctx| reconciler(request, ctx)))
 }
 
-/// Writes a status without reading first, and then never again.
+/// A reconcile function that applies the ConfigMap `charge` once and then marks the website in its status.
+/// After a crash between the two writes, it applies the ConfigMap again.
 fn marks(ctx: Context, request: Request) -> sample::Reconciled {
     Box::pin(async move {
         let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
@@ -127,7 +129,8 @@ fn leader_changes_when_the_leader_is_isolated_or_crashes() {
 
 #[test]
 fn write_of_a_former_leader_is_found() {
-    // The election runs, and the controller ignores its result.
+    // The manager runs the elector, but its controller does not wait for the leadership. A former leader
+    // therefore continues to write.
     let program = |client: Client| {
         let election = LeaderElection::new("websites").namespace("default");
         let elector = election.elector(client.clone()).expect("a valid election");

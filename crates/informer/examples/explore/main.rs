@@ -1,5 +1,5 @@
-//! Explores the sample controller, mutants of it, and bug patterns of published operators. See `README.md` in
-//! this folder.
+//! Explores a sample controller, mutants of it (copies with a defect), and bug patterns of published
+//! operators. An exploration runs a program under many scripts of faults. See `README.md` in this folder.
 
 mod mutants;
 mod patterns;
@@ -9,10 +9,13 @@ use std::error::Error;
 
 use informer::testing::{Explore, ExploreReport};
 
-/// The number of random scripts for correct programs, unless the argument `--seeds` sets it.
+/// The number of random fault scripts that each correct program must pass, unless the argument `--seeds` sets
+/// it.
 const SEEDS: u64 = 100;
 
-/// Prints a line for each program: the number of runs and the shrunk script.
+/// Explores all programs, and prints a line for each. For a correct program it has the number of runs and
+/// faults. For a faulty one it has the check that failed and the shrunk fault script, which is the smallest
+/// that still fails.
 pub fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let correct = [("the sample controller", (|| sample::explore(sample::correct)) as fn() -> Explore)];
     for (name, explore) in correct.into_iter().chain(patterns::REPAIRED) {
@@ -38,8 +41,8 @@ fn seeds() -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(SEEDS)
 }
 
-/// Explores a program. The time is part of the output only if an argument asks for it, so that the output is
-/// reproducible.
+/// Explores a program, and returns the report and the text of its duration. The text is empty without the
+/// argument `--seconds`, so that the output of the example is reproducible by default.
 fn timed(explore: &Explore) -> (ExploreReport, String) {
     #[expect(clippy::disallowed_methods, reason = "the duration is reported in real time")]
     let begin = std::time::Instant::now();

@@ -1,4 +1,5 @@
-//! The sample controller with a defect in each function.
+//! Mutants of the sample controller. Each function returns a reconcile function with one defect, which an
+//! exploration must find.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,10 +17,11 @@ use super::sample::{
     write_status,
 };
 
-/// A defect, and the function that has it.
+/// A mutant of the sample controller: a description of its defect, and the function that returns its
+/// reconcile function.
 pub(crate) type Mutant = (&'static str, fn() -> Reconciler);
 
-/// The defects.
+/// All mutants of the sample controller, each with one defect.
 pub(crate) const MUTANTS: [Mutant; 5] = [
     ("the status marks that the deployment was created", status_is_the_marker),
     ("the status is written before the deployment", status_first),
@@ -28,7 +30,8 @@ pub(crate) const MUTANTS: [Mutant; 5] = [
     ("an error makes the controller poll forever", polls_after_an_error),
 ];
 
-/// Handles finalizers. Returns the website if its deployment is to be reconciled.
+/// Handles the finalizer of a website, like the correct controller does. Returns the website if its
+/// Deployment must be reconciled, and `None` if the reconcile is complete.
 async fn begin(request: &Request, ctx: &Context) -> Result<Option<Fetched<Website>>, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(None) };
     if site.metadata.deletion_timestamp.is_some() {
@@ -42,7 +45,7 @@ async fn begin(request: &Request, ctx: &Context) -> Result<Option<Fetched<Websit
     Ok(Some(site))
 }
 
-/// Creates or scales the deployment.
+/// Creates the Deployment of a website, or scales the existing one, like the correct controller does.
 async fn write_deployment(site: &Fetched<Website>, ctx: &Context) -> Result<(), ReconcileError> {
     match ctx.get::<Deployment>(&format!("default/{}", site.name_any())).await? {
         None => drop(ctx.client.create(&deployment_for(site)?).await?),
@@ -51,7 +54,9 @@ async fn write_deployment(site: &Fetched<Website>, ctx: &Context) -> Result<(), 
     Ok(())
 }
 
-/// A crash between the two writes makes each later create fail with 409.
+/// A controller with the defect that it creates the Deployment if the website has no status, instead of
+/// checking whether the Deployment exists. After a crash between the two writes, each later create fails with
+/// 409.
 fn status_is_the_marker() -> Reconciler {
     Arc::new(|request, ctx| {
         Box::pin(async move {
@@ -67,7 +72,8 @@ fn status_is_the_marker() -> Reconciler {
     })
 }
 
-/// A crash between the two writes leaves a website without a deployment.
+/// A controller with the defect that it writes the status of the website before the Deployment. A crash
+/// between the two writes leaves a website with a complete status and without a Deployment.
 fn status_first() -> Reconciler {
     Arc::new(|request, ctx| {
         Box::pin(async move {
@@ -82,7 +88,8 @@ fn status_first() -> Reconciler {
     })
 }
 
-/// No event follows an update that has failed, so the finalizer is never removed.
+/// A controller with the defect that it ignores an error of the update that removes the finalizer. The failed
+/// update causes no event, so the finalizer is never removed.
 fn error_ignored() -> Reconciler {
     Arc::new(|request, ctx| {
         Box::pin(async move {
@@ -96,7 +103,8 @@ fn error_ignored() -> Reconciler {
     })
 }
 
-/// A create that fails is not repeated by this process.
+/// A controller with the defect that it remembers in memory that it has created a Deployment, before the
+/// create succeeds. If the create fails, this process never repeats it.
 fn remembered_too_early() -> Reconciler {
     let created: Arc<Mutex<HashSet<String>>> = Arc::default();
     Arc::new(move |request, ctx| {
@@ -115,7 +123,8 @@ fn remembered_too_early() -> Reconciler {
     })
 }
 
-/// The flag of the error is never reset, so that the controller reads the website every 10 ms.
+/// A controller with the defect that its flag for an error is never reset. After one error it reads the
+/// website every 10 ms forever.
 fn polls_after_an_error() -> Reconciler {
     let failed: Arc<AtomicBool> = Arc::default();
     Arc::new(move |request, ctx| {

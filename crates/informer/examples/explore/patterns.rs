@@ -1,4 +1,5 @@
-//! Bug patterns of published operators.
+//! Bug patterns that published operators have had. For each pattern, a function returns the exploration of a
+//! small controller with that bug.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +16,25 @@ use super::sample::{
     without_finalizer,
 };
 
-/// A bug pattern, and the exploration that finds it.
+/// A bug pattern: its description, and a function that returns the exploration of a controller with this bug.
 pub(crate) type Pattern = (&'static str, fn() -> Explore);
 
-/// The patterns.
+/// The bug patterns. The exploration of each must find a fault script under which a check fails.
 pub(crate) const PATTERNS: [Pattern; 3] = [
     ("stale read then delete", || stale_read_then_delete(false)),
     ("orphaned child after a crash between create and status", orphaned_child),
     ("finalizer removed before cleanup", || cleanup(false)),
 ];
 
-/// The patterns without their bugs.
+/// The same controllers as in the bug patterns, without the bugs. Their explorations must find no failure.
 pub(crate) const REPAIRED: [Pattern; 2] = [
     ("live read before the delete", || stale_read_then_delete(true)),
     ("finalizer removed after cleanup", || cleanup(true)),
 ];
 
-/// A controller that deletes the config map of a website if the website does not exist. In the cache, a
-/// website may not exist yet.
+/// Returns the exploration of a controller that deletes the ConfigMap of a website if the website does not
+/// exist. If `live` is false, it reads the website from the cache, which may not contain a new website yet,
+/// and deletes data that is in use.
 pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
     let program = move |client: Client| {
         let sites = sample::correct();
@@ -65,8 +67,8 @@ pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
     })
 }
 
-/// A controller that finds its child by the name in the status. After a crash between the two writes, it
-/// creates another child.
+/// Returns the exploration of a controller that finds its child by the name in the website's status. After a
+/// crash between the create and the status update, it does not find the child and creates another one.
 fn orphaned_child() -> Explore {
     fn reconciler() -> Reconciler {
         Arc::new(|request, ctx| {
@@ -97,7 +99,9 @@ fn orphaned_child() -> Explore {
     })
 }
 
-/// A controller that keeps a config map in another namespace, which the garbage collector does not delete.
+/// Returns the exploration of a controller that keeps a ConfigMap in another namespace, where the garbage
+/// collector does not delete it. If `first` is false, the controller removes its finalizer before it deletes
+/// the ConfigMap, so a crash between the two leaves the ConfigMap behind.
 pub(crate) fn cleanup(first: bool) -> Explore {
     let program = move |client: Client| {
         let controller = Controller::new::<Website>("website");

@@ -1,4 +1,5 @@
-//! The sample controller: a website owns a deployment, and has a status and a finalizer.
+//! The sample controller of this example. For each custom resource `Website` it creates a Deployment with the
+//! same number of replicas, and writes the status. It also sets a finalizer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,35 +14,35 @@ use k8s_openapi::api::apps::v1::Deployment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The desired state of a website.
+/// The desired state of a website. The derive generates the custom resource `Website` from it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(group = "example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
 #[kube(schema = "disabled", crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
 pub(crate) struct WebsiteSpec {
-    /// The number of replicas.
+    /// The desired number of replicas of the website's Deployment.
     pub replicas: i32,
 }
 
-/// The observed state of a website.
+/// The observed state of a website, which the controller writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WebsiteStatus {
-    /// The number of replicas that the deployment has.
+    /// The number of replicas that the controller has set in the Deployment.
     pub replicas: i32,
-    /// The name of the deployment, if the controller stores it.
+    /// The name of the Deployment. The correct controller leaves it empty; one of the bug patterns stores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
 }
 
-/// The finalizer of the controller.
+/// The finalizer that the controller sets on websites. It removes the finalizer when the website is deleted.
 pub(crate) const FINALIZER: &str = "example.com/website";
 
-/// The result of a reconcile function.
+/// The future that a reconcile function returns.
 pub(crate) type Reconciled = BoxFuture<'static, Result<Outcome, ReconcileError>>;
 
-/// A reconcile function with its state.
+/// A reconcile function with its state, so that a mutant can remember facts from earlier calls.
 pub(crate) type Reconciler = Arc<dyn Fn(Request, Context) -> Reconciled + Send + Sync>;
 
-/// Returns the correct reconcile function.
+/// Returns the reconcile function of the correct controller, which has no defect.
 pub(crate) fn correct() -> Reconciler {
     Arc::new(|request, ctx| Box::pin(reconcile(request, ctx)))
 }
@@ -62,7 +63,7 @@ pub(crate) async fn reconcile(request: Request, ctx: Context) -> Result<Outcome,
     Ok(Outcome::requeue_after(Duration::from_secs(600)))
 }
 
-/// Adds the finalizer.
+/// Adds the controller's finalizer to a website.
 pub(crate) async fn with_finalizer(
     site: &Fetched<Website>,
     ctx: &Context,
@@ -73,7 +74,7 @@ pub(crate) async fn with_finalizer(
     Ok(Outcome::Done)
 }
 
-/// Removes the finalizer.
+/// Removes the controller's finalizer from a website, so that the API server deletes it.
 pub(crate) async fn without_finalizer(
     site: &Fetched<Website>,
     ctx: &Context,
@@ -86,7 +87,7 @@ pub(crate) async fn without_finalizer(
     Ok(Outcome::Done)
 }
 
-/// Sets the replicas of the deployment to those of the website.
+/// Sets the number of replicas in an existing Deployment to that of its website.
 pub(crate) async fn scale(
     have: &Fetched<Deployment>,
     site: &Website,
@@ -100,7 +101,8 @@ pub(crate) async fn scale(
     Ok(())
 }
 
-/// Writes the status, if it has changed.
+/// Writes the status of a website if it differs from the stored one. Without this condition, each write would
+/// cause the next reconcile.
 pub(crate) async fn write_status(site: &Fetched<Website>, ctx: &Context) -> Result<(), ReconcileError> {
     let status = WebsiteStatus { replicas: site.spec.replicas, deployment: None };
     if site.status.as_ref() != Some(&status) {
@@ -111,7 +113,8 @@ pub(crate) async fn write_status(site: &Fetched<Website>, ctx: &Context) -> Resu
     Ok(())
 }
 
-/// Returns the deployment of a website.
+/// Returns the Deployment that a website must have. The website is its controller owner, so the garbage
+/// collector deletes it with the website.
 pub(crate) fn deployment_for(site: &Website) -> Result<Deployment, ReconcileError> {
     let owner = site.controller_owner_ref(&()).ok_or("the website has no uid")?;
     let labels = json!({"website": site.name_any()});
@@ -126,14 +129,14 @@ pub(crate) fn deployment_for(site: &Website) -> Result<Deployment, ReconcileErro
     }))?)
 }
 
-/// Returns a website in the namespace `default`.
+/// Returns a website in the namespace `default` with this number of replicas.
 pub(crate) fn website(name: &str, replicas: i32) -> Website {
     let mut site = Website::new(name, WebsiteSpec { replicas });
     site.metadata.namespace = Some("default".to_owned());
     site
 }
 
-/// Registers the CRD of websites.
+/// Registers the CRD of websites on the server on which an exploration runs.
 pub(crate) fn install(server: &TestServer) {
     let crds = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let created = server.server().create(&crds, "", crd());
@@ -158,7 +161,8 @@ fn crd() -> Value {
     })
 }
 
-/// Creates two websites, scales one and deletes the other.
+/// The scenario of the explorations: creates two websites, scales one, deletes the other, and waits until it
+/// is deleted.
 pub(crate) async fn scenario(world: World) {
     world.create(&website("shop", 2)).await;
     world.create(&website("blog", 1)).await;
@@ -168,7 +172,8 @@ pub(crate) async fn scenario(world: World) {
     world.wait_until_deleted::<Website>("default/blog").await;
 }
 
-/// Explores a controller of websites.
+/// Returns the exploration of a controller of websites. It calls `reconciler` for each process, so that a
+/// restarted process loses the state of the reconcile function.
 pub(crate) fn explore(reconciler: fn() -> Reconciler) -> Explore {
     let program = move |client: Client| {
         let reconciler = reconciler();
