@@ -161,9 +161,9 @@ impl<K: KubeObject> From<&Fetched<K>> for EventSubject {
 /// The type of a Kubernetes event, which tells users whether the event reports a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// The event reports normal operation.
+    /// An event of this type reports normal operation of the object.
     Normal,
-    /// The event reports a problem.
+    /// An event of this type reports a problem of the object.
     Warning,
 }
 

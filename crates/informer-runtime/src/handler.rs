@@ -35,7 +35,7 @@ use crate::{ReconcileRequest, Request, Trigger};
 /// it panics, the panic is counted and logged with the object's key, and the handler is called for the next
 /// trigger.
 pub trait Handler<O, R: ReconcileRequest = Request>: Send + Sync + 'static {
-    /// Adds the requests for `trigger` to the queue through `enqueue`.
+    /// Adds the requests for `trigger` to the controller's queue, by calling methods of `enqueue`.
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>);
 }
 
@@ -61,7 +61,7 @@ pub struct Enqueue<'a, R: ReconcileRequest> {
 }
 
 impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
-    /// Creates an adapter for `queue` that adds requests with `priority` by default.
+    /// Creates an adapter that adds requests to `queue`. They get `priority` unless another one is given.
     pub fn new(queue: &'a WorkQueue<R>, priority: i32) -> Self {
         Self { queue, priority, only: None }
     }

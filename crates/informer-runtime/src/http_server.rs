@@ -151,7 +151,7 @@ impl HttpServer {
         self
     }
 
-    /// Serves HTTPS with this certificate instead of plain HTTP.
+    /// Makes this server use HTTPS with the given certificate, instead of plain HTTP.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
@@ -205,7 +205,7 @@ impl HttpServer {
         self.routes.find(path)
     }
 
-    /// Returns the address of the server, which is set once it listens.
+    /// Returns a receiver of the server's address. The address is `None` until the server listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.bound.subscribe()
     }

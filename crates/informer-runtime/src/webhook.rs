@@ -216,7 +216,7 @@ impl WebhookServer {
         }
     }
 
-    /// Returns the address of the webhook server, which is set once it listens.
+    /// Returns a receiver of the webhook server's address. The address is `None` until the server listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.server.bound()
     }

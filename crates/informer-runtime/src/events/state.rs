@@ -198,7 +198,7 @@ impl EventState {
         self.flush(now)
     }
 
-    /// Returns requests for all recorded events and counts that were not sent.
+    /// Returns requests that send all recorded events and counts which the server does not have yet.
     pub(crate) fn flush(&mut self, now: Instant) -> Vec<EventWrite> {
         self.pending(now, |_| true)
     }

@@ -105,7 +105,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Resolves when this connection must close, to make room for a new one.
+    /// Resolves when this connection must be closed, because a new connection needs its slot.
     pub(super) async fn closed(&self) {
         self.close.cancelled().await;
     }

@@ -88,7 +88,7 @@ impl LeaderElector {
         vec![("name", self.name.clone())]
     }
 
-    /// Returns the identity of this process in the election.
+    /// Returns the identity under which this process takes part in the election.
     pub fn identity(&self) -> &str {
         &self.identity
     }

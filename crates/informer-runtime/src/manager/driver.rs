@@ -20,7 +20,7 @@ use crate::{BoxError, Leadership, Runnable, RunnableGroup};
 /// then return its own error at the timeout, which is more specific than that of the manager.
 const READY_GRACE: Duration = Duration::from_secs(1);
 
-/// The id of a runnable, and whether it became ready or its readiness failed.
+/// A message to the driver: the id of a runnable, and whether it became ready or failed to.
 type Readiness = (RunnableId, Result<(), RunnableError>);
 
 pub(super) async fn run<S: Future>(

@@ -127,12 +127,12 @@ impl RunnableError {
         self.source.as_ref()?.downcast_ref::<crate::LeaderLost>().map(crate::LeaderLost::time_left)
     }
 
-    /// Returns the name of the runnable that failed.
+    /// Returns the name of the runnable whose failure this error describes.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns true if the runnable panicked.
+    /// Returns true if the runnable failed with a panic instead of an error.
     pub fn is_panic(&self) -> bool {
         matches!(self.problem, Problem::Panicked(_))
     }

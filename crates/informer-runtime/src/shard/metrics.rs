@@ -7,7 +7,7 @@ pub(crate) use prometheus::PrometheusShards;
 use super::{NotOwned, ShardView};
 
 pub(crate) trait ShardMetrics: Send + Sync + 'static {
-    /// Called when the keys that this replica owns have changed.
+    /// Called when the keys that this replica owns have changed. `view` has the new keys.
     fn shares(&self, view: &ShardView);
 
     /// Called after requests were added to the controller's queue because this replica gained their keys.

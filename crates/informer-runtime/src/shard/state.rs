@@ -64,11 +64,12 @@ const LINGER_PERIODS: u32 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardAction {
     Create(Publication),
-    /// Updates this member's Lease with the publication, with the version as a precondition.
+    /// Updates this member's Lease to contain the publication, if it still has this resourceVersion.
     Update(ResourceVersion, Publication),
-    /// Lists the Leases of all members of the group with a consistent read.
+    /// Lists the Leases of all members of the group. The read is consistent, so that it shows all earlier
+    /// writes.
     List,
-    /// Deletes the Lease with this name, with the version as a precondition.
+    /// Deletes the Lease with this name, if it still has this resourceVersion.
     Delete(Arc<str>, ResourceVersion),
 }
 

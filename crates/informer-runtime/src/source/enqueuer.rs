@@ -56,7 +56,7 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Returns a token that is cancelled when the controller stops.
+    /// Returns a token that is cancelled when the controller stops, so that tasks of the source can end.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }

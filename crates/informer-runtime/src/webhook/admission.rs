@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 use super::patch;
 
-/// The operation of the request that an admission webhook reviews.
+/// The operation of the client's request that an admission webhook reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum AdmissionOperation {
-    /// The client creates the object.
+    /// The client's request creates the reviewed object.
     Create,
-    /// The client updates the object.
+    /// The client's request updates the reviewed object.
     Update,
-    /// The client deletes the object.
+    /// The client's request deletes the reviewed object.
     Delete,
-    /// The client connects to a subresource, such as `pods/exec`.
+    /// The client's request connects to a subresource of the reviewed object, such as `pods/exec`.
     Connect,
 }
 
@@ -37,7 +37,7 @@ pub struct AdmissionUser {
     pub username: String,
     /// The uid of the user. It is empty if the authenticator provides none.
     pub uid: String,
-    /// The groups of the user.
+    /// The groups to which the user belongs, such as `system:authenticated`.
     pub groups: Vec<String>,
     /// Further information about the user from the authenticator, such as scopes.
     pub extra: BTreeMap<String, Vec<String>>,
@@ -52,7 +52,7 @@ pub struct AdmissionRequest<K> {
     pub uid: String,
     /// The reviewed operation: create, update, delete or connect.
     pub operation: AdmissionOperation,
-    /// The kind of the objects in this request.
+    /// The kind of the objects in this request, which the webhook decodes.
     pub kind: Gvk,
     /// The requested resource, such as `deployments` of `apps/v1`.
     pub resource: Gvr,
@@ -62,7 +62,7 @@ pub struct AdmissionRequest<K> {
     pub name: String,
     /// The namespace of the object; empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The user who sent the request to the API server.
+    /// The user who sent the reviewed request to the API server.
     pub user: AdmissionUser,
     /// True if the server will not store the object (dry run). The webhook must then have no side effects.
     pub dry_run: bool,

@@ -47,7 +47,7 @@ pub(crate) enum Reads {
     Typed,
     Packed,
     Intercepted,
-    /// From a cache whose transform decodes each object from its JSON again.
+    /// The client reads from a cache with a transform that decodes each object from its JSON again.
     Transformed,
     Server,
 }

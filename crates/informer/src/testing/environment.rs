@@ -23,10 +23,10 @@ const ESTABLISHED_PERIOD: Duration = Duration::from_millis(100);
 /// The kind of server on which a test runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TestServerKind {
-    /// The embedded server, in the process of the test.
+    /// The test runs on an embedded API server in its own process.
     #[default]
     Embedded,
-    /// The server of the kubeconfig that `kubectl` would use.
+    /// The test runs on the API server of the kubeconfig that `kubectl` would use.
     Kubeconfig,
 }
 

@@ -244,11 +244,11 @@ fn yaml_files(folder: &Path) -> Result<Vec<String>, ManifestsError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ManifestState {
-    /// The file is the same as the generated one.
+    /// The manifest file is the same as the generated one.
     Unchanged,
-    /// The file was missing or different, and was written.
+    /// The manifest file was missing or different, and was written.
     Written,
-    /// The file was removed, because it is no longer generated.
+    /// The manifest file was removed, because it is no longer generated.
     Removed,
     /// The file is missing or differs from the generated one, as found by a check, which does not write it.
     Stale,

@@ -3,17 +3,17 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The error of checking or writing generated manifests.
+/// The error of checking or writing the generated manifests of a project.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ManifestsError {
     /// A manifest file or a folder could not be read, written or removed.
     Io {
-        /// The failed operation: `read`, `write` or `remove`.
+        /// The failed operation on the file: `read`, `write` or `remove`.
         operation: &'static str,
-        /// The path of the file or folder.
+        /// The path of the manifest file or folder on which the operation failed.
         path: PathBuf,
-        /// The error of the file system.
+        /// The error that the file system returned.
         source: io::Error,
     },
     /// The CRD with this name could not be encoded as YAML.
