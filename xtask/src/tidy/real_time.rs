@@ -197,8 +197,9 @@ fn compares_a_clock(tokens: TokenStream) -> bool {
         let head = text[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
         let tail = &text[at + found.len()..];
         let compared = |sign: &&str| tail.starts_with(*sign) || head.trim_end_matches('=').ends_with(*sign);
+        let measures = tail.starts_with('-') || head.ends_with('-');
         // The `>` in `=>` belongs to a match arm, not to a comparison.
-        !head.ends_with("=>") && BEFORE.iter().any(compared)
+        measures || (!head.ends_with("=>") && BEFORE.iter().any(compared))
     })
 }
 
@@ -270,6 +271,7 @@ mod tests {
             "assert!(begun.elapsed() < S)",
             "assert!(tokio::time::Instant::now() < deadline)",
             "while deadline >= Instant::now() {}",
+            "let took = Instant::now() - begun; assert!(took < S)",
         ] {
             let text = format!("#[tokio::test] async fn runs() {{ {body} }}");
             assert_eq!(problems("crates/a/tests/it/main.rs", &text).len(), 1, "{body}");

@@ -118,18 +118,20 @@ async fn counting_proxy(to: std::net::SocketAddr) -> (String, Arc<AtomicUsize>) 
 async fn leader_election_and_shard_membership_have_their_own_connections_unless_they_share() {
     let server = ApiServer::builder().build();
     let listening = server.listen("127.0.0.1:0").await.expect("a free port");
-    let connections_of = async |share: bool| {
+    let connections_of = async |share: Option<bool>| {
         let (url, count) = counting_proxy(listening.addr()).await;
         let client = http2_client(&url);
         get(&client, "/api/v1/configmaps").await.collect().await.expect("a complete response");
-        let name = format!("replica-{share}");
-        let election = LeaderElection::new(&name).share_connections(share);
+        let name = format!("replica-{}", share.map_or("default".to_owned(), |share| share.to_string()));
+        let election = LeaderElection::new(&name);
+        let election = share.into_iter().fold(election, LeaderElection::share_connections);
         let elector = election.elector(&client).expect("a valid election");
         let mut leadership = elector.leadership();
         let stop = CancellationToken::new();
         let election = tokio::spawn(elector.run(stop.clone()));
         leadership.wait_for(Leadership::is_leading).await.expect("it is running");
-        let member = ShardGroup::new(&name).share_connections(share).member(&client).expect("a valid group");
+        let group = share.into_iter().fold(ShardGroup::new(&name), ShardGroup::share_connections);
+        let member = group.member(&client).expect("a valid group");
         let mut views = member.sharding().changes();
         let membership = tokio::spawn(member.run(stop.clone()));
         views.wait_for(|view| view.is_active()).await.expect("it is running");
@@ -138,8 +140,9 @@ async fn leader_election_and_shard_membership_have_their_own_connections_unless_
         membership.await.expect("it does not panic");
         count.load(Ordering::SeqCst)
     };
-    let both = async { (connections_of(true).await, connections_of(false).await) };
-    let (shared, separate) = tokio::time::timeout(HANGS, both).await.expect("the server responds");
-    assert_eq!((shared, separate), (1, 3));
+    for (share, expected) in [(Some(true), 1), (Some(false), 3), (None, 3)] {
+        let connections = tokio::time::timeout(HANGS, connections_of(share)).await;
+        assert_eq!(connections.expect("the server responds"), expected, "{share:?}");
+    }
     assert!(server.count_requests(Verb::Update, "leases") > 0, "the lease is given back");
 }

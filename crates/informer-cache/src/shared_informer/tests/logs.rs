@@ -45,14 +45,20 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// Returns the logged warnings after a failed list, an object that cannot be decoded, and a handler that
-/// panics and is slow.
-async fn warnings() -> Vec<String> {
+/// Returns the warnings that are logged while `work` runs.
+async fn warnings_of(work: impl Future<Output = ()>) -> Vec<String> {
     let warnings = Warnings::default();
     let _here = tracing::subscriber::set_default(warnings.clone());
     // If the process has only one log subscriber, the thread that first reaches a log statement decides for
     // all threads whether it is recorded. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    work.await;
+    warnings.0.lock().clone()
+}
+
+/// An informer whose first list fails, with an object that cannot be decoded, and a handler that panics and
+/// is slow.
+async fn fail_in_many_ways() {
     let (informer, mut server) = informer();
     let options = HandlerOptions::new().name("mine").high_water(1);
     let panics = on_event(|_: Event<TestObject>| panic!("on purpose"));
@@ -65,7 +71,6 @@ async fn warnings() -> Vec<String> {
     list.undecodable(Undecodable::new(Some("ns/c".parse().unwrap()), error)).end("5");
     let _watch = server.expect_watch().await.accept();
     quiet().await;
-    warnings.0.lock().clone()
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +79,7 @@ async fn warnings_contain_the_name_of_the_informer_without_spans() {
     // not recorded. A later attempt records it.
     let mut seen = Vec::new();
     for _ in 0..100 {
-        seen = warnings().await;
+        seen = warnings_of(fail_in_many_ways()).await;
         let of = |text: &str| seen.iter().any(|line| line.contains(text));
         let all = ["failed, waiting", "key=ns/c ", "a handler panicked", "a slow handler"];
         if all.into_iter().all(of) {
@@ -87,4 +92,36 @@ async fn warnings_contain_the_name_of_the_informer_without_spans() {
         }
     }
     panic!("not everything was logged: {seen:#?}");
+}
+
+/// An informer whose source has numbers without an order as versions. It discovers that after three late
+/// events, each of which a list confirms.
+async fn receive_unordered_versions() {
+    let (informer, mut server) = informer();
+    let _run = informer.start();
+    let mut watch = server.expect_sync([], "1000").await;
+    let mut listed = Vec::new();
+    for number in 1..=3_u64 {
+        watch.send(added(object(&format!("o{number}"), number)));
+        listed.push(object(&format!("o{number}"), number));
+        server.expect_list().await.reply_page(listed.clone(), 1000 + number);
+        watch = server.expect_watch().await.accept();
+    }
+    for number in 4..=9_u64 {
+        watch.send(added(object(&format!("o{number}"), number)));
+    }
+    quiet().await;
+    assert!(informer.state().reflector.unordered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unordered_versions_are_logged_once() {
+    for _ in 0..100 {
+        let seen = warnings_of(receive_unordered_versions()).await;
+        match seen.iter().filter(|line| line.contains("numbers without an order")).count() {
+            0 => {}
+            count => return assert_eq!(count, 1, "{seen:#?}"),
+        }
+    }
+    panic!("it was not logged");
 }

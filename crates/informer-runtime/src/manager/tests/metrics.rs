@@ -1,7 +1,7 @@
 //! Tests that the metrics and debug pages of a manager include a client and a cache that were created before
 //! the manager.
 
-use informer_apiserver::{FaultMatch, Verb};
+use informer_apiserver::{ExtraField, FaultMatch, Verb};
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
 use informer_core::Gvr;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -102,6 +102,25 @@ async fn client_requests_and_own_write_waits_are_in_metrics() {
     for line in [requests(200), requests(404), waits("seconds_count"), waits("timeouts_total")] {
         assert!(text.contains(&line), "{line}{text}");
     }
+    running.await.expect("no panic").expect("a clean stop");
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_with_fields_that_the_client_does_not_know_are_in_metrics() {
+    let extra = [ExtraField::new("core.v1.ConfigMap", "audience", 206, "*string")];
+    let server = ApiServer::builder().extra_fields(&extra).expect("the kind has no such field").build();
+    let map = json!({"metadata": {"name": "m", "namespace": "default"}, "audience": "all"});
+    server.create(&Gvr::new("", "v1", "configmaps"), "default", map).expect("a valid object");
+    let manager = Manager::new(client_of(&server));
+    let handle = manager.handle();
+    let _informers =
+        (handle.services().cache.informer::<ConfigMap>(), handle.services().cache.informer::<Secret>());
+    let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
+    sleep(seconds(10)).await;
+    let text = metrics(&handle);
+    let lines: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("informer_client_unknown_fields{")).collect();
+    assert_eq!(lines, ["informer_client_unknown_fields{group=\"\",kind=\"ConfigMap\"} 1"]);
     running.await.expect("no panic").expect("a clean stop");
 }
 

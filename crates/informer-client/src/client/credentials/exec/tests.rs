@@ -1,6 +1,9 @@
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{ExecPlugin, Issued, parse};
+use crate::{Client, ClientOptions};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
@@ -109,6 +112,22 @@ async fn hanging_exec_plugin_is_killed_after_its_timeout() {
         error.to_string(),
         "run exec plugin sh: no result within 60s; run it by hand, or raise ClientOptions::exec_timeout"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn exec_plugin_of_a_client_has_the_timeout_of_its_options() {
+    for (exec_timeout, expected) in [(None, "60s"), (Some(Duration::from_secs(5)), "5s")] {
+        let mut config = kube_client::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let exec = serde_json::json!({"apiVersion": V1, "command": "sleep", "args": ["1000"], "interactiveMode": "Never"});
+        config.auth_info.exec = Some(serde_json::from_value(exec).unwrap());
+        let options = ClientOptions { exec_timeout, ..ClientOptions::default() };
+        let client = Client::with_options(config, options).unwrap();
+        let request = http::Request::get("/api").body(Bytes::new()).unwrap();
+        let error = client.request(request).await.map(drop).unwrap_err();
+        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        assert!(text.contains(&format!("no result within {expected}")), "{text}");
+    }
 }
 
 #[tokio::test]
