@@ -70,8 +70,8 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
         Self { only, ..self }
     }
 
-    /// Returns the default priority of added requests. For a handler it depends on the trigger: objects of
-    /// initial lists and resyncs have a lower priority than changes.
+    /// Returns the priority of requests that are added without an explicit one. In an event handler it
+    /// depends on the event: objects of initial lists and resyncs have a lower priority than changes.
     pub fn priority(&self) -> i32 {
         self.priority
     }

@@ -24,7 +24,7 @@ pub(crate) struct PolicyCache(Mutex<Option<Compiled>>);
 #[derive(Debug)]
 struct Compiled {
     policy: Arc<RbacPolicy>,
-    /// Notified when a role or binding is written, which makes the compiled ones stale.
+    /// Receivers that are notified when a role or binding is written. `policy` is then stale.
     changes: Vec<watch::Receiver<()>>,
 }
 
@@ -35,7 +35,7 @@ struct RbacPolicy {
 
 #[derive(Debug)]
 struct Grant {
-    /// `None` for a ClusterRoleBinding.
+    /// The namespace of a RoleBinding; `None` for a ClusterRoleBinding.
     namespace: Option<String>,
     /// The name of the binding in the reason of a decision: `RoleBinding "readers/default" of Role "reader"`.
     title: String,
@@ -45,7 +45,7 @@ struct Grant {
 
 #[derive(Debug, Clone)]
 pub(super) struct MissingRole {
-    /// `role` or `clusterrole`.
+    /// The kind of the missing role in error messages: `role` or `clusterrole`.
     word: &'static str,
     pub(super) name: String,
 }
@@ -115,8 +115,8 @@ impl Auth {
             name: name.to_owned(),
             path: String::new(),
         };
-        // kube-apiserver returns this error from its storage layer, so the response lacks the header that its
-        // authorization filter adds.
+        // In kube-apiserver, the storage layer returns the 403 error for a missing `create` permission. Only
+        // its authorization filter adds `X-Content-Type-Options: nosniff`, so this response lacks the header.
         self.authorize(user, &attributes).map_err(|mut refused| {
             refused.unauthorized = false;
             refused
@@ -131,7 +131,8 @@ impl Auth {
         self.policy().decide(user, attributes)
     }
 
-    /// Returns the cluster-wide rules if `namespace` is empty.
+    /// Returns the RBAC rules that apply to a user in a namespace. If `namespace` is empty, these are only
+    /// the rules that apply to the whole cluster.
     pub(super) fn held(&self, user: &User, namespace: &str) -> HeldRules {
         if self.access.enforces_rbac_for(user) {
             self.policy().held(user, namespace)

@@ -23,7 +23,8 @@ pub struct ApiError {
     extra: Option<Box<Extra>>,
     /// The response body is the plain message instead of a Status, as for an unknown path.
     pub(crate) plain: bool,
-    /// The authorizer has rejected the request. Such a response has additional headers.
+    /// The request was rejected during authorization or impersonation. The response to such a request has the
+    /// header `X-Content-Type-Options: nosniff`.
     pub(crate) unauthorized: bool,
 }
 

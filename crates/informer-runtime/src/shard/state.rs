@@ -140,11 +140,11 @@ pub(crate) struct MemberState {
     may_sweep: bool,
     in_flight: Option<(PendingRequest, Instant)>,
     action: Option<ShardAction>,
-    /// The number of times that this member has lost its lease or its Lease was deleted. Work on a key that
-    /// began in an earlier term must not continue.
+    /// The number of the current term: how often this member has lost its lease, because the lease expired or
+    /// the Lease object was deleted. Work on a key that began in an earlier term must not continue.
     term: u64,
-    /// The keys with running work in this term, and the number of running works on each. A key in this map is
-    /// not moved to another member.
+    /// The keys on which work that began in this term is running, each with the number of its unfinished
+    /// [`enter`](Self::enter) calls. A key in this map is not moved to another member.
     active_keys: HashMap<Arc<str>, u32>,
     view: Arc<ShardView>,
 }
@@ -200,8 +200,10 @@ impl MemberState {
         }
     }
 
-    /// Begins work on a key if this member owns it. The key is then not moved to another member before
-    /// [`exit`](Self::exit). Returns the term of the work.
+    /// Begins work on a key if this member owns it, or returns why it does not. The key is not moved to
+    /// another member before [`exit`](Self::exit), as long as this member keeps its lease. Returns the
+    /// current term, which the caller passes to [`recheck`](Self::recheck) and `exit`. A term ends when this
+    /// member loses its lease.
     pub(crate) fn enter(&mut self, key: &Arc<str>, now: Instant) -> Result<u64, NotOwned> {
         self.check(key, now)?;
         *self.active_keys.entry(Arc::clone(key)).or_default() += 1;
@@ -220,8 +222,8 @@ impl MemberState {
         }
     }
 
-    /// Ends work on a key. Returns true if [`tick`](Self::tick) must be called, because a change of
-    /// membership may have waited for the end of this work.
+    /// Ends work on a key that began in `term`. Returns true if the caller must call [`tick`](Self::tick),
+    /// because a change of membership may have waited for the end of this work.
     pub(crate) fn exit(&mut self, key: &str, term: u64) -> bool {
         if term != self.term {
             return false;
@@ -333,7 +335,7 @@ impl MemberState {
         }
     }
 
-    /// Returns the membership that this member has written last, whether or not the write was successful.
+    /// Returns the membership in this member's last write of its Lease, whether or not the write succeeded.
     fn published(&self) -> Membership {
         self.claims.last().cloned().unwrap_or_default()
     }

@@ -18,7 +18,7 @@ use role::{Grant, GrantedRule};
 /// The verbs in the order of the Kubernetes documentation.
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// A verb on a resource, as in a rule of a role.
+/// A verb on a resource, as in an RBAC rule of a `Role` or `ClusterRole`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Permission {
@@ -36,7 +36,7 @@ impl fmt::Display for Permission {
     }
 }
 
-/// The object or the collection of a request.
+/// The object or the collection that a request reads or writes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     namespace: Option<String>,
@@ -124,8 +124,8 @@ impl PermissionsUsed {
         PermissionComparison { unused: unused.collect(), missing: missing.collect() }
     }
 
-    /// Compares the permissions with the roles in a YAML file. The differences have its name and the lines of
-    /// the rules.
+    /// Compares the permissions with the roles in a YAML file. The place of each difference is the name of
+    /// the file and a line in it.
     ///
     /// # Errors
     ///
@@ -160,7 +160,8 @@ impl fmt::Display for PermissionsUsed {
     }
 }
 
-/// Returns the verbs for which a request is authorized, or may be on another server.
+/// Returns the RBAC verbs that a request may need. Whether it needs all of them depends on the server, for a
+/// streaming list, and on the existence of the object, for a server-side apply.
 fn verbs(request: &RequestRecord) -> &'static [&'static str] {
     let is_streaming_list = || request.query.split('&').any(|pair| pair == "sendInitialEvents=true");
     match request.verb {
@@ -185,7 +186,7 @@ fn selected_name(query: &str) -> Option<String> {
     Some(name.trim_start_matches('=').to_owned())
 }
 
-/// The differences between the permissions that a role grants and those that requests needed.
+/// The differences between the permissions that RBAC roles grant and those that requests needed.
 ///
 /// `Display` prints one line per difference, `PLACE: granted and never used: PERMISSION` or `PLACE: used and
 /// not granted: PERMISSION`.
@@ -241,19 +242,23 @@ pub struct PermissionDifference {
 }
 
 impl PermissionDifference {
-    /// Returns the place of the rule: the file and the line, or the role and the number of the rule. The
-    /// place of a missing permission is that of the most similar rule.
+    /// Returns the place of the RBAC rule to change: the file and the line, or the role and the number of the
+    /// rule. An unused permission is granted by this rule. For a missing permission, it is the first rule for
+    /// the same API group and resource, or else the first for the API group. If there is none, the place is
+    /// that of the first role.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Returns the permission, which has wildcards if the rule has them.
+    /// Returns the permission that differs. An unused permission has the wildcards of the rule that grants
+    /// it.
     pub fn permission(&self) -> &Permission {
         &self.permission
     }
 
-    /// Returns the name in `resourceNames` that is never used, or an object for which the permission is
-    /// missing.
+    /// Returns the object to which the difference applies. For an unused permission, it is a name in the
+    /// rule's `resourceNames`, or `None` if the rule has no names. For a missing permission, it is an object
+    /// or collection of a request that needed the permission and to which no rule grants it.
     pub fn object(&self) -> Option<&str> {
         self.object.as_deref()
     }

@@ -25,7 +25,8 @@ pub(crate) struct KindDescriptor {
     pub(crate) selectable: &'static [&'static str],
     /// Deprecated field names in field selectors, each with the field that replaces it.
     pub(crate) field_aliases: &'static [(&'static str, &'static str)],
-    /// The JSON of a bookmark object of this kind after its metadata.
+    /// The JSON members that follow `metadata` in the object of a bookmark event of this kind, such as
+    /// `,"spec":{}`.
     pub(crate) bookmark: &'static str,
     pub(crate) deprecated: Option<&'static str>,
     pub(crate) name_format: ObjectName,

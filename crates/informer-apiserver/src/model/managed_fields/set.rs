@@ -1,4 +1,4 @@
-//! Sets of fields.
+//! Sets of field paths, as in `metadata.managedFields`.
 //!
 //! # Invariants
 //!
@@ -62,18 +62,19 @@ impl Set {
         self.nodes.is_empty()
     }
 
-    /// Returns the nodes of the first level in order.
+    /// Returns the top-level nodes of the tree, sorted by their path elements.
     pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = &(Element, Node)> {
         self.nodes.iter()
     }
 
-    /// Returns the nodes of the first level like [`nodes`](Self::nodes), but mutable. The caller must not
-    /// make a node empty.
+    /// Returns the same nodes as [`nodes`](Self::nodes), but mutable. The caller must not make a node empty:
+    /// each must be a member of the set or have children.
     pub(super) fn nodes_mut(&mut self) -> impl Iterator<Item = (&Element, &mut Node)> {
         self.nodes.iter_mut().map(|(element, node)| (&*element, node))
     }
 
-    /// Builds a set from nodes in any order. If an element occurs several times, its last node is used.
+    /// Builds a set from its top-level nodes in any order. If a path element occurs several times, its last
+    /// node is used.
     pub(super) fn of_nodes(nodes: impl Iterator<Item = (Element, bool, Self)>) -> Self {
         let nodes = nodes.map(|(element, member, children)| (element, Node { member, children }));
         let mut nodes: Vec<_> = nodes.filter(|(_, node)| !node.is_empty()).collect();
@@ -88,7 +89,8 @@ impl Set {
         Self { nodes }
     }
 
-    /// Returns `Ok` with the index of an element, or `Err` with the index at which it must be inserted.
+    /// Returns `Ok` with the index of an element's node, or `Err` with the index at which a node for the
+    /// element must be inserted.
     fn place(&self, element: &Element) -> Result<usize, usize> {
         match self.nodes.last() {
             Some((last, _)) if last < element => Err(self.nodes.len()),
@@ -122,7 +124,8 @@ impl Set {
             .is_some_and(|node| if rest.is_empty() { node.member } else { node.children.has(rest) })
     }
 
-    /// Inserts or replaces the node of an element. `member` is true if its path is in the set.
+    /// Inserts or replaces the top-level node of a path element, unless the new node is empty. `member` is
+    /// true if the path to the node is in the set.
     pub(super) fn put(&mut self, element: Element, member: bool, children: Self) {
         let node = Node { member, children };
         if node.is_empty() {
@@ -134,7 +137,7 @@ impl Set {
         }
     }
 
-    /// Inserts a node like [`put`](Self::put), but merges it with an existing node of the element.
+    /// Inserts a node, or merges it with the existing node of the same path element.
     pub(super) fn merge_in(&mut self, element: Element, member: bool, children: Self) {
         let node = Node { member, children };
         match self.place(&element) {

@@ -1,8 +1,9 @@
-//! Counts the writes of a run and returns the faults that strike at each.
+//! Counts the writes of the tested program in a run, and returns the faults to inject at each write.
 
 use super::script::{FaultScript, RunFault, ScheduledFault};
 
-/// The faults of a run that are still to strike. A pure state machine.
+/// The faults of a run that have not been injected yet. A state machine without I/O: the caller injects the
+/// returned faults.
 #[derive(Debug)]
 pub(super) struct Injector {
     pending: Vec<ScheduledFault>,
@@ -10,14 +11,14 @@ pub(super) struct Injector {
     fired: u64,
 }
 
-/// The faults that strike at a write.
+/// The faults to inject at one write of the tested program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Strike {
-    /// The number of the write.
+    /// The number of the write in the run, starting at 1; 0 for the faults at the start of the run.
     pub(super) write: u64,
-    /// The fault of the write itself.
+    /// The fault of the write itself, such as a 409 response or a crash of the process that sends it.
     pub(super) request: Option<RunFault>,
-    /// The faults of watches that are open at the time of the write.
+    /// The faults of watches. They are injected before the write.
     pub(super) watches: Vec<RunFault>,
 }
 
@@ -26,18 +27,19 @@ impl Injector {
         Self { pending: script.faults.clone(), writes: 0, fired: 0 }
     }
 
-    /// Returns the faults that strike when the program starts.
+    /// Returns the faults to inject once at the start of a run, before the tested program starts. They are
+    /// faults of watches.
     pub(super) fn start(&mut self) -> Vec<RunFault> {
         self.take(0).watches
     }
 
-    /// Counts a write and returns the faults that strike at it.
+    /// Counts a write of the tested program, and returns the faults to inject at it.
     pub(super) fn write(&mut self) -> Strike {
         self.writes += 1;
         self.take(self.writes)
     }
 
-    /// Discards the faults that have not struck.
+    /// Discards the faults that have not been injected.
     pub(super) fn disable(&mut self) {
         self.pending.clear();
     }
@@ -55,7 +57,8 @@ impl Injector {
         for fault in self.pending.extract_if(.., |fault| fault.write == write) {
             match fault.fault.is_of_request() {
                 false => strike.watches.push(fault.fault),
-                // At most one fault decides about a request: the first of the script.
+                // A write has at most one fault of its own. If the script has several for it, only the first
+                // is injected.
                 true if strike.request.is_none() => strike.request = Some(fault.fault),
                 true => continue,
             }

@@ -14,7 +14,7 @@ pub const EXPLORE_VARIABLE: &str = "INFORMER_EXPLORE";
 pub struct ExploreReport {
     /// The number of runs with faults, without those that shrink a failing script.
     pub runs: u64,
-    /// The number of faults that struck in these runs.
+    /// The number of faults that were injected in these runs.
     pub faults: u64,
     /// The number of writes of the program in the run without faults.
     pub writes: u64,

@@ -1,4 +1,5 @@
-//! Fault scripts: the faults of one run and when they strike, with a text form for replays.
+//! Fault scripts: the faults of one run and the writes at which they are injected, with a text form for
+//! replays.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,8 +34,8 @@ impl RunFault {
     }
 }
 
-/// A fault and the write of the program at which it strikes. Writes are numbered from 1; a fault at write 0
-/// strikes when the program starts.
+/// A fault and the number of the write at which it is injected. The writes of the tested program are numbered
+/// from 1. A fault at write 0 is injected before the program starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScheduledFault {
     pub(super) write: u64,

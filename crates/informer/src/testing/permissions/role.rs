@@ -12,14 +12,15 @@ use super::{Permission, PermissionsError, Target};
 #[derive(Debug, Clone)]
 pub struct RoleRules {
     pub(super) rules: Vec<GrantedRule>,
-    /// The place of a permission that no rule resembles.
+    /// The place that is reported for a missing permission if no rule has its API group: that of the first
+    /// role.
     place: String,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct GrantedRule {
     pub(super) place: String,
-    /// `None` for a rule of a ClusterRole.
+    /// The namespace of the rule's Role; `None` for a rule of a ClusterRole.
     namespace: Option<String>,
     rule: PolicyRule,
 }
@@ -90,7 +91,8 @@ impl RoleRules {
             };
             let (key, lines) = rule_lines(&document);
             role.place = format!("{file}:{}", first_line + key);
-            // A layout other than one block per rule has only the line of the list.
+            // If the rules are not written as a YAML block list with one item per rule, their lines are
+            // unknown. Their place is then the line of the key `rules`.
             let is_usual = lines.len() == role.rules.len();
             for (index, rule) in role.rules.iter_mut().enumerate() {
                 let line = lines.get(index).filter(|_| is_usual).unwrap_or(&key);
@@ -104,7 +106,8 @@ impl RoleRules {
         Ok(found)
     }
 
-    /// Returns the place of the rule that is the most similar to a permission.
+    /// Returns the place of the first rule for the API group and resource of a permission, or else of the
+    /// first rule for its API group. If there is none, returns the place of the first role.
     pub(super) fn nearest_place(&self, permission: &Permission) -> &str {
         let has =
             |list: &Option<Vec<String>>, wanted: &String| list.iter().flatten().any(|one| one == wanted);
@@ -117,7 +120,8 @@ impl RoleRules {
 }
 
 impl GrantedRule {
-    /// Splits the rule. Rules for non-resource URLs have no parts.
+    /// Splits the rule into its grants: one per API group, resource, verb and name. A rule for non-resource
+    /// URLs has none.
     pub(super) fn grants(&self) -> impl Iterator<Item = Grant<'_>> {
         let PolicyRule { api_groups, resources, resource_names, verbs, .. } = &self.rule;
         let names: Vec<Option<&str>> = match resource_names.as_deref() {

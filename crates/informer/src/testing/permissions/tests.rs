@@ -4,7 +4,8 @@ use tower::ServiceExt;
 use super::{PermissionsError, PermissionsUsed, RoleRules, Target, selected_name};
 use crate::testing::{ApiServer, TestServer};
 
-/// Permissions as `(group, resource, verb, namespace/name)`; an empty part is `None`.
+/// Builds used permissions from tuples `(group, resource, verb, object)`. The object is `namespace/name`, or
+/// only a name. An empty namespace or name means that the request has none, as a list in all namespaces does.
 fn used(permissions: &[(&str, &str, &str, &str)]) -> PermissionsUsed {
     let mut used = PermissionsUsed::default();
     let part = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -179,7 +180,7 @@ async fn removed_requests_are_an_error() {
     assert_eq!(server.permissions_used_by("admin").unwrap(), used);
     assert_eq!(server.permissions_used_by("jane").unwrap(), PermissionsUsed::default());
 
-    // The log is limited to 64 MiB.
+    // The five requests exceed the server's request log, which is limited to 64 MiB.
     let large = "a".repeat(16 << 20);
     for _ in 0..5 {
         send(&large).await;

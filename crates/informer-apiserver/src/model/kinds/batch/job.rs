@@ -133,8 +133,8 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let shown = shown_labels(&spec.part("template"));
         let why = "`selector` does not match template `labels`";
         let suffix = Cause::invalid(&spec.field_path("template.metadata.labels"), &shown, why);
-        // An update reports this error twice, because kube-apiserver also validates the updated Job as a new
-        // one.
+        // The response to an update contains this error twice, because kube-apiserver validates an updated
+        // Job both as an update and like a new Job.
         causes.extend(at.old.map(|_| suffix.clone()));
         causes.push(suffix);
     }
@@ -176,10 +176,11 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_immutable("spec.completionMode", causes);
 }
 
-/// An indexed Job whose completions and parallelism exceed both limits causes a warning, because its
-/// controller may lose track of completed indexes.
+/// An indexed Job causes a warning if its `completions` exceed this number and its `parallelism` exceeds
+/// [`PARALLELISM`]. The Job controller may then be unable to track its completed indexes.
 const COMPLETIONS: i64 = 100_000;
 
+/// The `parallelism` above which an indexed Job with many [`COMPLETIONS`] causes a warning.
 const PARALLELISM: i64 = 10_000;
 
 pub(crate) fn spec_warnings(job: &Value, at: &str) -> Vec<String> {
