@@ -122,8 +122,8 @@ impl ApiServer {
 
     /// Returns the logged requests, oldest first.
     ///
-    /// The log contains authenticated requests only. It keeps at most the last 100,000 requests and 64 MiB. If
-    /// the [number](RequestRecord::number) of the first one is greater than 1, earlier requests were removed.
+    /// The log contains authenticated requests only. It keeps at most the last 100,000 requests and 64 MiB.
+    /// If the [number](RequestRecord::number) of the first one is greater than 1, earlier ones were removed.
     pub fn requests(&self) -> Vec<RequestRecord> {
         self.shared.requests.all()
     }

@@ -112,8 +112,8 @@ impl Change {
     }
 }
 
-/// Finds the project of the current folder: its folder and its name. It is the current folder, or the next one
-/// above it with a `Cargo.toml`.
+/// Finds the project of the current folder: its folder and its name. It is the current folder, or the next
+/// one above it with a `Cargo.toml`.
 pub(super) fn find_project() -> Result<(PathBuf, String), Failure> {
     let current = std::env::current_dir().map_err(|error| Failure::io("read the current folder", error))?;
     let outside = || {

@@ -1,7 +1,7 @@
 //! `informer manifests`: the generated manifests of a project, and its roles.
 //!
-//! The CRDs follow from the project's types, and the used permissions from its tests. So the command runs tests
-//! of the project and reads their output: lines of `ManifestsReport` and of `PermissionComparison`.
+//! The CRDs follow from the project's types, and the used permissions from its tests. So the command runs
+//! tests of the project and reads their output: lines of `ManifestsReport` and of `PermissionComparison`.
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +18,11 @@ use crate::failure::Failure;
 /// copies in the Helm chart of the manifests in `config`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Runs `cargo test --test manifests` in the project. With --check, it also runs the tests of roles, whose names
-begin with `role_grants`.
+Runs `cargo test --test manifests` in the project. With --check, it also runs the tests whose
+names begin with `role_grants`.
 
-Output: written, unchanged, removed or stale, and a path. A permission that differs has the file and line of
-its rule.")]
+Output: written, unchanged, removed or stale, and a path. A permission that differs has the file
+and the line of its rule.")]
 pub(crate) struct ManifestsArguments {
     /// Write nothing. Exit with 1 if a manifest is stale, or if a role grants other permissions than its
     /// controller uses in the tests.
@@ -60,19 +60,15 @@ pub(super) fn run(arguments: &ManifestsArguments) -> Result<(), Failure> {
     if differences.is_empty() && tests == 0 {
         eprintln!("warning: the project has no test of a role, whose name begins with role_grants");
     }
-    match (stale, differences.len()) {
-        (0, 0) => Ok(()),
-        (0, found) => Err(Failure::new(format!(
-            "check the manifests: {found} permissions differ; edit the roles, then run `informer manifests`"
-        ))),
-        (stale, 0) => Err(Failure::new(format!(
-            "check the manifests: {stale} files are stale; run `informer manifests`"
-        ))),
-        (stale, found) => Err(Failure::new(format!(
-            "check the manifests: {stale} files are stale, and {found} permissions differ; edit the roles, \
-             then run `informer manifests`"
-        ))),
-    }
+    let remedy = match (stale, differences.len()) {
+        (0, 0) => return Ok(()),
+        (_, 0) => "run `informer manifests`",
+        _ => "edit the roles, then run `informer manifests`",
+    };
+    let found = differences.len();
+    Err(Failure::new(format!(
+        "check the manifests: stale files: {stale}, permissions that differ: {found}; {remedy}"
+    )))
 }
 
 /// The result of a run of cargo. Its stderr was printed.
