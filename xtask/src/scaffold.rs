@@ -113,7 +113,8 @@ fn extend(root: &Path, folder: &Path) -> Result<(), String> {
     complete(informer(root, &project, &["manifests"]))
 }
 
-/// Returns the command `informer` in a folder. It builds tests as [`check_code`] does, so they are built once.
+/// Returns the command `informer` in a folder. It builds tests with the same settings as [`check_code`], so
+/// that they are built once.
 fn informer(root: &Path, folder: &Path, arguments: &[&str]) -> Command {
     let name = format!("informer{}", std::env::consts::EXE_SUFFIX);
     let mut informer = program(target_folder(root).join("debug").join(name));

@@ -31,7 +31,8 @@ impl Drop for SeededThread {
 
 /// Returns the next number of the sequence of a [seeded](SeededThread) thread; `None` on other threads.
 ///
-/// The jitter of timers and generated names use it where a simulation of a whole program must be reproducible.
+/// Timers use it for their jitter, and the API server for generated names, so that a simulation of a whole
+/// program is reproducible.
 ///
 /// ```
 /// use informer_core::random::{SeededThread, seeded};

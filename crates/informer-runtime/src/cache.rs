@@ -109,8 +109,8 @@ struct CacheInner {
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,
     /// The next ticket, a number that orders the beginnings and ends of this program's writes. Each write
-    /// takes one ticket when it begins and one when it ends, so that the cache can tell which of two writes
-    /// came first.
+    /// takes one ticket when it begins and one when it ends, so that the cache knows which of two
+    /// writes came first.
     writes: AtomicU64,
 }
 

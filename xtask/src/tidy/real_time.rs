@@ -89,7 +89,9 @@ impl Function {
             is_test: attributes.iter().any(|text| text == "test" || text.starts_with("tokio :: test")),
             // Some tests build a paused runtime in their body instead of by an attribute.
             is_paused: attributes.iter().any(|text| text.contains("start_paused = true"))
-                || words.contains("start_paused"),
+                || words.contains("start_paused")
+                // Its programs and scenarios run in paused time.
+                || words.contains("Explore"),
             body,
         }
     }

@@ -69,6 +69,7 @@ pub(super) const KIND: &[Template] = templates![
     "src/api/[=module=].rs": "kind/api.rs.j2",
     "src/controllers/[=module=].rs": "kind/controller.rs.j2",
     "tests/[=module=].rs": "kind/test.rs.j2",
+    "tests/[=module=]_explore.rs": "kind/explore.rs.j2",
 ];
 
 /// The files of the leader election.

@@ -35,8 +35,8 @@ struct SlotsInner {
 struct SlotsState {
     max: usize,
     open: usize,
-    /// The number of connections that were told to close to make room for new ones, and have not ended yet.
-    /// It is at most one.
+    /// The number of connections that the server is closing to make room for new ones, and that have not ended
+    /// yet. It is at most one.
     closing: usize,
     next: u64,
     /// The connections that wait for their peer, the longest-waiting one first. Cancelling the token of a
@@ -139,7 +139,7 @@ pub(super) struct Serving<'a>(&'a Slot);
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
         let Slot { shared, close, position } = self.0;
-        // If the connection was told to close before its handler began, it is about to end, so it is not
+        // If the server closed the connection before its handler began, it is about to end, so it is not
         // added to the waiting connections again.
         if !close.is_cancelled() {
             *position.lock() = Some(shared.state.lock().wait(close.clone()));

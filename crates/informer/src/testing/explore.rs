@@ -29,7 +29,7 @@ pub use request::ProgramWrite;
 pub use script::{FaultScript, ParseScriptError};
 pub use world::World;
 
-use self::run::{RunResult, check_requests, run};
+use self::run::{RunResult, run};
 use self::shrink::Shrinker;
 use self::state::IgnoredField;
 use self::transport::OncePredicate;
@@ -272,15 +272,11 @@ impl Explore {
     }
 
     fn reference(&self) -> RunResult {
-        let mut result = run(self, &FaultScript::default(), None);
-        check_requests(&mut result, None);
-        result
+        run(self, &FaultScript::default(), None)
     }
 
     fn attempt(&self, script: &FaultScript, reference: &RunResult) -> RunResult {
-        let mut result = run(self, script, Some(reference));
-        check_requests(&mut result, Some(reference));
-        result
+        run(self, script, Some(reference))
     }
 
     fn explore(&self) -> ExploreReport {

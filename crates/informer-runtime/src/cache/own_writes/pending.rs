@@ -135,8 +135,8 @@ impl Expectation {
     /// older version than the writes. Returns whether the expectation changed.
     ///
     /// `server` is the version of a consistent list that was requested after the writes. A store at this
-    /// version shows those of the writes that the server still has. The client cannot tell which of them the
-    /// server has lost.
+    /// version shows those of the writes that the server still has. The client does not know which of them
+    /// the server has lost.
     fn lower(&mut self, server: &ResourceVersion) -> bool {
         let is_lost = self.version.as_u64().is_some() && server.is_older_than(&self.version);
         if server.as_u64().is_none() || !is_lost && self.deleted.is_empty() {

@@ -1,5 +1,5 @@
-//! Evaluates the selectors of an informer on the object in the response to a write, to tell whether the
-//! informer will receive the object.
+//! Evaluates the selectors of an informer on the object in the response to a write, to decide whether
+//! the informer will receive the object.
 
 use std::borrow::Cow;
 

@@ -39,8 +39,8 @@ pub struct ExploreFailure {
     pub found: FaultScript,
     /// The number of runs that shrank the script.
     pub shrink_runs: usize,
-    /// False if a second run of the script did not fail in the same way. The program then depends on something
-    /// that the simulation does not control, such as threads or the order of a `HashMap`.
+    /// False if a second run of the script did not fail in the same way. The program then depends on
+    /// something that the simulation does not control, such as threads or the order of a `HashMap`.
     pub reproduced: bool,
     /// The requests, responses and faults of the run of `script`, with simulated times in seconds.
     pub trace: Vec<String>,

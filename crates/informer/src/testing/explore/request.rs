@@ -19,8 +19,8 @@ pub struct ProgramWrite {
     pub resource: String,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name of the object, or its `generateName` followed by `*`. In the name of an Event, `*` stands for the
-    /// part that depends on the time.
+    /// The name of the object, or its `generateName` followed by `*`. In the name of an Event, `*` replaces
+    /// the part that depends on the time.
     pub name: String,
     /// The subresource, for example `status`.
     pub subresource: Option<String>,

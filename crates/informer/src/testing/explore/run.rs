@@ -36,9 +36,11 @@ const SCENARIO_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 /// The state must not change for this time after the program has settled.
 const STABLE: Duration = Duration::from_secs(30);
 
-/// The maximum number of requests while the state is stable: this number, and twice the number of the run
-/// without faults.
-const STABLE_REQUESTS: u64 = 60;
+/// The maximum number of requests while the state is stable, without faults.
+const STABLE_REQUESTS: u64 = 300;
+
+/// The maximum number with faults, in addition to twice the number without faults.
+const MORE_REQUESTS: u64 = 60;
 
 /// The first and the last pause between two comparisons of the state.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -214,11 +216,10 @@ impl Run<'_> {
             let state = self.state();
             let is_final = self.reference.is_none_or(|reference| reference.state == state);
             if is_final {
-                let before = shared.record.lock().requests;
-                sleep(STABLE).await;
+                let requests = self.stable_requests().await;
                 shared.server.controllers_idle().await;
-                if self.state() == state {
-                    return (state, shared.record.lock().requests - before);
+                if requests > self.max_requests() || self.state() == state {
+                    return (state, requests);
                 }
             }
             if begin.elapsed() >= self.explore.settle {
@@ -227,6 +228,32 @@ impl Run<'_> {
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    fn max_requests(&self) -> u64 {
+        let with_faults = |reference: &RunResult| MORE_REQUESTS + 2 * reference.stable_requests;
+        self.reference.map_or(STABLE_REQUESTS, with_faults)
+    }
+
+    /// Counts the requests while the state is stable. Returns early if there are too many.
+    async fn stable_requests(&self) -> u64 {
+        let (begin, shared) = (Instant::now(), &self.world.shared);
+        let before = shared.record.lock().requests;
+        loop {
+            sleep(Duration::from_secs(1)).await;
+            let requests = shared.record.lock().requests - before;
+            let limit = self.max_requests();
+            if requests > limit {
+                let elapsed = begin.elapsed();
+                let text = format!(
+                    "{requests} requests within {elapsed:?} after the state is final; at most {limit} are allowed"
+                );
+                self.violated("hot loop", text);
+            }
+            if requests > limit || begin.elapsed() >= STABLE {
+                return requests;
+            }
         }
     }
 
@@ -254,19 +281,6 @@ impl Run<'_> {
                 self.violated("once", format!("{write} was executed {count} times"));
             }
         }
-    }
-}
-
-/// Checks the number of requests after the program has settled.
-pub(super) fn check_requests(result: &mut RunResult, reference: Option<&RunResult>) {
-    let expected = reference.map_or(0, |reference| reference.stable_requests);
-    let limit = STABLE_REQUESTS + 2 * expected;
-    if result.stable_requests > limit {
-        let text = format!(
-            "{} requests within {STABLE:?} after the state is final; at most {limit} are allowed",
-            result.stable_requests
-        );
-        result.violations.push(Violation { check: "hot loop", text });
     }
 }
 
