@@ -35,8 +35,7 @@ struct SlotsInner {
 struct SlotsState {
     max: usize,
     open: usize,
-    /// The number of connections that the server is closing to make room for new ones, and that have not ended
-    /// yet. It is at most one.
+    /// The number of connections that the server is closing to make room for new ones. It is at most one.
     closing: usize,
     next: u64,
     /// The connections that wait for their peer, the longest-waiting one first. Cancelling the token of a
