@@ -170,7 +170,7 @@ fn added_kind_and_webhooks_are_part_of_the_project() {
     let read = |path: &str| fs::read_to_string(project.join(path)).unwrap();
     for (path, parts) in [
         ("Cargo.toml", &["\"schema\", \"webhook\""] as &[&str]),
-        ("src/api.rs", &["pub mod http_route;", "http_route::HTTPRoute::crd()"]),
+        ("src/api.rs", &["pub mod http_route;", "http_route::crd()"]),
         ("src/api/http_route.rs", &["group = \"example.com\"", "pub namespace: String"]),
         ("src/controllers.rs", &[".controller(http_route::controller())"]),
         ("src/lib.rs", &["pub mod webhooks;"]),
@@ -230,11 +230,7 @@ fn added_versions_have_conversions_and_a_webhook_server() {
         ("src/api/website_v2.rs", &["of `example.com/v2`", "version = \"v2\"", "pub fn from_hub"]),
         (
             "src/api/website_versions.rs",
-            &[
-                "const STORED: &str = \"v1\";",
-                "super::website_v3alpha1::Website::crd()",
-                "website_v2::to_hub",
-            ],
+            &["const STORED: &str = \"v1\";", "super::website_v3alpha1::crd()", "website_v2::to_hub"],
         ),
         ("src/webhooks.rs", &["pub mod website;", ".convert(crate::api::conversions())", ".validate("]),
         ("config/webhook/kustomization.yaml", &["- service.yaml\n- website.yaml\n"]),

@@ -96,10 +96,10 @@ fn add_kind(change: &mut Change, arguments: &KindArguments) -> Result<(), Failur
     let values = values(&change.project, &kind);
     change.create(templates::KIND, &values)?;
 
-    let Kind { kind, module, plural, .. } = &kind;
+    let Kind { module, plural, .. } = &kind;
     change.edit("src/api.rs", |text| {
         let text = rust::add_module(text, module)?;
-        rust::add_to_vec(&text, "crds", &format!("{module}::{kind}::crd()"))
+        rust::add_to_vec(&text, "crds", &format!("{module}::crd()"))
     })?;
     change.edit("src/controllers.rs", |text| {
         let text = rust::add_module(text, module)?;

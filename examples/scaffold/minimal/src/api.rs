@@ -3,10 +3,9 @@
 pub mod website;
 
 use informer::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use informer::kube_core::CustomResourceExt;
 
 /// Returns the CRDs of all kinds. `tests/manifests.rs` compares them with the files in
 /// `config/crd`.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![website::Website::crd()]
+    vec![website::crd()]
 }

@@ -44,7 +44,7 @@ pub(super) fn add(change: &mut Change, version: &str, kind: &str) -> Result<(), 
     let versions = format!("src/api/{module}_versions.rs");
     if change.folder.join(&versions).is_file() {
         change.edit(&versions, |text| {
-            let text = rust::add_to_vec(text, "crd", &format!("super::{new}::{kind}::crd()"))?;
+            let text = rust::add_to_vec(text, "crd", &format!("super::{new}::crd()"))?;
             let call = format!(".spoke(super::{new}::to_hub, super::{new}::from_hub)");
             rust::add_to_chain(&text, "conversion", &call)
         })?;
@@ -56,7 +56,7 @@ pub(super) fn add(change: &mut Change, version: &str, kind: &str) -> Result<(), 
     change.edit("src/api.rs", |text| {
         let text = rust::add_module(text, &new)?;
         let text = rust::add_module(&text, &format!("{module}_versions"))?;
-        let (single, all) = (format!("{module}::{kind}::crd()"), format!("{module}_versions::crd()"));
+        let (single, all) = (format!("{module}::crd()"), format!("{module}_versions::crd()"));
         let text = rust::replace_in_function(&text, "crds", &single, &all)?;
         if is_first {
             Ok(format!(

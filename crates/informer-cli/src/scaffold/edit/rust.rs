@@ -164,11 +164,15 @@ pub(crate) fn replace_in_function(
     let file = parse(text)?;
     let range = find_function(&file, function)?.block.span().byte_range();
     let body = &text[range.clone()];
-    if body.matches(expression).count() != 1 {
-        return Err(EditError::new(format!("the function {function} does not contain {expression} once")));
+    let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut found = body.match_indices(expression).filter(|(at, _)| !body[..*at].ends_with(is_name));
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) => {
+            let (start, end) = (range.start + at, range.start + at + expression.len());
+            Ok(format!("{}{replacement}{}", &text[..start], &text[end..]))
+        }
+        _ => Err(EditError::new(format!("the function {function} does not contain {expression} once"))),
     }
-    let body = body.replace(expression, replacement);
-    Ok(format!("{}{body}{}", &text[..range.start], &text[range.end..]))
 }
 
 fn parse(text: &str) -> Result<File, EditError> {

@@ -1,5 +1,7 @@
 //! `Shop`, a kind of `shop.example.com/v1beta1`.
 
+use informer::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use informer::kube_core::CustomResourceExt;
 use informer::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,11 @@ pub struct ShopSpec {
     /// The namespace of the Deployment.
     #[schemars(length(min = 1))]
     pub namespace: String,
+}
+
+/// Returns the CRD of this version.
+pub fn crd() -> CustomResourceDefinition {
+    Shop::crd()
 }
 
 fn one() -> i32 {

@@ -1,5 +1,7 @@
 //! `Website`, a kind of `example.com/v1`.
 
+use informer::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use informer::kube_core::CustomResourceExt;
 use informer::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +33,11 @@ pub struct WebsiteSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 0))]
     pub replicas: i32,
+}
+
+/// Returns the CRD of this version.
+pub fn crd() -> CustomResourceDefinition {
+    Website::crd()
 }
 
 fn one() -> i32 {
