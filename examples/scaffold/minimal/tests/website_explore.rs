@@ -1,9 +1,9 @@
 //! The Website controller under faults: crashes, conflicts, lost responses and late watches.
 
-use minimal::api::website::{Website, WebsiteSpec};
-use minimal::controllers;
 use informer::prelude::*;
 use informer::testing::{Explore, TestServer, User, World};
+use minimal::api::website::{Website, WebsiteSpec};
+use minimal::controllers;
 
 const KEY: &str = "default/shop";
 
