@@ -144,7 +144,7 @@ fn write_of_a_former_leader_is_found() {
     let explore = Explore::program(program).setup(sample::install).scenario(|world| async move {
         world.create(&website("shop", 1)).await;
         world.settled().await;
-        world.sleep(Duration::from_secs(60)).await;
+        world.advance_time(Duration::from_secs(60)).await;
         world.create(&website("blog", 1)).await;
     });
     let (failure, trace) = explore.replay(&script("isolate 40s at write 1"));

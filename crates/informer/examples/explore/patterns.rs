@@ -60,7 +60,7 @@ pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
     Explore::program(program).setup(install).scenario(|world: World| async move {
         world.settled().await;
         world.create(&website("shop", 1)).await;
-        world.sleep(Duration::from_secs(1)).await;
+        world.advance_time(Duration::from_secs(1)).await;
         let map =
             json!({"metadata": {"name": "data", "namespace": "default", "labels": {"website": "shop"}}});
         world.create(&serde_json::from_value::<ConfigMap>(map).expect("a config map")).await;

@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Waits for a duration of simulated time.
-    pub async fn sleep(&self, duration: Duration) {
+    pub async fn advance_time(&self, duration: Duration) {
         sleep(duration).await;
     }
 
