@@ -154,7 +154,7 @@ impl Manifests {
                 let mut kept = crd.clone();
                 let annotations = kept.metadata.annotations.get_or_insert_default();
                 annotations.insert(KEEP.0.to_owned(), KEEP.1.to_owned());
-                let template = chart::template(&source, &encode(&kept)?, &self.project, None);
+                let template = chart::template("src/api", &encode(&kept)?, &self.project, None);
                 expected.insert(format!("{chart}/templates/crd_{plural}.yaml"), Some(template));
                 expected.insert(own, None);
             } else {

@@ -13,7 +13,7 @@ pub(super) fn is_generated(text: &str) -> bool {
 /// Converts the manifest `text` from the path `source` into a Helm template. With a condition, the template
 /// renders nothing unless `CONDITION.enabled` is true in the chart's values.
 pub(super) fn template(source: &str, text: &str, project: &str, condition: Option<&str>) -> String {
-    let mut template = vec![format!("{MARK}{source}; edit that file and run `informer manifests`.")];
+    let mut template = vec![format!("{MARK}{source}; edit it and run `informer manifests`.")];
     if let Some(condition) = condition {
         template.push(format!("{{{{- if .Values.{condition}.enabled }}}}"));
     }

@@ -70,6 +70,7 @@ fn manifests_are_checked_written_and_removed() {
         "          namespace: {{ .Release.Namespace }}\n          path: /convert\n",
         "      conversionReviewVersions:\n      - v1\n  {{- end }}\n",
     );
+    assert!(template.starts_with("# Generated from src/api; "), "{template}");
     assert!(template.contains(conversion), "{template}");
     assert!(template.contains("    helm.sh/resource-policy: keep\n"), "{template}");
     assert!(template.contains("  name: shops.example.com\n  labels:\n"), "{template}");
@@ -90,7 +91,7 @@ fn names_and_namespaces_of_the_project_become_those_of_the_release() {
     let (path, template) = manifests.chart_template("config/rbac/leader.yaml", text).unwrap();
     assert_eq!(path, "charts/web/templates/leader.yaml");
     let expected = concat!(
-        "# Generated from config/rbac/leader.yaml; edit that file and run `informer manifests`.\n",
+        "# Generated from config/rbac/leader.yaml; edit it and run `informer manifests`.\n",
         "# A comment about web.\nkind: RoleBinding\nmetadata:\n  name: FULL-leader\n  namespace: RELEASE\n",
         "  labels:\n    {{- include \"web.labels\" . | nindent 4 }}\n",
         "roleRef:\n  kind: Role\n  name: FULL-leader\nsubjects:\n- kind: ServiceAccount\n  name: FULL\n",
@@ -116,7 +117,7 @@ fn templates_have_conditions_and_the_selector_of_the_release() {
     assert_eq!(
         template,
         concat!(
-            "# Generated from config/operations/service_monitor.yaml; edit that file and run ",
+            "# Generated from config/operations/service_monitor.yaml; edit it and run ",
             "`informer manifests`.\n{{- if .Values.serviceMonitor.enabled }}\n",
             "kind: Service\nmetadata:\n  name: website\n  labels:\n",
             "    {{- include \"web.labels\" . | nindent 4 }}\nspec:\n  selector:\n",
