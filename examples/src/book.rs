@@ -38,6 +38,9 @@ pub struct ReadYourWrites;
 #[doc = include_str!("../../docs/book/src/guides/replicas.md")]
 pub struct Replicas;
 
+#[doc = include_str!("../../docs/book/src/guides/start-a-project.md")]
+pub struct NewProject;
+
 #[doc = include_str!("../../docs/book/src/guides/webhooks.md")]
 pub struct Webhooks;
 
