@@ -412,8 +412,9 @@ impl<O: Representation> KubeListWatch<O> {
 
 impl<O: Representation> ListSource<O> for KubeListWatch<O> {
     async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
-        // Split only requests for a complete list. A request with a limit or a condition on the
-        // resourceVersion, such as the version check of one object, must be sent unchanged.
+        // Only a request for a complete list is split into one request per namespace. A request with a limit
+        // or a condition on the resourceVersion is sent unchanged. For example, a reflector lists one object
+        // to learn the server's version; split, that request would become a complete list.
         let is_complete = request.continue_token.is_none()
             && request.limit.is_none()
             && request.version_match == VersionMatch::Unset;

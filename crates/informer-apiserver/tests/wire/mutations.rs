@@ -181,7 +181,8 @@ mod evaluated {
     async fn an_applied_object_may_not_be_nested_deeper_than_a_readable_one() {
         let nested =
             |levels: usize, core: &str| format!("{}{core}{}", "{'a': ".repeat(levels), "}".repeat(levels));
-        // Each variable is nested less deeply than the limit, but the variables refer to each other.
+        // The value of each CEL variable of the policy contains the previous variable. Each expression is
+        // nested less deeply than an object may be, but the value of the last variable is not.
         let variables: Vec<Value> = (0..6)
             .map(|n| {
                 let core = if n == 0 { "'x'".to_owned() } else { format!("variables.v{}", n - 1) };

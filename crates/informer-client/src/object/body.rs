@@ -257,8 +257,9 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// Returns the JSON `text` with `members` inserted at the beginning of the object, and with the shared
-    /// parts inserted at the beginning of its `metadata`.
+    /// Returns the JSON `text` with `members` inserted at the beginning of the object. The labels,
+    /// annotations and owners that this object has in common with other objects are stored only once, outside
+    /// of `text`; they are inserted at the beginning of its `metadata`.
     fn spliced(self, text: &'a str, members: &str) -> Cow<'a, str> {
         if members.is_empty() && self.common.is_none() {
             return Cow::Borrowed(text);

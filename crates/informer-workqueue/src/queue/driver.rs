@@ -42,8 +42,8 @@ pub(super) struct Inner<K> {
     idlers: usize,
 }
 
-/// The state of a queue that only needs the hash and the slot of a key, with its lock and its wake-ups. The
-/// rate limiter, the function for groups and the metrics are in `WorkQueue`.
+/// The state of a queue, with its lock and its wake-ups. The rate limiter, the function for groups and the
+/// metrics are in `WorkQueue`, because the lock must not be held while they run.
 pub(super) struct Driver<K> {
     inner: QueueLock<Inner<K>>,
     clock: Clock,

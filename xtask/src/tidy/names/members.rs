@@ -26,7 +26,8 @@ struct TypeMembers {
 }
 
 impl Members {
-    /// Adds the items of a file of a crate. Items in test modules are ignored.
+    /// Adds the types of a file, with their methods, fields and variants, to those that names in docs can
+    /// refer to. Test modules are ignored.
     pub(super) fn add(&mut self, krate: &str, items: &[Item]) {
         for item in items {
             match item {

@@ -86,7 +86,8 @@ fn key(line: &str) -> &str {
     line.trim_start().split_once(':').map_or("", |(key, _)| key)
 }
 
-/// Replaces the name and the namespace of the project in a line whose value refers to one of its objects.
+/// Replaces the name and the namespace of the project by the Helm expressions of the release, in a line of a
+/// manifest whose value refers to an object of the project.
 fn with_release_names(line: &str, project: &str) -> String {
     let references = ["name", "namespace", "secretName", "serverName", "cert-manager.io/inject-ca-from"];
     let is_reference = references.contains(&key(line));

@@ -19,7 +19,8 @@ struct Port<'a> {
 /// conflict.
 pub(crate) fn of(containers: &[(String, &Value)]) -> Vec<String> {
     let each = || containers.iter().flat_map(|(_, one)| list(&one["ports"]));
-    // Fast path: a single port without `hostIP` has no conflict.
+    // Fast path for most pods. A single port conflicts with no other one. It causes a warning only if it has
+    // a `hostIP` without a `hostPort`.
     if each().count() < 2 && each().all(|port| text(&port["hostIP"]).is_empty()) {
         return Vec::new();
     }
