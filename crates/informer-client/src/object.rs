@@ -333,8 +333,8 @@ impl Origin {
         }
     }
 
-    /// Reports an object that failed to decode on access. The first failure of each resourceVersion of an
-    /// object is also logged.
+    /// Adds an object that failed to decode on access to the undecodable objects of its informer. The first
+    /// failure of each resourceVersion of an object is also logged.
     pub(crate) fn report(&self, header: &Header, error: &DecodeError) {
         let undecodable = Undecodable::new(Some(header.key().clone()), error.clone())
             .with_version(header.uid(), header.resource_version().clone());

@@ -23,9 +23,9 @@ use crate::values::{Computed, Definition, Values};
 const MAX_LOG_ENTRIES: usize = 16_384;
 
 pub(crate) struct Ledger<O> {
-    /// All indexes: the installed ones, and those that are still being built. Adding or installing an index
-    /// replaces this `Arc`. A transaction computes its index values outside of the lock, and computes them
-    /// again if the `Arc` was replaced meanwhile.
+    /// The definitions of the installed indexes and of the indexes under construction. Adding or installing
+    /// an index replaces this `Arc`. A transaction computes its index values without holding the lock, and
+    /// computes them again if the `Arc` was replaced meanwhile.
     pub(crate) definitions: Arc<[Arc<Definition<O>>]>,
     /// For each index in `definitions`, true if readers see the index.
     pub(crate) installed: Vec<bool>,

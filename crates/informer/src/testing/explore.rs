@@ -63,7 +63,9 @@ type ServerOptions = Box<dyn Fn(super::ApiServerBuilder) -> super::ApiServerBuil
 /// use informer::testing::Explore;
 /// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use informer::testing::World;
-/// # fn controller() -> Controller { unimplemented!() }
+/// # fn controller() -> Controller {
+/// #     Controller::new::<ConfigMap>("settings").reconcile(|_, _| async { Ok(Outcome::Done) })
+/// # }
 /// # fn settings() -> ConfigMap { ConfigMap::default() }
 ///
 /// // In a `#[test]`, not in a `#[tokio::test]`: each run has its own runtime.
