@@ -2,9 +2,9 @@
 //! apply and events. The program prints its results. Nothing in it depends on whether the server is the
 //! embedded one or a real one.
 
+use std::collections::BTreeSet;
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -56,7 +56,9 @@ struct GardenStatus {
 struct Context {
     client: Client,
     recorder: Recorder,
-    cleaned: AtomicU32,
+    /// The names of the gardens whose cleanup ran. A cleanup can run more than once, since the controller may
+    /// reconcile a garden again before its watch shows that the garden is gone.
+    cleaned: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +73,8 @@ async fn reconcile(garden: Arc<Garden>, context: Arc<Context>) -> Result<Action,
     let api: Api<Garden> = Api::namespaced(context.client.clone(), &garden.namespace().unwrap_or_default());
     let work = async |event| match event {
         finalizer::Event::Apply(garden) => apply(&garden, &context).await,
-        finalizer::Event::Cleanup(_) => {
-            context.cleaned.fetch_add(1, Ordering::SeqCst);
+        finalizer::Event::Cleanup(garden) => {
+            context.cleaned.lock().unwrap_or_else(PoisonError::into_inner).insert(garden.name_any());
             Ok(Action::await_change())
         }
     };
@@ -178,7 +180,7 @@ impl User {
             gardens: Api::namespaced(client.clone(), &namespace),
             deployments: Api::namespaced(client.clone(), &namespace),
             definitions: Api::all(client.clone()),
-            context: Arc::new(Context { client: client.clone(), recorder, cleaned: AtomicU32::new(0) }),
+            context: Arc::new(Context { client: client.clone(), recorder, cleaned: Mutex::default() }),
             client,
             namespace,
         }
@@ -297,7 +299,8 @@ impl User {
             Ok(())
         })
         .await?;
-        want("cleaned up", self.context.cleaned.load(Ordering::SeqCst), 2)
+        let cleaned = self.context.cleaned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        want("cleaned up", cleaned, ["back", "front"].map(str::to_owned).into())
     }
 
     async fn leave(&self) -> Outcome {
