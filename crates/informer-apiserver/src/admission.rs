@@ -36,6 +36,7 @@ pub(crate) use hooks::HookCache;
 pub(crate) use request::Scope;
 
 use crate::auth::Auth;
+use plugins::EnabledPlugins;
 
 type Object = Map<String, Value>;
 
@@ -43,6 +44,7 @@ type Object = Map<String, Value>;
 pub(crate) struct Admission {
     pub(crate) auth: Auth,
     pub(crate) hooks: HookCache,
+    pub(crate) plugins: EnabledPlugins,
 }
 
 impl Deref for Admission {

@@ -58,6 +58,7 @@ mod server;
 mod tls;
 mod webhook;
 
+pub use admission::plugins::UnknownAdmissionPlugin;
 pub use auth::{ParseTokensError, Tokens};
 pub use clock::{Clock, ManualClock, Sleep, TokioClock};
 pub use faults::{

@@ -1,4 +1,4 @@
-//! The admission plugins that are enabled by default, in the order of kube-apiserver.
+//! The admission plugins of the server, in the order of kube-apiserver, and the set of enabled ones.
 //!
 //! A new plugin is a file below this module that implements [`AdmissionPlugin`], and an entry of [`PLUGINS`].
 //! No lock is held while a plugin runs. Plugins do not run for writes of the server itself or of the
@@ -13,6 +13,8 @@ mod pod_security;
 mod priority;
 mod runtime_class;
 mod topology;
+
+use std::fmt;
 
 use informer_core::Gvr;
 use serde_json::Value;
@@ -33,6 +35,13 @@ use runtime_class::RuntimeClass;
 use topology::PodTopologyLabels;
 
 trait AdmissionPlugin: Sync {
+    /// The name of the plugin in kube-apiserver, which enables or disables it.
+    fn name(&self) -> &'static str;
+
+    fn is_enabled_by_default(&self) -> bool {
+        true
+    }
+
     /// Changes or rejects a new object before the mutating webhooks are called.
     fn mutate(&self, _admission: &Admission, _write: &mut NewObject<'_>) -> Result<(), ApiError> {
         Ok(())
@@ -58,6 +67,69 @@ const PLUGINS: [&dyn AdmissionPlugin; 12] = [
     &DefaultIngressClass,
     &PodTopologyLabels,
 ];
+
+/// The names of plugins that a server enables or disables. A plugin that is in neither list has its default.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PluginChoice {
+    enabled: Vec<&'static str>,
+    disabled: Vec<&'static str>,
+}
+
+/// An error for the name of an admission plugin that the server does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot enable or disable admission plugin {name:?}: the server has only {known}")]
+pub struct UnknownAdmissionPlugin {
+    name: String,
+    known: String,
+}
+
+impl PluginChoice {
+    pub(crate) fn enable(&mut self, name: &str) -> Result<(), UnknownAdmissionPlugin> {
+        let name = plugin_name(name)?;
+        self.disabled.retain(|disabled| *disabled != name);
+        self.enabled.push(name);
+        Ok(())
+    }
+
+    pub(crate) fn disable(&mut self, name: &str) -> Result<(), UnknownAdmissionPlugin> {
+        let name = plugin_name(name)?;
+        self.enabled.retain(|enabled| *enabled != name);
+        self.disabled.push(name);
+        Ok(())
+    }
+
+    fn includes(&self, plugin: &dyn AdmissionPlugin) -> bool {
+        let name = plugin.name();
+        self.enabled.contains(&name) || (plugin.is_enabled_by_default() && !self.disabled.contains(&name))
+    }
+}
+
+/// Returns the names of all plugins in the order of kube-apiserver.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    PLUGINS.iter().map(|plugin| plugin.name())
+}
+
+fn plugin_name(name: &str) -> Result<&'static str, UnknownAdmissionPlugin> {
+    names().find(|known| *known == name).ok_or_else(|| {
+        let known: Vec<_> = names().collect();
+        UnknownAdmissionPlugin { name: name.to_owned(), known: known.join(", ") }
+    })
+}
+
+/// The enabled plugins, in the order of kube-apiserver.
+pub(crate) struct EnabledPlugins(Vec<&'static dyn AdmissionPlugin>);
+
+impl EnabledPlugins {
+    pub(crate) fn new(choice: &PluginChoice) -> Self {
+        Self(PLUGINS.into_iter().filter(|plugin| choice.includes(*plugin)).collect())
+    }
+}
+
+impl fmt::Debug for EnabledPlugins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|plugin| plugin.name())).finish()
+    }
+}
 
 struct NewObject<'a> {
     kind: &'a Kind,
@@ -90,7 +162,7 @@ impl Admission {
         object: &mut Object,
     ) -> Result<(), ApiError> {
         let mut write = NewObject { kind, namespace, object };
-        PLUGINS.iter().try_for_each(|plugin| plugin.mutate(self, &mut write))
+        self.plugins.0.iter().try_for_each(|plugin| plugin.mutate(self, &mut write))
     }
 
     /// Adds the warnings of the plugins to `warnings`. If a plugin rejects the write, the warnings of the
@@ -104,7 +176,7 @@ impl Admission {
         if scope.validation == Validation::Unchecked || mode != WriteMode::Main || scope.scales {
             return Ok(warnings);
         }
-        for plugin in PLUGINS {
+        for plugin in &self.plugins.0 {
             match plugin.validate(self, write) {
                 Ok(found) => warnings.extend(found),
                 Err(error) => return Err(error.warned(warnings)),

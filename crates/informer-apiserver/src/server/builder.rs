@@ -7,6 +7,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::ApiServer;
+use crate::admission::plugins::{self, EnabledPlugins, PluginChoice, UnknownAdmissionPlugin};
 use crate::admission::{Admission, HookCache};
 use crate::auth::{Access, Auth, PolicyCache, Tokens};
 use crate::clock::{Clock, TokioClock};
@@ -52,6 +53,7 @@ pub struct ApiServerBuilder {
     http2_streams: u32,
     event_ttl: Duration,
     schema: Option<Schema>,
+    plugins: PluginChoice,
 }
 
 impl ApiServerBuilder {
@@ -112,6 +114,37 @@ impl ApiServerBuilder {
     pub fn rbac(mut self, rbac: bool) -> Self {
         self.rbac = rbac;
         self
+    }
+
+    /// Enables admission plugins by their names in kube-apiserver, as `--enable-admission-plugins` does. The
+    /// plugins that are enabled by default stay enabled. The server runs plugins in the order of
+    /// kube-apiserver, independent of the order of the names.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a name that is not one of the plugins. Webhooks, policies, ResourceQuota and
+    /// NamespaceLifecycle are not among them: they are always on, except that
+    /// [`require_namespaces`](Self::require_namespaces) enables the check of namespaces.
+    pub fn enable_admission_plugins<'a>(
+        mut self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, UnknownAdmissionPlugin> {
+        names.into_iter().try_for_each(|name| self.plugins.enable(name))?;
+        Ok(self)
+    }
+
+    /// Disables admission plugins by their names in kube-apiserver, as `--disable-admission-plugins` does.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a name that is not one of the plugins, like
+    /// [`enable_admission_plugins`](Self::enable_admission_plugins).
+    pub fn disable_admission_plugins<'a>(
+        mut self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, UnknownAdmissionPlugin> {
+        names.into_iter().try_for_each(|name| self.plugins.disable(name))?;
+        Ok(self)
     }
 
     /// Enables aggregated discovery, which kube-apiserver supports since 1.26. Defaults to true.
@@ -209,7 +242,8 @@ impl ApiServerBuilder {
         };
         let access = Access::new(self.tokens, self.client_ca, self.rbac);
         let auth = Auth { store, access, policy: PolicyCache::default() };
-        let admission = Admission { auth, hooks: HookCache::default() };
+        let plugins = EnabledPlugins::new(&self.plugins);
+        let admission = Admission { auth, hooks: HookCache::default(), plugins };
         let (allocations, queues) = (Allocations::default(), ControllerQueues::default());
         let pipeline = Pipeline { admission, quota_usage: QuotaUsage::default(), allocations, queues };
         let manager = Arc::new_cyclic(|this| ControllerManager {
@@ -246,6 +280,12 @@ impl ApiServerBuilder {
 }
 
 impl ApiServer {
+    /// Returns the names of the admission plugins that a [builder](Self::builder) can enable and disable, in
+    /// the order in which they run.
+    pub fn admission_plugins() -> impl Iterator<Item = &'static str> {
+        plugins::names()
+    }
+
     /// Returns a builder for a server with the default configuration.
     pub fn builder() -> ApiServerBuilder {
         ApiServerBuilder {
@@ -265,6 +305,7 @@ impl ApiServer {
             http2_streams: HTTP2_STREAMS,
             event_ttl: EVENT_TTL,
             schema: None,
+            plugins: PluginChoice::default(),
         }
     }
 }

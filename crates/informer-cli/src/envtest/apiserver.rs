@@ -25,51 +25,66 @@ const FLAGS: &[Flag] = &[
     flag("authorization-mode", "RBAC, or AlwaysAllow (the default)"),
     flag(
         "bind-address",
-        "where to listen; without a --client-ca-file or --token-auth-file on loopback addresses only",
+        "address to listen on; only a loopback address without --client-ca-file or --token-auth-file",
     ),
+    flag("cert-dir", "directory of apiserver.crt and apiserver.key, which are created if they are missing"),
+    flag("client-ca-file", "CA certificates that verify client certificates"),
     flag(
-        "cert-dir",
-        "the directory of apiserver.crt and apiserver.key, which are made where they are missing",
+        "disable-admission-plugins",
+        "plugins to disable; without NamespaceLifecycle, objects need no namespace; plugins that this server \
+         does not have are ignored",
     ),
-    flag("client-ca-file", "the authorities whose certificates stand for users"),
-    flag("disable-admission-plugins", "NamespaceLifecycle: objects need no namespace; others do nothing"),
-    flag("enable-admission-plugins", "those that are on anyway"),
-    flag("etcd-servers", "the etcd beside it, which keeps the state while this program does not run"),
-    flag("event-ttl", "how long events stay after they were written last; 1h by default"),
-    flag("feature-gates", "AggregatedDiscoveryEndpoint=false, or gates at their default"),
-    flag("runtime-config", "groups and versions that are served anyway"),
-    flag("secure-port", "the port; 6443 by default"),
-    flag("tls-cert-file", "the certificate, in place of that of --cert-dir"),
-    flag("tls-private-key-file", "its key"),
-    flag("service-cluster-ip-range", "its first address is that of the service kubernetes"),
-    flag("token-auth-file", "bearer tokens: lines of token,user,uid,\"group,group\""),
+    flag("enable-admission-plugins", "plugins to enable in addition to the default ones"),
+    flag("etcd-servers", "the etcd server, which keeps the state while this program is not running"),
+    flag("event-ttl", "time until an Event expires after its last write; 1h by default"),
+    flag("feature-gates", "AggregatedDiscoveryEndpoint=false; other gates only with their default value"),
+    flag("runtime-config", "groups and versions to enable; only those that are always served"),
+    flag("secure-port", "port to listen on; 6443 by default"),
+    flag("tls-cert-file", "server certificate, instead of the one in --cert-dir"),
+    flag("tls-private-key-file", "private key of --tls-cert-file"),
+    flag(
+        "service-cluster-ip-range",
+        "range of Service IP addresses; the first one is that of the Service kubernetes",
+    ),
+    flag("token-auth-file", "file of bearer tokens, with lines of token,user,uid,\"group,group\""),
     idle("advertise-address", "no component reads the address"),
     idle_switch("allow-privileged", "no pod runs"),
-    idle("api-audiences", "tokens are looked up, and not read"),
+    idle("api-audiences", "the server looks tokens up instead of verifying their signatures"),
     idle("default-watch-cache-size", "everything is in memory"),
     idle_switch("enable-aggregator-routing", "there are no other API servers"),
-    idle_switch("enable-garbage-collector", "it is the controller manager's"),
+    idle_switch("enable-garbage-collector", "informer envtest runs no garbage collector"),
     idle_switch("enable-priority-and-fairness", "requests are not queued"),
     idle("endpoint-reconciler-type", "there is one API server"),
-    idle("etcd-compaction-interval", "the history has a length, not an age"),
+    idle("etcd-compaction-interval", "the event history is limited by its length, not by its age"),
     idle("etcd-prefix", "there is one API server"),
-    idle("logging-format", "RUST_LOG decides what is logged"),
+    idle("logging-format", "the environment variable RUST_LOG configures logging"),
     idle("max-mutating-requests-inflight", "requests are not queued"),
     idle("max-requests-inflight", "requests are not queued"),
-    idle("min-request-timeout", "watches end as upstream by default"),
-    idle_switch("profiling", "there is none"),
-    idle("service-account-issuer", "tokens are looked up, and not read"),
-    idle("service-account-key-file", "tokens are looked up, and not read"),
-    idle("service-account-signing-key-file", "tokens are looked up, and not read"),
+    idle("min-request-timeout", "watches end after the default time of kube-apiserver"),
+    idle_switch("profiling", "the server has no profiling endpoint"),
+    idle("service-account-issuer", "the server looks tokens up instead of verifying their signatures"),
+    idle("service-account-key-file", "the server looks tokens up instead of verifying their signatures"),
+    idle(
+        "service-account-signing-key-file",
+        "the server looks tokens up instead of verifying their signatures",
+    ),
     idle("shutdown-delay-duration", "there is no load balancer"),
     idle("storage-backend", "everything is in memory"),
     idle("storage-media-type", "everything is in memory"),
-    idle("v", "RUST_LOG decides what is logged"),
-    idle("vmodule", "RUST_LOG decides what is logged"),
+    idle("v", "the environment variable RUST_LOG configures logging"),
+    idle("vmodule", "the environment variable RUST_LOG configures logging"),
     idle_switch("watch-cache", "everything is in memory"),
 ];
 
-const PLUGINS: [&str; 3] = ["MutatingAdmissionWebhook", "NamespaceLifecycle", "ValidatingAdmissionWebhook"];
+/// Admission plugins that are always enabled, or that `--disable-admission-plugins` handles separately.
+const ALWAYS_ENABLED: [&str; 6] = [
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "NamespaceLifecycle",
+    "ResourceQuota",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
 
 pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     let given = Given::parse(arguments, FLAGS)?;
@@ -79,7 +94,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     }
     if given.help {
         let version = env!("CARGO_PKG_VERSION");
-        println!("kube-apiserver, played by informer {version}\n\nFlags:\n{}", help(FLAGS));
+        println!("kube-apiserver, emulated by informer {version}\n\nFlags:\n{}", help(FLAGS));
         return Ok(());
     }
     let address = address(&given)?;
@@ -175,10 +190,11 @@ fn server(given: &Given) -> Result<ApiServer, Failure> {
     let mut builder = ApiServer::builder().controllers(Controllers::NONE).rbac(rbac(given)?);
     let off: Vec<&str> = given.list("disable-admission-plugins").collect();
     builder = builder.require_namespaces(!off.contains(&"NamespaceLifecycle"));
-    for plugin in given.list("enable-admission-plugins") {
-        if !PLUGINS.contains(&plugin) {
-            return Err(invalid("enable-admission-plugins", plugin, "there is no such plugin here"));
-        }
+    let present = off.into_iter().filter(|plugin| ApiServer::admission_plugins().any(|name| name == *plugin));
+    builder = builder.disable_admission_plugins(present).map_err(|error| Failure::new(error.to_string()))?;
+    for plugin in given.list("enable-admission-plugins").filter(|plugin| !ALWAYS_ENABLED.contains(plugin)) {
+        let refused = |_| invalid("enable-admission-plugins", plugin, "this server has no such plugin");
+        builder = builder.enable_admission_plugins([plugin]).map_err(refused)?;
     }
     for gate in given.list("feature-gates") {
         match gate {

@@ -29,20 +29,20 @@ const STATE_FILE: &str = "informer-state.json";
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 
 const FLAGS: &[Flag] = &[
-    flag("data-dir", "where the state of the API server is kept"),
-    flag("listen-client-urls", "where to listen, on a loopback address"),
+    flag("data-dir", "directory of the state of the API server"),
+    flag("listen-client-urls", "URL to listen on, with a loopback address"),
     idle("advertise-client-urls", "no component reads the address"),
     idle("initial-cluster", "there is one member"),
     idle("listen-peer-urls", "there are no peers"),
-    idle("log-level", "nothing is logged"),
+    idle("log-level", "the program logs nothing"),
     idle("name", "there is one member"),
-    idle_switch("unsafe-no-fsync", "nothing is synced"),
+    idle_switch("unsafe-no-fsync", "files are not synced"),
 ];
 
 pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     let given = Given::parse(arguments, FLAGS)?;
     if given.help || given.version {
-        println!("etcd, played by informer {}\n\n{}", env!("CARGO_PKG_VERSION"), help(FLAGS));
+        println!("etcd, emulated by informer {}\n\n{}", env!("CARGO_PKG_VERSION"), help(FLAGS));
         return Ok(());
     }
     let url = given.last("listen-client-urls").unwrap_or("http://127.0.0.1:2379");

@@ -197,7 +197,7 @@ async fn a_flag_for_what_is_not_there_is_named() {
     let cases = [
         ("kube-apiserver", "--encryption-provider-config=x", "--encryption-provider-config"),
         ("kube-apiserver", "--authorization-mode=Webhook", "\"Webhook\" for flag --authorization-mode"),
-        ("kube-apiserver", "--enable-admission-plugins=PodSecurity", "\"PodSecurity\""),
+        ("kube-apiserver", "--enable-admission-plugins=AlwaysPullImages", "\"AlwaysPullImages\""),
         ("kube-apiserver", "--bind-address=0.0.0.0", "--bind-address"),
         ("kube-apiserver", "--event-ttl=soon", "\"soon\" for flag --event-ttl"),
         ("etcd", "--auto-tls", "--auto-tls"),

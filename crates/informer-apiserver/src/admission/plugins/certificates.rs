@@ -17,6 +17,10 @@ const MASTERS: &str = "system:masters";
 pub(super) struct CertificateSubjectRestriction;
 
 impl AdmissionPlugin for CertificateSubjectRestriction {
+    fn name(&self) -> &'static str {
+        "CertificateSubjectRestriction"
+    }
+
     fn validate(&self, _: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
         let spec = part(write.object, "spec");
         let is_request = write.kind().is("certificates.k8s.io", "CertificateSigningRequest");

@@ -24,6 +24,10 @@ const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 pub(super) struct DefaultStorageClass;
 
 impl AdmissionPlugin for DefaultStorageClass {
+    fn name(&self) -> &'static str {
+        "DefaultStorageClass"
+    }
+
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "PersistentVolumeClaim") {
             admission.set_default_storage_class(write.object);
@@ -35,6 +39,10 @@ impl AdmissionPlugin for DefaultStorageClass {
 pub(super) struct DefaultIngressClass;
 
 impl AdmissionPlugin for DefaultIngressClass {
+    fn name(&self) -> &'static str {
+        "DefaultIngressClass"
+    }
+
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("networking.k8s.io", "Ingress") {
             admission.set_default_ingress_class(write.object);
@@ -47,6 +55,10 @@ impl AdmissionPlugin for DefaultIngressClass {
 pub(super) struct PersistentVolumeClaimResize;
 
 impl AdmissionPlugin for PersistentVolumeClaimResize {
+    fn name(&self) -> &'static str {
+        "PersistentVolumeClaimResize"
+    }
+
     fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
         if let Some(old) = write.old
             && write.kind().is("", "PersistentVolumeClaim")

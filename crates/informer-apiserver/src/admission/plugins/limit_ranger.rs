@@ -12,6 +12,10 @@ use crate::model::rules::with_value;
 pub(super) struct LimitRanger;
 
 impl AdmissionPlugin for LimitRanger {
+    fn name(&self) -> &'static str {
+        "LimitRanger"
+    }
+
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
             for range in admission.in_namespace("limitranges", write.namespace.unwrap_or_default()) {

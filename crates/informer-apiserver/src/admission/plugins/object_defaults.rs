@@ -12,6 +12,10 @@ use crate::model::rules::{add_finalizer, with_value};
 pub(super) struct DefaultTolerationSeconds;
 
 impl AdmissionPlugin for DefaultTolerationSeconds {
+    fn name(&self) -> &'static str {
+        "DefaultTolerationSeconds"
+    }
+
     fn mutate(&self, _admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
             with_value(write.object, add_tolerations);
@@ -24,6 +28,10 @@ impl AdmissionPlugin for DefaultTolerationSeconds {
 pub(super) struct StorageObjectInUseProtection;
 
 impl AdmissionPlugin for StorageObjectInUseProtection {
+    fn name(&self) -> &'static str {
+        "StorageObjectInUseProtection"
+    }
+
     fn mutate(&self, _admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "PersistentVolume") {
             with_value(write.object, |volume| add_finalizer(volume, "kubernetes.io/pv-protection"));
@@ -37,6 +45,10 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
 pub(super) struct TaintNodesByCondition;
 
 impl AdmissionPlugin for TaintNodesByCondition {
+    fn name(&self) -> &'static str {
+        "TaintNodesByCondition"
+    }
+
     fn mutate(&self, _admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Node") {
             with_value(write.object, taint_new_node);

@@ -24,6 +24,10 @@ use verdict::Verdict;
 pub(super) struct PodSecurity;
 
 impl AdmissionPlugin for PodSecurity {
+    fn name(&self) -> &'static str {
+        "PodSecurity"
+    }
+
     fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
         admission.check_pod_security(write)
     }

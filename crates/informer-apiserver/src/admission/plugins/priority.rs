@@ -17,6 +17,10 @@ const DEFAULT_PREEMPTION_POLICY: &str = "PreemptLowerPriority";
 pub(super) struct Priority;
 
 impl AdmissionPlugin for Priority {
+    fn name(&self) -> &'static str {
+        "Priority"
+    }
+
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") { admission.set_priority(write.kind, write.object) } else { Ok(()) }
     }

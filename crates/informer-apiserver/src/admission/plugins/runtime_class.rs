@@ -15,6 +15,10 @@ const DIFFERENT: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass
 pub(super) struct RuntimeClass;
 
 impl AdmissionPlugin for RuntimeClass {
+    fn name(&self) -> &'static str {
+        "RuntimeClass"
+    }
+
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
             admission.apply_runtime_class(write.kind, write.object)

@@ -13,6 +13,10 @@ const COPIED_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kub
 pub(super) struct PodTopologyLabels;
 
 impl AdmissionPlugin for PodTopologyLabels {
+    fn name(&self) -> &'static str {
+        "PodTopologyLabels"
+    }
+
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
             admission.add_topology_labels(write.object);
