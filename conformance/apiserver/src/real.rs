@@ -100,6 +100,7 @@ impl RealServer {
                 format!("--token-auth-file={}", users.display()),
                 "--authorization-mode=RBAC".to_owned(),
                 "--disable-admission-plugins=ServiceAccount".to_owned(),
+                "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
             ],
         )?;
         let certificate = folder.path().join("certs/apiserver.crt");

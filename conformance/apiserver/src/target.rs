@@ -59,6 +59,9 @@ impl Target {
         // The first version is large, since versions with several digits can be distinguished from other
         // numbers.
         let builder = ApiServer::builder().first_version(100_000).require_namespaces(true);
+        let builder = builder
+            .enable_admission_plugins(["OwnerReferencesPermissionEnforcement"])
+            .expect("the server has this plugin");
         Self::Embedded(builder.tokens(users).rbac(true).controllers(Controllers::NONE).build())
     }
 

@@ -9,6 +9,7 @@ mod certificates;
 mod classes;
 mod limit_ranger;
 mod object_defaults;
+mod owner_references;
 mod pod_security;
 mod priority;
 mod runtime_class;
@@ -29,6 +30,7 @@ use certificates::CertificateSubjectRestriction;
 use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimResize};
 use limit_ranger::LimitRanger;
 use object_defaults::{DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition};
+use owner_references::OwnerReferencesPermissionEnforcement;
 use pod_security::PodSecurity;
 use priority::Priority;
 use runtime_class::RuntimeClass;
@@ -53,7 +55,7 @@ trait AdmissionPlugin: Sync {
     }
 }
 
-const PLUGINS: [&dyn AdmissionPlugin; 12] = [
+const PLUGINS: [&dyn AdmissionPlugin; 13] = [
     &LimitRanger,
     &TaintNodesByCondition,
     &PodSecurity,
@@ -61,6 +63,7 @@ const PLUGINS: [&dyn AdmissionPlugin; 12] = [
     &DefaultTolerationSeconds,
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
+    &OwnerReferencesPermissionEnforcement,
     &PersistentVolumeClaimResize,
     &RuntimeClass,
     &CertificateSubjectRestriction,

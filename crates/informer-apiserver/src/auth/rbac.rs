@@ -124,7 +124,7 @@ impl Auth {
     }
 
     /// Authorizes a request. Returns the reason of the decision, which is empty for most denied requests.
-    pub(super) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
+    pub(crate) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         if !self.access.enforces_rbac_for(user) {
             return Ok(String::new());
         }

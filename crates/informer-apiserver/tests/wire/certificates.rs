@@ -59,3 +59,17 @@ async fn certificate_request_needs_usages_a_signer_and_ten_minutes() {
         assert!(message.contains(problem), "{message}");
     }
 }
+
+#[tokio::test]
+async fn unknown_and_repeated_usages_are_rejected() {
+    let server = ApiServer::builder().build();
+    let usages = json!(["client auth", "web", "client auth"]);
+    let spec =
+        json!({"request": request_of_group("a"), "signerName": "example.com/signer", "usages": usages});
+    let (code, message) = create(&server, spec).await;
+    assert_eq!(code, 422);
+    let unknown = "spec.usages[1]: Unsupported value: \"web\": supported values: \"any\", \"cert sign\", ";
+    for problem in [unknown, "spec.usages[2]: Duplicate value: \"client auth\""] {
+        assert!(message.contains(problem), "{message}");
+    }
+}

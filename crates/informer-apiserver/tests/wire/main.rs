@@ -16,6 +16,7 @@ mod lists;
 mod loads;
 mod mischief;
 mod mutations;
+mod owner_references;
 mod owners;
 mod pod_security;
 mod policies;

@@ -4,12 +4,37 @@ use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, required};
+use crate::model::rules::checks::{Check, FieldView, duplicate, required, unsupported};
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, human_duration, or};
 
 const MIN_EXPIRATION_SECONDS: i64 = 600;
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "certificates.k8s.io",
@@ -27,6 +52,10 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     if spec.items("usages").is_empty() {
         causes.push(required(&spec.field_path("usages"), ""));
     }
+    // Updates cannot change the spec, and older servers accepted other usages.
+    if at.old.is_none() {
+        validate_usages(&spec, causes);
+    }
     if spec.text("signerName").is_empty() {
         causes.push(required(&spec.field_path("signerName"), ""));
     }
@@ -35,6 +64,17 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         causes.push(Cause::invalid(&spec.field_path("expirationSeconds"), &seconds.to_string(), why));
+    }
+}
+
+fn validate_usages(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let usages: Vec<&str> = spec.items("usages").iter().map(text).collect();
+    for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage)) {
+        causes.push(unsupported(&spec.field_path(&format!("usages[{index}]")), usage, &USAGES));
+    }
+    for (index, usage) in usages.iter().enumerate().filter(|(index, usage)| usages[..*index].contains(usage))
+    {
+        causes.push(duplicate(&spec.field_path(&format!("usages[{index}]")), &format!("{usage:?}")));
     }
 }
 
