@@ -131,10 +131,10 @@ impl Client {
     ///
     /// Returns an error if there is no configuration, or if it is invalid.
     pub async fn try_default() -> Result<Self, ClientError> {
-        let mut config = Config::infer().await.map_err(ClientError::infer)?;
+        let authority = || Kubeconfig::read().ok().as_ref().and_then(kubeconfig::authority_file);
+        let mut config = Config::infer().await.map_err(|cause| ClientError::infer(cause, authority))?;
         if config.root_cert_file.is_none() {
-            let kubeconfig = Kubeconfig::read().ok();
-            config.root_cert_file = kubeconfig.as_ref().and_then(kubeconfig::authority_file);
+            config.root_cert_file = authority();
         }
         Self::new(config)
     }

@@ -45,6 +45,18 @@ async fn missing_or_invalid_kubeconfig_error_names_the_remedy() {
     fs::write(&broken, "clusters: [\n").unwrap();
     let ended = start_with(["watch", "pods"], Some(&broken)).ended().await;
     check(&ended, 1, &["KUBECONFIG", "--server"]);
+
+    let authority = directory.path().join("ca.crt");
+    fs::write(&authority, "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n").unwrap();
+    let cluster = "{server: 'https://127.0.0.1:1', certificate-authority: ca.crt}";
+    let text = format!(
+        "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         clusters: [{{name: a, cluster: {cluster}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+    );
+    fs::write(&broken, text).unwrap();
+    let ended = start_with(["watch", "pods"], Some(&broken)).ended().await;
+    let named = format!("no valid CA certificate in {}", authority.display());
+    check(&ended, 1, &[&named, "valid PEM", "--server"]);
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use informer_cache::source::SourceErrorKind;
+use kube_client::config::{InferConfigError, KubeconfigError};
 use rustls::AlertDescription;
 
 use super::BoxError;
@@ -28,9 +30,25 @@ impl ClientError {
         self
     }
 
-    pub(super) fn infer(cause: kube_client::config::InferConfigError) -> Self {
-        let remedy = "set KUBECONFIG to a readable file, or run inside a cluster";
-        Self::new("no valid configuration was found", remedy).because(cause)
+    /// Returns the error for a file of CA certificates that cannot be used.
+    pub(super) fn authority(file: &Path) -> Self {
+        let problem = format!("there is no valid CA certificate in {}", file.display());
+        Self::new(problem, "check that the file is readable and contains only valid PEM")
+    }
+
+    /// Returns the error for a missing or invalid configuration. If its CA certificates are invalid, the error
+    /// names their file, which `authority` returns.
+    pub(super) fn infer(cause: InferConfigError, authority: impl FnOnce() -> Option<PathBuf>) -> Self {
+        let kubeconfig = cause.source().and_then(|cause| cause.downcast_ref::<KubeconfigError>());
+        let is_authority = matches!(kubeconfig, Some(KubeconfigError::ParseCertificates(_)));
+        let error = match is_authority.then(authority).flatten() {
+            Some(file) => Self::authority(&file),
+            None => {
+                let remedy = "set KUBECONFIG to a readable file, or run inside a cluster";
+                Self::new("no valid configuration was found", remedy)
+            }
+        };
+        error.because(cause)
     }
 }
 

@@ -160,10 +160,7 @@ fn require_provider() -> Result<(), ClientError> {
 fn invalid_tls(config: &Config, cause: kube_client::Error) -> ClientError {
     let authority = matches!(cause, kube_client::Error::RustlsTls(RustlsTlsError::AddRootCertificate(_)));
     let error = match config.root_cert_file.as_ref().filter(|_| authority) {
-        Some(path) => ClientError::new(
-            format!("there is no valid CA certificate in {}", path.display()),
-            "check that the file is readable and contains only valid PEM",
-        ),
+        Some(path) => ClientError::authority(path),
         None => ClientError::new("the TLS settings are invalid", TLS_REMEDY),
     };
     error.because(cause)
