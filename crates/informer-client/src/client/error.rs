@@ -36,8 +36,8 @@ impl ClientError {
         Self::new(problem, "check that the file is readable and contains only valid PEM")
     }
 
-    /// Returns the error for a missing or invalid configuration. If its CA certificates are invalid, the error
-    /// names their file, which `authority` returns.
+    /// Returns the error for a missing or invalid configuration. If its CA certificates are invalid, the
+    /// error names their file, which `authority` returns.
     pub(super) fn infer(cause: InferConfigError, authority: impl FnOnce() -> Option<PathBuf>) -> Self {
         let kubeconfig = cause.source().and_then(|cause| cause.downcast_ref::<KubeconfigError>());
         let is_authority = matches!(kubeconfig, Some(KubeconfigError::ParseCertificates(_)));
