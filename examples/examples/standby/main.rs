@@ -153,8 +153,8 @@ async fn show() -> Result {
     shown
 }
 
-/// Running replicas. A replica that exits because it lost its lease is started again, as a Deployment would do.
-/// On a busy machine a replica can lose its lease at any time.
+/// Running replicas. A replica that exits because it lost its lease is started again, as a Deployment would
+/// do. On a busy machine a replica can lose its lease at any time.
 struct Replicas<S> {
     running: Vec<Replica>,
     start: S,
@@ -224,9 +224,9 @@ async fn watch<S: Fn(&'static str) -> Result<Replica>>(
     check(late, replicas.restarts + 1)
 }
 
-/// Fails if former leaders wrote more than they may. A former leader may complete one write: the write that its
-/// single worker was about to send when it lost its lease. Only the write to the ledger can succeed, because it
-/// has no precondition.
+/// Fails if former leaders wrote more than they may. A former leader may complete one write: the write that
+/// its single worker was about to send when it lost its lease. Only the write to the ledger can succeed,
+/// because it has no precondition.
 fn check(late: [usize; 2], former_leaders: usize) -> Result {
     if late[0] > 0 || late[1] > former_leaders {
         return Err("two leaders were active at the same time".into());

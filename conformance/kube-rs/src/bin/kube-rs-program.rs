@@ -57,7 +57,7 @@ struct Context {
     client: Client,
     recorder: Recorder,
     /// The names of the gardens whose cleanup ran. A cleanup can run more than once, since the controller may
-    /// reconcile a garden again before its watch shows that the garden is gone.
+    /// reconcile a garden again before its watch shows the deletion.
     cleaned: Mutex<BTreeSet<String>>,
 }
 

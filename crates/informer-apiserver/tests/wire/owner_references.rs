@@ -11,7 +11,8 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PLUGIN: &str = "OwnerReferencesPermissionEnforcement";
 
-/// Creates a server with the plugin whose user `operator` has these rules, and an owner: the Deployment `web`.
+/// Creates a server with the plugin whose user `operator` has these rules, and an owner: the Deployment
+/// `web`.
 fn server(rules: &Value) -> ApiServer {
     let server = ApiServer::builder().rbac(true).enable_admission_plugins([PLUGIN]).unwrap().build();
     let role = json!({"metadata": {"name": "operator"}, "rules": rules});
