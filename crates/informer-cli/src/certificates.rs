@@ -29,13 +29,13 @@ pub(crate) fn tls(files: &Files<'_>, ip: IpAddr) -> Result<Tls, Failure> {
     }
     let certificate = Certificate::from_pem(read(&chain)?, read(&key)?);
     Tls::new(&certificate)
-        .map_err(|error| Failure::caused(format!("cannot use the certificate {}", chain.display()), error))
+        .map_err(|error| Failure::caused(format!("cannot load the certificate {}", chain.display()), error))
 }
 
 /// Generates a server certificate and its CA, and writes both to one file. A client that trusts this file
 /// trusts the server.
 fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
-    let failed = |error| Failure::caused("cannot make a certificate", error);
+    let failed = |error| Failure::caused("cannot generate a certificate", error);
     let authority = CertificateAuthority::new("informer").map_err(failed)?;
     let hosts = ["localhost".to_owned(), ip.to_string(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let made = authority.issue_for(hosts).map_err(failed)?;

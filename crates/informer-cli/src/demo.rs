@@ -104,7 +104,7 @@ async fn filled(server: &mut DemoServer, progress: &ProgressBar) -> Result<Strin
             Said::Filled(objects) => progress.set_message(format!("filling the API server: {objects} pods")),
             Said::Listening(url) => return Ok(url),
             Said::Changed { .. } => {
-                return Err(Failure::new("the demo server changed objects before it was told to"));
+                return Err(Failure::new("the demo server changed objects too early"));
             }
         }
     }
@@ -294,7 +294,7 @@ impl Demo {
 }
 
 fn client(url: &str) -> Result<Client, Failure> {
-    let failed = "cannot make a client for the demo server";
+    let failed = "cannot create a client for the demo server";
     let uri = url.parse().map_err(|error: http::uri::InvalidUri| Failure::caused(failed, error))?;
     Client::new(informer::kube_client::Config::new(uri)).map_err(|error| Failure::caused(failed, error))
 }

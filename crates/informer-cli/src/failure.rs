@@ -27,7 +27,7 @@ impl Failure {
     }
 
     pub(crate) fn server(error: informer_apiserver::ApiError) -> Self {
-        Self::caused("the embedded server refused a change", error)
+        Self::caused("the embedded server rejected a write", error)
     }
 }
 

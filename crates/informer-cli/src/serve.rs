@@ -131,7 +131,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     if let Some(path) = arguments.snapshot.as_deref().filter(|path| path.exists()) {
         server
             .restore_from(path)
-            .map_err(|error| Failure::caused("cannot begin with the snapshot", error))?;
+            .map_err(|error| Failure::caused("cannot restore the state at startup", error))?;
     }
     server.faults().add_all(faults);
     let listening = match tls {
@@ -153,7 +153,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let _ = tokio::time::timeout(GOODBYE, listening.shutdown()).await;
     match &arguments.snapshot {
         Some(path) => {
-            server.save(path).map_err(|error| Failure::caused("the state of the server is lost", error))
+            server.save(path).map_err(|error| Failure::caused("cannot save the state at shutdown", error))
         }
         None => Ok(()),
     }
@@ -163,7 +163,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
 /// saving the state fails at shutdown.
 fn check_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let kept = format!("cannot keep the state in {}", path.display());
+    let kept = format!("cannot save the state to {}", path.display());
     match fs::metadata(folder) {
         Ok(found) if found.is_dir() && !path.is_dir() => Ok(()),
         Ok(_) => Err(Failure::new(format!("{kept}: name a file in a directory"))),
@@ -175,14 +175,13 @@ fn read_tokens(path: &Path) -> Result<Tokens, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::caused(format!("cannot read the tokens in {}", path.display()), error))?;
     text.parse().map_err(|error: ParseTokensError| {
-        Failure::caused(format!("cannot use the tokens in {}", path.display()), error)
+        Failure::caused(format!("cannot parse the tokens in {}", path.display()), error)
     })
 }
 
 fn read_authorities(path: &Path) -> Result<ClientCa, Failure> {
     let authorities = certificates::read(path)?.parse();
-    authorities
-        .map_err(|error| Failure::caused(format!("cannot use the authorities in {}", path.display()), error))
+    authorities.map_err(|error| Failure::caused(format!("cannot parse the CAs in {}", path.display()), error))
 }
 
 impl ServeArguments {
@@ -205,8 +204,8 @@ impl ServeArguments {
     fn danger(&self) -> Option<&'static str> {
         if self.token_file.is_none() && self.client_ca.is_none() {
             return Some(
-                "without --token-file or --client-ca there is no authentication, so every client that reaches the address \
-                 may read and change everything",
+                "without --token-file or --client-ca there is no authentication, so every client \
+                 that reaches the address can read and change everything",
             );
         }
         (self.cert_dir.is_none() && self.tls_cert.is_none()).then_some(
@@ -241,7 +240,7 @@ impl Report<'_> {
             writeln!(out, "loaded {} from {}", counted(self.objects, "object"), path.display())?;
         }
         if !self.kinds.is_empty() {
-            writeln!(out, "serving also {}", self.kinds.join(", "))?;
+            writeln!(out, "also serving {}", self.kinds.join(", "))?;
         }
         if let Some(path) = faults {
             writeln!(out, "{} from {}", counted(self.rules, "fault rule"), path.display())?;
@@ -273,12 +272,12 @@ async fn address(arguments: &ServeArguments) -> Result<SocketAddr, Failure> {
             "refusing to listen on {open}: {danger}; listen on 127.0.0.1 and forward the port to where it is needed"
         )));
     }
-    addresses.first().copied().ok_or_else(|| Failure::new(format!("{text:?} stands for no address")))
+    addresses.first().copied().ok_or_else(|| Failure::new(format!("{text:?} has no address")))
 }
 
 fn cannot_listen(address: SocketAddr, error: io::Error) -> Failure {
     let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => "; something else does; choose another port, or 0 for a free one",
+        io::ErrorKind::AddrInUse => "; choose another port, or 0 for a free one",
         _ => "",
     };
     Failure::caused(format!("cannot listen on {address}{advice}"), error)

@@ -245,7 +245,7 @@ fn added_versions_have_conversions_and_a_webhook_server() {
 fn failed_addition_writes_nothing() {
     let (_repository, projects) = repository();
     let error = fail(&projects, &["add", "kind", "Shop"]);
-    assert!(error.contains("there is none made by `informer new`"), "{error}");
+    assert!(error.contains("the folder is not in a project of `informer new`"), "{error}");
     succeed(&projects, &["new", "operator", "--path", "../.."]);
     let project = projects.join("operator");
     fs::write(project.join("src/controllers.rs"), "pub fn other() {}\n").unwrap();
@@ -268,7 +268,7 @@ fn failed_addition_writes_nothing() {
         ),
         (
             &["version", "v1", "--kind", "Website"],
-            ["add version v1 of Website: the kind has it", "choose another version"],
+            ["add version v1 of Website: the kind already has it", "choose another version"],
         ),
         (&["version", "2", "--kind", "Website"], ["2 is not a version", "such as v1"]),
         (&["version", "v2", "--kind", "Shop"], ["add a version of Shop: ", "informer add kind Shop"]),

@@ -42,20 +42,20 @@ impl DemoServer {
         let Some(line) = line else {
             let status =
                 self.child.wait().await.map_err(|error| Failure::io("wait for the demo server", error))?;
-            return Err(Failure::new(format!("the demo server ended early: {status}")));
+            return Err(Failure::new(format!("the demo server exited early: {status}")));
         };
         serde_json::from_str(&line)
-            .map_err(|error| Failure::new(format!("the demo server said {line:?}: {error}")))
+            .map_err(|error| Failure::new(format!("cannot parse {line:?} from the demo server: {error}")))
     }
 
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
-        let failed = |error| Failure::io("speak to the demo server", error);
+        let failed = |error| Failure::io("write to the demo server", error);
         match &mut self.input {
             Some(input) => {
                 input.write_all(b"change\n").await.map_err(failed)?;
                 input.flush().await.map_err(failed)
             }
-            None => Err(Failure::new("the demo server was told to end")),
+            None => Err(Failure::new("cannot write to the demo server: its stdin is closed")),
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Seen {
 
 impl View {
     pub(crate) fn new() -> Self {
-        let latency_us = Histogram::new_with_bounds(1, MAX_LATENCY_US, 3).expect("the bounds are in order");
+        let latency_us = Histogram::new_with_bounds(1, MAX_LATENCY_US, 3).expect("the bounds are valid");
         Self(Arc::new(Mutex::new(Seen { objects: HashMap::new(), events: 0, illegal: 0, latency_us })))
     }
 

@@ -148,7 +148,7 @@ impl Objects {
                 "namespace": namespace(number),
                 "labels": {"app": app(number)},
             },
-            "data": {"settings.properties": lines, "mode": *WORDS.choose(&mut self.random).expect("words are not empty")},
+            "data": {"settings.properties": lines, "mode": *WORDS.choose(&mut self.random).expect("WORDS is not empty")},
         })
     }
 

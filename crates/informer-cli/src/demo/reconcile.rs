@@ -32,7 +32,7 @@ pub(crate) struct Reconciler {
 
 impl Reconciler {
     pub(crate) fn new(pods: SharedInformer<Lazy<Pod>>) -> Self {
-        let path = |path: &str| path.parse().expect("a field path of the demo's own");
+        let path = |path: &str| path.parse().expect("the field paths of the demo are valid");
         Self {
             pods,
             usage: Arc::default(),

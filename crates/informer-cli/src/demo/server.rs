@@ -55,7 +55,7 @@ pub(crate) enum Said {
 fn say(said: &Said) {
     // Only the parent process reads stdout. If it has exited, `println!` panics; this process must end then,
     // so the panic does no harm.
-    println!("{}", serde_json::to_string(said).expect("plain data is JSON"));
+    println!("{}", serde_json::to_string(said).expect("strings and numbers are JSON"));
 }
 
 pub(crate) async fn run(arguments: ServerArguments) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ pub(crate) async fn run(arguments: ServerArguments) -> Result<(), Failure> {
 
 fn fill(server: &ApiServer, objects: &mut Objects, arguments: &ServerArguments) -> Result<(), Failure> {
     const CHUNK: usize = 1000;
-    let failed = |error| Failure::new(format!("the demo server cannot make its objects: {error}"));
+    let failed = |error| Failure::new(format!("the demo server cannot create its objects: {error}"));
     for begin in (0..arguments.objects).step_by(CHUNK) {
         let end = (begin + CHUNK).min(arguments.objects);
         let pods: Vec<_> = (begin..end).map(|number| objects.pod(number)).collect();

@@ -102,18 +102,18 @@ impl Truth {
         view.read(|seen| {
             if seen.illegal > 0 {
                 note(differences, || {
-                    format!("handler {name} was told {} steps of an impossible history", seen.illegal)
+                    format!("handler {name} received {} events that contradict earlier ones", seen.illegal)
                 });
             }
             for (key, truth) in &self.objects {
                 let version = truth["metadata"]["resourceVersion"].as_str().unwrap_or_default();
                 if seen.objects.get(key.as_str()).is_none_or(|held| *held != version) {
-                    note(differences, || format!("handler {name} does not know {key} at version {version}"));
+                    note(differences, || format!("handler {name} did not receive {key} @{version}"));
                 }
             }
             if seen.objects.len() != self.objects.len() {
                 let (knows, are) = (seen.objects.len(), self.objects.len());
-                note(differences, || format!("handler {name} knows {knows} pods, the server has {are}"));
+                note(differences, || format!("handler {name} has {knows} pods, the server has {are}"));
             }
         });
     }
@@ -135,7 +135,7 @@ impl Truth {
         }
         if found.len() != owned.len() {
             note(differences, || {
-                format!("the reconciler knows {} owners, there are {}", found.len(), owned.len())
+                format!("the reconciler has {} owners, the server has {}", found.len(), owned.len())
             });
         }
     }

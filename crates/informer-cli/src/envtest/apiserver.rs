@@ -120,7 +120,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
 fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(), Failure> {
     let range = given.last("service-cluster-ip-range").unwrap_or("10.0.0.0/24");
     let first = first_address(range)
-        .ok_or_else(|| invalid("service-cluster-ip-range", range, "it is not a range"))?;
+        .ok_or_else(|| invalid("service-cluster-ip-range", range, "it is not a CIDR range"))?;
     let (ip, port) = (address.ip().to_string(), address.port());
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
     let service = json!({
@@ -174,15 +174,15 @@ fn first_address(range: &str) -> Option<String> {
 fn address(given: &Given) -> Result<SocketAddr, Failure> {
     let ip: IpAddr = match given.last("bind-address") {
         None => Ipv4Addr::LOCALHOST.into(),
-        Some(text) => text.parse().map_err(|_| invalid("bind-address", text, "it is not an address"))?,
+        Some(text) => text.parse().map_err(|_| invalid("bind-address", text, "it is not an IP address"))?,
     };
     let asked = given.last("client-ca-file").is_some() || given.last("token-auth-file").is_some();
     if !ip.is_loopback() && !asked {
-        let why = "without --client-ca-file or --token-auth-file everybody who reaches it may do everything";
+        let why = "without --client-ca-file or --token-auth-file, clients are not authenticated";
         return Err(invalid("bind-address", &ip.to_string(), why));
     }
     let port = given.last("secure-port").unwrap_or("6443");
-    let port = port.parse().map_err(|_| invalid("secure-port", port, "it is not a port"))?;
+    let port = port.parse().map_err(|_| invalid("secure-port", port, "it is not a port number"))?;
     Ok(SocketAddr::new(ip, port))
 }
 
@@ -200,7 +200,7 @@ fn server(given: &Given) -> Result<ApiServer, Failure> {
         match gate {
             "AggregatedDiscoveryEndpoint=false" => builder = builder.aggregated_discovery(false),
             gate if gate.ends_with("=true") && DEFAULT_GATES.contains(&gate.trim_end_matches("=true")) => {}
-            gate => return Err(invalid("feature-gates", gate, "this gate cannot be set here")),
+            gate => return Err(invalid("feature-gates", gate, "this server cannot change this gate")),
         }
     }
     if let Some(text) = given.last("event-ttl") {
@@ -219,7 +219,7 @@ fn server(given: &Given) -> Result<ApiServer, Failure> {
     for version in given.list("runtime-config") {
         let (name, on) = version.split_once('=').unwrap_or((version, "true"));
         if on != "true" || !server.serves(name) {
-            return Err(invalid("runtime-config", version, "what is served cannot be changed here"));
+            return Err(invalid("runtime-config", version, "the served versions cannot be changed"));
         }
     }
     Ok(server)
@@ -239,7 +239,9 @@ fn rbac(given: &Given) -> Result<bool, Failure> {
             "AlwaysAllow" => return Ok(false),
             "RBAC" => rbac = true,
             "Node" => {}
-            mode => return Err(invalid("authorization-mode", mode, "there are RBAC and AlwaysAllow")),
+            mode => {
+                return Err(invalid("authorization-mode", mode, "only RBAC and AlwaysAllow are supported"));
+            }
         }
     }
     Ok(rbac)

@@ -49,7 +49,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     let address = address(url)?;
     let directory = PathBuf::from(given.last("data-dir").unwrap_or("default.etcd"));
     fs::create_dir_all(&directory)
-        .map_err(|error| Failure::io(&format!("make the data directory {}", directory.display()), error))?;
+        .map_err(|error| Failure::io(&format!("create the data directory {}", directory.display()), error))?;
     let listener = TcpListener::bind(address)
         .await
         .map_err(|error| Failure::io(&format!("listen on {address}"), error))?;
@@ -67,10 +67,10 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
 /// authenticated.
 fn address(url: &str) -> Result<SocketAddr, Failure> {
     let bad = |why: &str| Failure::new(format!("invalid value {url:?} for flag --listen-client-urls: {why}"));
-    let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is served"))?;
+    let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is supported"))?;
     let rest = rest.trim_end_matches('/').replace("localhost", "127.0.0.1");
-    let address: SocketAddr = rest.parse().map_err(|_| bad("write one as http://127.0.0.1:2379"))?;
-    if address.ip().is_loopback() { Ok(address) } else { Err(bad("only loopback addresses are served")) }
+    let address: SocketAddr = rest.parse().map_err(|_| bad("write a URL such as http://127.0.0.1:2379"))?;
+    if address.ip().is_loopback() { Ok(address) } else { Err(bad("only loopback addresses are supported")) }
 }
 
 async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
@@ -87,7 +87,7 @@ async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
             let served =
                 hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
             if let Err(error) = served.await {
-                tracing::debug!(%error, "a connection broke off");
+                tracing::debug!(%error, "a connection failed");
             }
         });
     }
@@ -98,7 +98,7 @@ async fn respond(
     state: Arc<PathBuf>,
 ) -> Result<Response<Full<Bytes>>, hyper::Error> {
     if is_of_web_page(&request) {
-        return Ok(reply(StatusCode::FORBIDDEN, "requests of web pages are refused\n"));
+        return Ok(reply(StatusCode::FORBIDDEN, "requests from web pages are rejected\n"));
     }
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/health") => reply(StatusCode::OK, r#"{"health":"true","reason":""}"#),

@@ -51,7 +51,7 @@ impl Given {
         let mut arguments = arguments.into_iter().peekable();
         while let Some(argument) = arguments.next() {
             let Some(text) = argument.strip_prefix('-').filter(|text| !text.is_empty()) else {
-                return Err(Failure::new(format!("unknown argument {argument:?}: only flags are taken")));
+                return Err(Failure::new(format!("unknown argument {argument:?}: only flags are accepted")));
             };
             let text = text.strip_prefix('-').unwrap_or(text);
             let (name, value) = match text.split_once('=') {
@@ -91,7 +91,7 @@ impl Given {
 
 fn unknown(name: &str) -> Failure {
     Failure::new(format!(
-        "unknown flag: --{name}; informer stands in for this program and knows the flags that --help lists"
+        "unknown flag: --{name}; informer replaces this program and accepts only the flags that --help lists"
     ))
 }
 
@@ -99,7 +99,7 @@ pub(super) fn help(known: &[Flag]) -> String {
     let mut text = String::new();
     for Flag { name, does, about } in known {
         let value = if *does == (Use::Nothing { switch: true }) { "" } else { " value" };
-        let none = if *does == Use::Value { "" } else { "accepted, and does nothing: " };
+        let none = if *does == Use::Value { "" } else { "accepted, but has no effect: " };
         // Writing to a `String` cannot fail.
         let _ = writeln!(text, "      --{name}{value}\n            {none}{about}");
     }

@@ -13,7 +13,7 @@ const MARK: &str = ".informer-envtest";
 
 pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failure> {
     let shown = directory.display();
-    fs::create_dir_all(directory).map_err(|error| Failure::io(&format!("make {shown}"), error))?;
+    fs::create_dir_all(directory).map_err(|error| Failure::io(&format!("create {shown}"), error))?;
     let own = std::env::current_exe().map_err(|error| Failure::io("find this program", error))?;
     let mark = directory.join(MARK);
     if !mark.exists() {
@@ -40,7 +40,7 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
         "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"
     );
     if linked.is_none() {
-        let _ = writeln!(out, "there is no kubectl in PATH to link to; --kubectl FILE names one");
+        let _ = writeln!(out, "found no kubectl in PATH to link to; set --kubectl FILE");
     }
     Ok(())
 }

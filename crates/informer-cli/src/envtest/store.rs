@@ -27,7 +27,8 @@ impl Store {
         let url = urls.next().map(|url| format!("{}{STATE_PATH}", url.trim_end_matches('/')));
         if let Some(second) = urls.next() {
             return Err(Failure::new(format!(
-                "invalid value {second:?} for flag --etcd-servers: one etcd is taken, the one of `informer envtest install`"
+                "invalid value {second:?} for flag --etcd-servers: only one server is supported, the etcd of \
+                 `informer envtest install`"
             )));
         }
         Ok(Self { url, client: Client::builder(TokioExecutor::new()).build_http() })
@@ -40,7 +41,7 @@ impl Store {
         match status {
             StatusCode::OK => {
                 let broken = |error: Box<dyn Error + Send + Sync>| {
-                    Failure::caused(format!("cannot use the state at {url}"), error)
+                    Failure::caused(format!("cannot restore the state from {url}"), error)
                 };
                 let snapshot = serde_json::from_slice(&body).map_err(|error| broken(error.into()))?;
                 server.restore(snapshot).map_err(|error| broken(error.into()))
@@ -48,17 +49,17 @@ impl Store {
             // No state is saved: this etcd is new, or it is a real etcd, which does not serve the path of the
             // state.
             StatusCode::NOT_FOUND => Ok(()),
-            status => Err(Failure::new(format!("cannot read the state at {url}: {status}"))),
+            status => Err(Failure::new(format!("cannot read the state from {url}: {status}"))),
         }
     }
 
     pub(super) async fn keep(&self, server: &ApiServer) -> Result<(), Failure> {
         let Some(url) = &self.url else { return Ok(()) };
         let state = serde_json::to_vec(&server.snapshot())
-            .map_err(|error| Failure::caused("cannot write down the state", error))?;
+            .map_err(|error| Failure::caused("cannot serialize the state", error))?;
         match self.ask(Method::PUT, url, state.into()).await? {
             (StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, _) => Ok(()),
-            (status, _) => Err(Failure::new(format!("cannot keep the state at {url}: {status}"))),
+            (status, _) => Err(Failure::new(format!("cannot save the state to {url}: {status}"))),
         }
     }
 

@@ -119,7 +119,8 @@ pub(super) fn find_project() -> Result<(PathBuf, String), Failure> {
     let outside = || {
         let current = current.display();
         Failure::new(format!(
-            "find the project of {current}: there is none made by `informer new`; change to its folder"
+            "find the project of {current}: the folder is not in a project of `informer new`; change to the \
+             folder of a project"
         ))
     };
     let folder =
@@ -140,6 +141,6 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
 pub(super) fn failed(path: &Path, problem: impl std::fmt::Display) -> Failure {
     let path = path.display();
     Failure::new(format!(
-        "edit {path}: {problem}; edit it by hand as in a new project, or undo your change of it"
+        "edit {path}: {problem}; edit it by hand as in a new project, or revert your change of it"
     ))
 }

@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &ManifestsArguments) -> Result<(), Failure> {
     }
     let tests = passed(&output.text);
     if differences.is_empty() && tests == 0 {
-        eprintln!("warning: the project has no test of a role, whose name begins with role_grants");
+        eprintln!("warning: no role was checked, because no test has a name that begins with role_grants");
     }
     let remedy = match (stale, differences.len()) {
         (0, 0) => return Ok(()),

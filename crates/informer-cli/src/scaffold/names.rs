@@ -119,8 +119,8 @@ pub(super) fn check_controller(name: &str) -> Result<String, Failure> {
         Ok(module)
     } else {
         Err(Failure::new(format!(
-            "add controller {name}: the name is not a DNS-1035 label, or a keyword of Rust; use lower-case \
-             letters, digits and dashes, such as audit"
+            "add controller {name}: the name is not a DNS-1035 label, or is a keyword of Rust; use \
+             lower-case letters, digits and dashes, such as audit"
         )))
     }
 }

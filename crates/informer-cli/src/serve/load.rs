@@ -49,7 +49,7 @@ pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
         }
     }
     Err(Failure::new(format!(
-        "cannot load {}: it needs more than {MAX_KINDS} kinds beside the built-in ones",
+        "cannot load {}: it needs more than {MAX_KINDS} kinds in addition to the built-in ones",
         path.display()
     )))
 }

@@ -100,7 +100,7 @@ pub(super) async fn find(
             None => Ok(client.resolve(name).await),
         };
         let Ok(resolved) = resolved else {
-            return Err(timeout.failure(&format!("discovery of {name:?} did not end")));
+            return Err(timeout.failure(&format!("discovery of {name:?} did not finish")));
         };
         let error = match resolved {
             Ok(kind) if kind.is_watchable() => {

@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 pub(crate) fn parse_resync(text: &str) -> Result<Duration, String> {
     let period = parse(text)?;
     if period < MIN_RESYNC_PERIOD {
-        Err(format!("{text:?} is too short; write a period of at least {MIN_RESYNC_PERIOD:?}, as 10m"))
+        Err(format!("{text:?} is too short; write a period of at least {MIN_RESYNC_PERIOD:?}, such as 10m"))
     } else {
         Ok(period)
     }

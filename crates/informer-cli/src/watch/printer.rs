@@ -162,7 +162,7 @@ impl Printer {
         let below = match (event, &states.error) {
             (Event::Updated { resync: false, .. }, Some(error)) => format!("    ({error})\n"),
             (Event::Updated { resync: false, .. }, None) if changes.is_empty() => {
-                "    (nothing but its version or managed fields)\n".to_owned()
+                "    (only resourceVersion or managed fields changed)\n".to_owned()
             }
             _ => self.rendering(kind).lines(changes),
         };
@@ -220,7 +220,7 @@ impl Printer {
             };
             line.changes = Some(changes.iter().map(change).collect());
         }
-        format!("{}\n", serde_json::to_string(&line).expect("plain data is JSON"))
+        format!("{}\n", serde_json::to_string(&line).expect("JSON values can be serialized"))
     }
 }
 

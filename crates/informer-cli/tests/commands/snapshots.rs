@@ -119,7 +119,7 @@ async fn a_broken_snapshot_is_named_and_left_as_it_is() {
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
         let shown = path.to_str().unwrap();
         assert!(
-            ended.err.contains("cannot begin with the snapshot") && ended.err.contains(shown),
+            ended.err.contains("cannot restore the state at startup") && ended.err.contains(shown),
             "{}",
             ended.err
         );
@@ -138,7 +138,7 @@ async fn a_snapshot_that_could_not_be_written_is_refused_at_the_start() {
     let ended = run(arguments(&folder.path().join("none/state.json"))).await;
     assert_eq!(ended.code, Some(1));
     assert!(
-        ended.err.contains("cannot keep the state in") && ended.err.contains("none/state.json"),
+        ended.err.contains("cannot save the state to") && ended.err.contains("none/state.json"),
         "{}",
         ended.err
     );

@@ -30,8 +30,8 @@ pub(super) fn add(change: &mut Change, name: &str, kind: &str) -> Result<(), Fai
         change.create(templates::SAMPLE, &values)?;
     } else {
         return Err(Failure::new(format!(
-            "add controller {name}: {kind} is no kind of the project and none of {}; add it with `informer add \
-             kind {kind}`",
+            "add controller {name}: {kind} is neither a kind of the project nor one of {}; add it with \
+             `informer add kind {kind}`",
             BuiltinKind::names()
         )));
     }

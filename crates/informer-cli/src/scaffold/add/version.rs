@@ -16,7 +16,8 @@ pub(super) fn add(change: &mut Change, version: &str, kind: &str) -> Result<(), 
     // Validates the version.
     Kind::new(kind, group, version, Some(plural), hub.namespaced)?;
     if version == hub.version {
-        let problem = format!("add version {version} of {kind}: the kind has it; choose another version");
+        let problem =
+            format!("add version {version} of {kind}: the kind already has it; choose another version");
         return Err(Failure::new(problem));
     }
     let path = format!("src/api/{module}.rs");

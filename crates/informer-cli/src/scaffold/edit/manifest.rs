@@ -8,7 +8,7 @@ use super::EditError;
 pub(crate) fn package_name(text: &str) -> Result<String, EditError> {
     let document = parse(text)?;
     let name = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
-    name.map(str::to_owned).ok_or_else(|| EditError::new("there is no package.name"))
+    name.map(str::to_owned).ok_or_else(|| EditError::new("package.name is missing"))
 }
 
 /// Returns true if the package depends on a crate.

@@ -171,7 +171,9 @@ pub(crate) fn replace_in_function(
             let (start, end) = (range.start + at, range.start + at + expression.len());
             Ok(format!("{}{replacement}{}", &text[..start], &text[end..]))
         }
-        _ => Err(EditError::new(format!("the function {function} does not contain {expression} once"))),
+        _ => {
+            Err(EditError::new(format!("the function {function} does not contain {expression} exactly once")))
+        }
     }
 }
 
