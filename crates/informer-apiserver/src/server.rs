@@ -251,7 +251,7 @@ pub struct Usage {
 
 /// The error of [`ApiServer::rewind`]: the requested resourceVersion is older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cannot rewind to version {version}: the history begins at {floor}; keep a longer one")]
+#[error("cannot rewind to version {version}: the history begins at {floor}; increase its limits")]
 pub struct RewindError {
     version: u64,
     floor: u64,

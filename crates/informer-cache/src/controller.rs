@@ -229,7 +229,12 @@ where
                 Err(panic) => {
                     self.panicked.fetch_add(1, Ordering::Relaxed);
                     let (key, panic) = (item.name(), panic_text(&*panic));
-                    tracing::error!(reflector = self.reflector.name(), %key, panic, "processing panicked; the next item follows");
+                    tracing::error!(
+                        reflector = self.reflector.name(),
+                        %key,
+                        panic,
+                        "the process function panicked; continuing with the next item"
+                    );
                 }
             }
             // Yields to other tasks, so that a queue that is never empty does not block the thread of the

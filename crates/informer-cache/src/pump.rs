@@ -472,7 +472,13 @@ impl<O: Object> Pump<O> {
         let (informer, version, error) =
             (&*self.informer, undecodable.resource_version(), undecodable.error());
         if let Some(key) = undecodable.key() {
-            tracing::warn!(informer, %key, %version, %error, "an object could not be read; its last good state stays");
+            tracing::warn!(
+                informer,
+                %key,
+                %version,
+                %error,
+                "an object could not be decoded; its last decodable state stays in the cache"
+            );
         } else {
             tracing::warn!(informer, %error, "an object without a readable name was skipped");
         }
@@ -501,7 +507,7 @@ impl<O: Object> Pump<O> {
         if let Err(error) = self.writer.apply_at(writes, version) {
             // This error is not expected: every write contains its key, so the store calls no key function,
             // which could fail.
-            tracing::error!(informer = &*self.informer, %error, "a store refused a transaction");
+            tracing::error!(informer = &*self.informer, %error, "a store rejected a transaction");
         }
     }
 }

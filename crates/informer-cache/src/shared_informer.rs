@@ -202,7 +202,7 @@ impl<O: Object> SharedInformer<O> {
     /// Panics if the informer already has an index with this name: two parts of a program would read each
     /// other's values. Use [`add_indexers`](Self::add_indexers) if that can happen.
     #[track_caller]
-    #[must_use = "the informer is returned so that calls chain; `add_indexers` is for effect alone"]
+    #[must_use = "the informer is returned for chaining; use `add_indexers` if you do not chain"]
     pub fn index(self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
         if let Err(error) = self.add_indexers(Indexers::new().index(name, function)) {
             panic!("informer {}: {error}", self.name());

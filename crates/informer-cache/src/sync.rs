@@ -120,8 +120,8 @@ pub(crate) fn doing(phase: ReflectorPhase) -> &'static str {
     match phase {
         ReflectorPhase::Created => "starting",
         ReflectorPhase::Listing => "listing",
-        ReflectorPhase::StreamingList => "listing by a watch",
-        ReflectorPhase::Checking => "asking for the last version",
+        ReflectorPhase::StreamingList => "reading a streaming list",
+        ReflectorPhase::Checking => "checking the last version",
         ReflectorPhase::OpeningWatch => "opening its watch",
         ReflectorPhase::Watching => "watching",
         ReflectorPhase::BackingOff => "waiting to try again",

@@ -125,7 +125,8 @@ impl FromStr for Gvr {
 /// The error for a string that does not contain a group and a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} names no group and version; write VERSION or GROUP/VERSION, or RESOURCE.VERSION.GROUP for a resource"
+    "{text:?} is not a group and version; write VERSION or GROUP/VERSION, or RESOURCE.VERSION.GROUP for a \
+     resource"
 )]
 pub struct ParseGvError {
     text: String,

@@ -156,7 +156,7 @@ impl Manager {
 
     /// Adds a runnable, which the manager starts with its group. If the runnable cannot be added, the run of
     /// the manager returns the error.
-    #[expect(clippy::should_implement_trait, reason = "upstream's name; a manager is not a number")]
+    #[expect(clippy::should_implement_trait, reason = "controller-runtime's name; a manager is not a number")]
     pub fn add(mut self, runnable: impl IntoRunnable) -> Self {
         match self.handle.add(runnable) {
             Ok(()) => {}

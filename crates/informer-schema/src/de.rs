@@ -40,7 +40,10 @@ pub enum ProtobufDecodeError {
     },
     /// A newer server wrote the object, and decoding would lose data: the object has fields that the schema
     /// table does not know, and the Rust type has fields that may be among these.
-    #[error("cannot decode {kind}: the type asks for fields that the table does not know")]
+    #[error(
+        "cannot decode {kind}: the object has fields that the schema table does not contain, and the \
+         type may need them"
+    )]
     Newer {
         /// The kind of the object, such as `v1 Pod`.
         kind: String,
@@ -197,7 +200,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.cause {
             Cause::Irregular => f.write_str("expected every field once"),
-            Cause::Newer => f.write_str("expected fields that the table does not know"),
+            Cause::Newer => f.write_str("expected fields that the schema table does not contain"),
             Cause::Wire(problem) => problem.fmt(f),
             Cause::Type(expected) => f.write_str(expected),
         }
@@ -229,10 +232,10 @@ impl de::Error for Error {
     }
 
     fn unknown_variant(_: &str, _: &'static [&'static str]) -> Self {
-        type_error("one of the known words")
+        type_error("a known enum variant")
     }
 
     fn missing_field(field: &'static str) -> Self {
-        type_error("a field that is not there").within(field)
+        type_error("a required field").within(field)
     }
 }

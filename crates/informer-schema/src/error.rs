@@ -79,7 +79,7 @@ pub enum Problem {
     #[error("the kind has no protobuf form")]
     NoProtobuf,
     /// The object in an envelope is compressed, or is not protobuf.
-    #[error("the envelope holds another encoding than protobuf")]
+    #[error("the envelope contains an encoding other than protobuf")]
     Encoding,
 }
 

@@ -89,11 +89,11 @@ fn lookups(criterion: &mut Criterion) {
         let mut of_store = in_turn(keys, |key| drop(black_box(pods.get(key))));
         let mut of_map = in_turn(keys, |key| drop(black_box(map.read().get(key.as_str()).cloned())));
         group.bench_function(format!("alone, {name}"), |bencher| bencher.iter(&mut of_store));
-        group.bench_function(format!("alone, {name}, of a map behind one lock"), |bencher| {
+        group.bench_function(format!("alone, {name}, in a map behind one lock"), |bencher| {
             bencher.iter(&mut of_map);
         });
         while_a_writer_runs(&mut writer, || {
-            group.bench_function(format!("beside a busy writer, {name}"), |bencher| {
+            group.bench_function(format!("next to a busy writer, {name}"), |bencher| {
                 bencher.iter(&mut of_store)
             });
         });
@@ -125,7 +125,7 @@ fn snapshots(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("snapshot");
     group.bench_function("of 100,000 with two indexes", |bencher| bencher.iter(|| pods.snapshot()));
     while_a_writer_runs(&mut writer, || {
-        group.bench_function("beside a busy writer", |bencher| bencher.iter(|| pods.snapshot()));
+        group.bench_function("next to a busy writer", |bencher| bencher.iter(|| pods.snapshot()));
     });
     group.finish();
 }

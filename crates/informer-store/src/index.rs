@@ -150,7 +150,7 @@ pub fn key_by<O: Object>(
         result.map_err(error)?;
         match <[String; 1]>::try_from(values) {
             Ok([value]) => Ok(ObjectKey::explicit(value)),
-            Err(values) => Err(error(format!("it has {} values, and a key is one", values.len()).into())),
+            Err(values) => Err(error(format!("it has {} values, and a key needs one", values.len()).into())),
         }
     }
 }

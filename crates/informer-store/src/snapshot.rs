@@ -22,7 +22,7 @@ use crate::state::State;
 /// assert_eq!(pods.snapshot().iter().count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a snapshot that is not read is only a cost"]
+#[must_use = "a snapshot has no effect unless it is read"]
 pub struct Snapshot<O> {
     state: State<O>,
     resource: Arc<str>,

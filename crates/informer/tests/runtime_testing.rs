@@ -97,7 +97,7 @@ async fn invalid_crd_returns_an_error_that_names_it() {
     let environment = TestEnvironment::of(TestServerKind::Embedded).await.unwrap();
     let broken = json!({"metadata": {"name": "broken"}, "spec": {}});
     let error = environment.install([broken]).await.unwrap_err().to_string();
-    assert_eq!(error, "cannot install the definition broken");
+    assert_eq!(error, "cannot install CRD broken");
 }
 
 #[test]

@@ -262,7 +262,7 @@ fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> ApiResp
     };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    headers.insert(ETAG, HeaderValue::try_from(etag).expect("hexadecimal digits are a header value"));
+    headers.insert(ETAG, HeaderValue::try_from(etag).expect("hexadecimal digits are valid"));
     response
 }
 

@@ -194,7 +194,7 @@ fn token_version(version: u64) -> i64 {
 
 fn encode_token(rv: i64, start: String) -> String {
     let token = ContinueToken { v: "meta.k8s.io/v1".to_owned(), rv, start };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token is plain data"))
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a continue token can be serialized"))
 }
 
 /// Parses a continue token into the resourceVersion (`None` for the current one) and the first key, without

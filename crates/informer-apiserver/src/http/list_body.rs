@@ -121,7 +121,7 @@ impl Buf for Batch {
     }
 
     fn advance(&mut self, count: usize) {
-        assert!(count <= self.left, "{count} bytes are taken of {}", self.left);
+        assert!(count <= self.left, "cannot take {count} bytes of {}", self.left);
         self.left -= count;
         self.taken += count;
         while let Some(segment) = self.segments.get(self.current) {

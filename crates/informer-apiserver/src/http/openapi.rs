@@ -59,7 +59,7 @@ pub(crate) fn v3_document(
     if !requested_hash.is_empty() {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
     }
-    let etag = HeaderValue::try_from(format!("\"{etag}\"")).expect("hexadecimal digits are a header value");
+    let etag = HeaderValue::try_from(format!("\"{etag}\"")).expect("hexadecimal digits are valid");
     headers.insert(ETAG, etag);
     Ok(response)
 }

@@ -143,7 +143,7 @@ pub(crate) fn add_common_headers(head: &request::Parts, mut response: ApiRespons
             // The thread-local random number generator avoids one system call per request.
             let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
             HeaderValue::from_str(id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
-                .expect("a uuid is a header value")
+                .expect("a UUID is a valid header value")
         }
     };
     response.headers_mut().insert("audit-id", audit);

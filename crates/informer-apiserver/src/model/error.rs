@@ -341,7 +341,7 @@ fn status_json(status: &str, code: u16, error: &ApiError) -> Vec<u8> {
         },
         code,
     };
-    let mut json = serde_json::to_vec(&wire).expect("a Status is plain data");
+    let mut json = serde_json::to_vec(&wire).expect("a Status can be serialized");
     json.push(b'\n');
     json
 }

@@ -47,8 +47,9 @@ impl Pipeline {
         for draft in drafts {
             let seen = storage.get(resource.table, draft.key.as_str()).map(|current| current.version);
             let expect = seen.map_or(Expect::Absent, Expect::At);
-            let stored =
-                storage.put(resource.table, draft, expect).expect("the object cannot change under the lock");
+            let stored = storage
+                .put(resource.table, draft, expect)
+                .expect("the lock is held, so the version is current");
             expiring.extend(kind.expires().then_some(stored));
         }
         drop((storage, allocating));

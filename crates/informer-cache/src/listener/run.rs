@@ -105,7 +105,13 @@ impl<O: Object> ProcessorListener<O> {
         outcome.unwrap_or_else(|panic| {
             self.panics.fetch_add(1, Ordering::Relaxed);
             let (informer, handler, panic) = (&*self.informer, &*self.name, panic_text(&*panic));
-            tracing::error!(informer, handler, %key, panic, "a handler panicked; the next event follows");
+            tracing::error!(
+                informer,
+                handler,
+                %key,
+                panic,
+                "a handler panicked; continuing with the next event"
+            );
             Instant::now()
         })
     }

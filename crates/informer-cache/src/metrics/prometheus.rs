@@ -197,7 +197,7 @@ impl Page<'_, '_> {
         self.gauge("informer_undecodable_objects", help, |state| state.undecodable as f64)?;
         let help = "Index functions that failed for some object.";
         self.gauge("informer_index_failures", help, |state| state.index_failures as f64)?;
-        self.gauge("informer_running", "1 between start and stop.", |state| f64::from(state.running))?;
+        self.gauge("informer_running", "1 while the informer runs.", |state| f64::from(state.running))?;
         let help = "1 once the first list of the run is in the cache.";
         self.gauge("informer_synced", help, |state| f64::from(state.synced))?;
         let help = "The phase of the reflector: 1 for the current phase.";
@@ -225,9 +225,9 @@ impl Page<'_, '_> {
         })?;
         let help = "Consistent lists that moved the cache back to an older state.";
         self.counter("informer_rewound", help, |state| state.counters.rewound)?;
-        let help = "Objects that could not be decoded, over time.";
+        let help = "Objects that could not be decoded since the start.";
         self.counter("informer_undecodable", help, |state| state.undecodable_total)?;
-        let help = "Contained panics of the source, of a hook or of the metrics.";
+        let help = "Caught panics of the source, of a hook or of the metrics.";
         self.counter("informer_panics", help, |state| state.panics)?;
         let help = "Panics of the informer's own tasks; each is followed by a restart.";
         self.counter("informer_crashes", help, |state| state.crashes)?;
@@ -236,7 +236,7 @@ impl Page<'_, '_> {
     }
 
     fn reflector(&mut self) -> fmt::Result {
-        let help = "Lists begun, by reason.";
+        let help = "Lists started, by reason.";
         self.counters("informer_relists", help, |state| {
             let one =
                 |(reason, count): (RelistReason, u64)| (vec![("reason", reason.as_str().to_owned())], count);

@@ -182,7 +182,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
 
 /// The error of [`Heap::delete`]: the heap contains no item with this key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("nothing is queued under {key:?}")]
+#[error("the heap contains no item with the key {key:?}")]
 pub struct NotQueued {
     key: Box<str>,
 }

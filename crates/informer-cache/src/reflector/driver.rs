@@ -373,7 +373,12 @@ fn log(reflector: &str, notice: &ReflectorNotice) {
             info!("the source does not support or complete streaming lists")
         }
         ReflectorNotice::StaleList { version, seen } => {
-            warn!(reflector, %version, %seen, "a list was older than what was seen before; reading consistently");
+            warn!(
+                reflector,
+                %version,
+                %seen,
+                "a list was older than the last seen version; requesting a consistent list"
+            );
         }
         ReflectorNotice::Rewound { version, seen } => {
             warn!(reflector, %version, %seen, "the server's resourceVersion regressed; applying its state");

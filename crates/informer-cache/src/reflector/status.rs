@@ -277,7 +277,7 @@ impl fmt::Display for ReflectorStatus {
             ReflectorPhase::Created => "not started",
             ReflectorPhase::Listing => "listing",
             ReflectorPhase::StreamingList => "reading a streaming list",
-            ReflectorPhase::Checking => "asking for the last version",
+            ReflectorPhase::Checking => "checking the last version",
             ReflectorPhase::OpeningWatch => "opening a watch",
             ReflectorPhase::Watching => "watching",
             ReflectorPhase::BackingOff => "backing off",

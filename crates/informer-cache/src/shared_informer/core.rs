@@ -97,7 +97,11 @@ impl<O: Object> Shared<O> {
         if let Err(panic) = reported {
             self.panics.fetch_add(1, Ordering::Relaxed);
             let (informer, panic) = (&self.name, panic_text(&*panic));
-            tracing::error!(informer, panic, "the metrics of an informer panicked; the next batch follows");
+            tracing::error!(
+                informer,
+                panic,
+                "the metrics of an informer panicked; continuing with the next batch"
+            );
         }
     }
 

@@ -33,7 +33,7 @@ pub struct ExpectedWatch<O: Object> {
 }
 
 /// The server side of an accepted list. Dropping it before [`end`](Self::end) cuts the list off.
-#[must_use = "a list whose peer is dropped breaks off"]
+#[must_use = "a list whose peer is dropped is cut off"]
 #[derive(Debug)]
 pub struct ListPeer<O: Object> {
     feed: Feed<ListPart<O>>,

@@ -33,7 +33,7 @@ impl ShardConfigError {
     pub(super) fn check(group: &ShardGroup, namespace: &str) -> Result<(), Self> {
         let times = group.times;
         let problem = if !is_name(&group.name) || !is_name(namespace) {
-            "the name or namespace is invalid; use up to 63 lower-case letters, digits and, not at the ends, dashes"
+            "the name or namespace is invalid; use up to 63 lower-case letters, digits and inner dashes"
                 .to_owned()
         } else if times.lease < Duration::from_secs(1) || times.lease > MAX_LEASE {
             format!("the lease duration ({:?}) must be between a second and an hour", times.lease)

@@ -150,7 +150,7 @@ impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a, '_> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let (name, view) = self.value.take().ok_or_else(|| type_error("a name before each value"))?;
+        let (name, view) = self.value.take().ok_or_else(|| type_error("a key before each value"))?;
         seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
     }
 }
@@ -203,7 +203,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     ) -> Result<V::Value, Error> {
         match self.0 {
             View::Text(text) => visitor.visit_enum(text.into_owned().into_deserializer()),
-            _ => Err(type_error("a word")),
+            _ => Err(type_error("a string")),
         }
     }
 
@@ -235,8 +235,8 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
 
 fn embedded<'a, V: Visitor<'a>>(json: &'a [u8], visitor: V) -> Result<V::Value, Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let value = reader.deserialize_any(visitor).map_err(|_| type_error("another JSON value"))?;
-    reader.end().map_err(|_| type_error("one JSON value"))?;
+    let value = reader.deserialize_any(visitor).map_err(|_| type_error("a JSON value of another type"))?;
+    reader.end().map_err(|_| type_error("exactly one JSON value"))?;
     Ok(value)
 }
 
@@ -279,7 +279,7 @@ impl<'a> de::MapAccess<'a> for MapAccess<'_, 'a> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let (name, view) = self.value.take().ok_or_else(|| type_error("a name before each value"))?;
+        let (name, view) = self.value.take().ok_or_else(|| type_error("a key before each value"))?;
         seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
     }
 

@@ -212,9 +212,7 @@ impl Identity<'_> {
             false => Some(entry),
         };
         match found {
-            Some(Value::Object(_) | Value::Array(_)) => {
-                Err(MergeError::Type { expected: "a value without members" })
-            }
+            Some(Value::Object(_) | Value::Array(_)) => Err(MergeError::Type { expected: "a scalar" }),
             Some(value) => Ok(value.to_string()),
             None => Err(MergeError::NoMergeKey { key: self.key.to_owned() }),
         }

@@ -43,7 +43,7 @@ impl<'s> Meta<'s> {
             |message: &str| MergeError::NoField { message: message.to_owned(), field: name.to_owned() };
         let message = match self {
             Self::Struct(message) => message,
-            Self::Opaque => return Err(no_field("with a form of its own")),
+            Self::Opaque => return Err(no_field("with a custom JSON encoding")),
             Self::List(_) => return Err(MergeError::NotAStruct { found: "slice" }),
             Self::Other(found) => return Err(MergeError::NotAStruct { found }),
         };

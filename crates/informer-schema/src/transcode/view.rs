@@ -484,7 +484,7 @@ fn int_or_string<'s, 'a>(pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Problem> {
     match kind {
         0 => Ok(View::Integer(number)),
         1 => Ok(View::Text(text.into())),
-        _ => Err(Problem::Value { expected: "a number or a text" }),
+        _ => Err(Problem::Value { expected: "a number or a string" }),
     }
 }
 

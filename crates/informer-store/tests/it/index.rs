@@ -274,7 +274,7 @@ fn an_index_function_makes_keys_of_objects_with_exactly_one_value() {
     store.add(valued("a", "only")).unwrap();
     assert!(store.contains("only"));
     for (values, text) in
-        [("", "it has 0 values, and a key is one"), ("x.y", "it has 2 values, and a key is one")]
+        [("", "it has 0 values, and a key needs one"), ("x.y", "it has 2 values, and a key needs one")]
     {
         let error = store.add(valued("a", values)).unwrap_err();
         assert_eq!(

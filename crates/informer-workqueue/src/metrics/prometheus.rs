@@ -93,12 +93,12 @@ impl PrometheusMetrics {
         registry.register("workqueue_retries", "Adds with a delay or a rate limit", metrics.retries.clone());
         registry.register(
             "workqueue_queue_duration_seconds",
-            "How long a key was ready before it was handed out",
+            "Time that a key was ready before a worker received it",
             metrics.queued.clone(),
         );
         registry.register(
             "workqueue_work_duration_seconds",
-            "How long a key was in process",
+            "Processing time of a key",
             metrics.worked.clone(),
         );
         registry.register_collector(Box::new(metrics.queues.clone()));
@@ -221,8 +221,14 @@ impl Collector for Queues {
         }
         let names = [
             ("workqueue_depth", "Keys that are ready."),
-            ("workqueue_unfinished_work_seconds", "How long the keys in process have been so, added up."),
-            ("workqueue_longest_running_processor_seconds", "How long the longest key has been in process."),
+            (
+                "workqueue_unfinished_work_seconds",
+                "Sum of the processing times so far of all keys in process.",
+            ),
+            (
+                "workqueue_longest_running_processor_seconds",
+                "Longest processing time so far of a key in process.",
+            ),
         ];
         for ((name, help), rows) in names.into_iter().zip(rows) {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

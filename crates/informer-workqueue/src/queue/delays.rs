@@ -192,7 +192,7 @@ impl Delays {
             assert!(!self.heap[at].before(self.heap[(at - 1) / ARITY]), "node {at} is due before its parent");
         }
         for (at, entry) in self.heap.iter().enumerate() {
-            assert_eq!(self.position(entry.slot()), Some(at), "slot {} is where it says", entry.slot());
+            assert_eq!(self.position(entry.slot()), Some(at), "slot {} is at its position", entry.slot());
         }
         let placed = self.positions.iter().filter(|&&at| at != NONE).count();
         assert_eq!(placed, self.heap.len(), "only slots in the heap have a position");

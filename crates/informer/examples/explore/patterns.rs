@@ -63,7 +63,7 @@ pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
         world.advance_time(Duration::from_secs(1)).await;
         let map =
             json!({"metadata": {"name": "data", "namespace": "default", "labels": {"website": "shop"}}});
-        world.create(&serde_json::from_value::<ConfigMap>(map).expect("a config map")).await;
+        world.create(&serde_json::from_value::<ConfigMap>(map).expect("a valid ConfigMap")).await;
     })
 }
 

@@ -134,7 +134,7 @@ impl TestEnvironment {
     pub async fn install(&self, definitions: impl IntoIterator<Item = Value>) -> Result<(), TestServerError> {
         for definition in definitions {
             let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let attempt = format!("install the definition {name}");
+            let attempt = format!("install CRD {name}");
             let created =
                 self.client.call(Call::create(&self::definitions(), None).body(definition.to_string())).await;
             match created {

@@ -27,7 +27,7 @@ pub(crate) fn v2_document(shared: &Frontend, head: &request::Parts) -> ApiRespon
         let content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
-    let etag = HeaderValue::try_from(format!("\"{etag}\"")).expect("hexadecimal digits are a header value");
+    let etag = HeaderValue::try_from(format!("\"{etag}\"")).expect("hexadecimal digits are valid");
     headers.insert(ETAG, etag);
     vary(&mut response);
     response

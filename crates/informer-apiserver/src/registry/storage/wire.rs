@@ -46,7 +46,7 @@ impl Wire {
         let wire = Self { object_at: frame.len() - object.len(), item, frame, kept: kept.clone() };
         debug_assert!(
             wire.item().starts_with(&head),
-            "an envelope has its message where lists have their items"
+            "the tag of the envelope's message is that of a list item"
         );
         Some(wire)
     }

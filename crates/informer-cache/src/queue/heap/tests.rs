@@ -81,7 +81,7 @@ fn items_are_deleted_at_any_position() {
         assert_eq!(drain(&heap), expected);
     }
     let error = heap(&[("a", 1)]).delete("b").unwrap_err();
-    assert_eq!(error.to_string(), "nothing is queued under \"b\"");
+    assert_eq!(error.to_string(), "the heap contains no item with the key \"b\"");
 }
 
 #[test]

@@ -81,12 +81,12 @@ impl<O: Object> ReflectorState<O> {
             }
             Input::Part(_) => {}
             Input::Ended => {
-                let error = self.error(SourceErrorKind::Connection, "the list broke off before its end");
+                let error = self.error(SourceErrorKind::Connection, "the list was cut off before its end");
                 return self.check_failed(error, turn);
             }
             Input::Failed(error) => return self.check_failed(error, turn),
             Input::Timer if turn.now >= later(checking.progress_at, self.config.progress_timeout) => {
-                let silent = format!("the list sent nothing for {:?}", self.config.progress_timeout);
+                let silent = format!("the list was silent for {:?}", self.config.progress_timeout);
                 let error = self.error(SourceErrorKind::Timeout, &silent);
                 return self.check_failed(error, turn);
             }

@@ -142,12 +142,12 @@ impl<O: Object> ReflectorState<O> {
                 }
             }
             Input::Ended => {
-                let error = self.error(SourceErrorKind::Connection, "the list broke off before its end");
+                let error = self.error(SourceErrorKind::Connection, "the list was cut off before its end");
                 return self.list_failed(listing, error, turn);
             }
             Input::Failed(error) => return self.list_failed(listing, error, turn),
             Input::Timer if turn.now >= later(listing.progress_at, self.config.progress_timeout) => {
-                let silent = format!("the list sent nothing for {:?}", self.config.progress_timeout);
+                let silent = format!("the list was silent for {:?}", self.config.progress_timeout);
                 let error = self.error(SourceErrorKind::Timeout, &silent);
                 return self.list_failed(listing, error, turn);
             }
@@ -218,7 +218,7 @@ impl<O: Object> ReflectorState<O> {
     /// Returns an error if the pages of the list seem to have no end.
     fn check_pages(&self, listing: &Listing<O>, token: &str) -> Result<(), SourceError> {
         let problem = if listing.plan.continue_token.as_deref() == Some(token) {
-            "the list continues with the token of the page before".to_owned()
+            "a page of the list has the continue token of the previous page".to_owned()
         } else if listing.pages >= self.config.max_pages {
             format!("the list has more than {} pages (max_pages)", self.config.max_pages)
         } else if listing.empty_pages >= MAX_EMPTY_PAGES {

@@ -97,7 +97,7 @@ impl<O: Object> ReflectorState<O> {
             Input::Events(events) => self.on_initial_events(streaming, events, turn),
             Input::Ended if streaming.events > 0 => self.streaming_cut(None, turn),
             Input::Ended => {
-                let error = self.error(SourceErrorKind::Other, "a streaming list was closed empty");
+                let error = self.error(SourceErrorKind::Other, "a streaming list was closed without events");
                 self.fall_back(error, false, turn)
             }
             Input::Failed(error) => self.streaming_failed(&streaming, error, turn),
@@ -110,7 +110,7 @@ impl<O: Object> ReflectorState<O> {
         if turn.now < streaming.until(&self.config) {
             return Phase::Streaming(streaming);
         }
-        let error = self.error(SourceErrorKind::Timeout, "a streaming list did not come to its end mark");
+        let error = self.error(SourceErrorKind::Timeout, "a streaming list did not complete in time");
         self.fall_back(error, streaming.open, turn)
     }
 
@@ -221,7 +221,7 @@ impl<O: Object> ReflectorState<O> {
         self.streaming_cuts += 1;
         let first = self.streaming_cuts == 1 && error.is_none();
         let error = error.unwrap_or_else(|| {
-            self.error(SourceErrorKind::Connection, "a streaming list was closed before its end mark")
+            self.error(SourceErrorKind::Connection, "a streaming list was closed before its final bookmark")
         });
         if self.streaming_cuts > MAX_STREAMING_RETRIES {
             return self.fall_back(error, true, turn);

@@ -329,7 +329,7 @@ async fn endless_pages_are_an_error_that_names_the_limit() {
     let small = |page: u32| vec![object(&format!("default/o{page}"), 1)];
 
     let error = error_of(config(), |page| (small(page), "same".to_owned())).await;
-    assert!(error.contains("for pods") && error.contains("token of the page before"), "{error}");
+    assert!(error.contains("for pods") && error.contains("continue token of the previous page"), "{error}");
     let error = error_of(config(), |page| (Vec::new(), page.to_string())).await;
     assert!(error.contains("16 empty pages"), "{error}");
     let mut few = config();

@@ -63,7 +63,7 @@ impl PrometheusShards {
             ("changes", "Changes of the keys that the replica owns", &families.changes),
             ("gained_requests", "Requests whose keys were gained by the replica", &families.gained),
             ("refused_requests", "Requests of keys that the replica does not own", &families.refused),
-            ("refused_writes", "Writes that were not sent, since the lease was uncertain", &families.writes),
+            ("refused_writes", "Writes that were not sent because the lease was uncertain", &families.writes),
         ];
         for (name, help, family) in counters {
             registry.register(format!("informer_shard_{name}"), help, family.clone());

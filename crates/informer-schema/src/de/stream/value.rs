@@ -120,7 +120,7 @@ impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
             Content::Name => View::Text(slot.name.to_owned().into()),
             Content::One => one(slot.schema, slot.base, &[(0, slot.raw)], slot.depth)?,
             Content::View => slot.taken(),
-            _ => return Err(type_error("a word")),
+            _ => return Err(type_error("a string")),
         };
         general::Value(view, Unknown::Rejected).deserialize_enum(name, variants, visitor)
     }
