@@ -132,7 +132,7 @@ impl Drop for Changes {
 
 async fn change(server: &ApiServer, times: u64) -> Result {
     for step in 0..times {
-        content::change(server, step).inspect_err(|error| eprintln!("changes end: {error}"))?;
+        content::change(server, step).inspect_err(|error| eprintln!("the changes stopped: {error}"))?;
         tokio::time::sleep(CHANGE_EVERY).await;
     }
     Ok(())

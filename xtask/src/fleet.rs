@@ -103,13 +103,13 @@ fn fleet(
         let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         command.arg("--real").arg(folder).arg("--xtask").arg(xtask);
     }
-    let status = command.status().map_err(|error| format!("cannot run the fleet: {error}"))?;
-    let text = std::fs::read(&path).map_err(|_| format!("the fleet wrote no outcome ({status})"))?;
+    let status = command.status().map_err(|error| format!("cannot run the mixed clients: {error}"))?;
+    let text = std::fs::read(&path).map_err(|_| format!("the mixed clients wrote no outcome ({status})"))?;
     let outcome: Outcome = serde_json::from_slice(&text)
-        .map_err(|error| format!("cannot read the outcome of the fleet: {error}"))?;
+        .map_err(|error| format!("cannot read the outcome of the mixed clients: {error}"))?;
     tell(&outcome, report);
     if !status.success() && report.passed() {
-        return Err(format!("the fleet ended with {status}"));
+        return Err(format!("the mixed clients ended with {status}"));
     }
     Ok(())
 }

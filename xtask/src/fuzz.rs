@@ -148,7 +148,8 @@ fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Res
 /// Runs one target. Returns whether it succeeded, and the output of libFuzzer.
 fn guided(root: &Path, name: &str, arguments: &FuzzArguments) -> Result<(bool, String), String> {
     let corpus = target(root).join("fuzz-corpus").join(name);
-    std::fs::create_dir_all(&corpus).map_err(|error| format!("cannot make {}: {error}", corpus.display()))?;
+    std::fs::create_dir_all(&corpus)
+        .map_err(|error| format!("cannot create {}: {error}", corpus.display()))?;
     let mut command = cargo_fuzz(root, "run");
     command.env("FUZZ_TARGET", name).arg("target").arg(&corpus).arg(root.join("fuzz/seeds").join(name));
     command.args(["--", "-print_final_stats=1", "-timeout=20", "-max_len=4096"]);

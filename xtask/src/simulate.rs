@@ -113,7 +113,7 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
 fn start(mut command: Command, json: &Path, time_max: Option<Duration>) -> Result<Written, String> {
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)
-            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+            .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
     // The output file of an earlier run must not count as the outcome of this run.
     let _ = std::fs::remove_file(json);

@@ -72,7 +72,7 @@ async fn many_keys() -> Result<f64, Failure> {
         *end.lock() = Some(Instant::now());
     };
     manager().controller(controller).run_until(stop).await?;
-    let ended = ended.lock().ok_or("it did not end")?;
+    let ended = ended.lock().ok_or("the controller did not reconcile all keys")?;
     Ok((ended - begin.await?).as_secs_f64() * 1e3)
 }
 

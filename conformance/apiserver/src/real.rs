@@ -145,7 +145,7 @@ async fn ready(port: u16, certificate: &Path) -> Result<Target, StartError> {
     for path in ["/readyz", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:public-info-viewer"] {
         loop {
             let request = Request::builder().uri(path).header("authorization", "Bearer admin-token");
-            let request = request.body(Full::<Bytes>::default()).expect("a plain request");
+            let request = request.body(Full::<Bytes>::default()).expect("the request is valid");
             match target.send(request).await {
                 Ok(response) if response.status() == 200 => break,
                 _ => tokio::time::sleep(ASK_AGAIN).await,

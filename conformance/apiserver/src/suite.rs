@@ -147,7 +147,8 @@ impl Suite {
             outcome.scenarios += 1;
             outcome.responses += transcript.responses.len();
             let path = self.recording(scenario);
-            let text = serde_json::to_string_pretty(&transcript).expect("transcripts are plain data") + "\n";
+            let text =
+                serde_json::to_string_pretty(&transcript).expect("transcripts can be serialized") + "\n";
             let written =
                 fs::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| fs::write(&path, text));
             written.map_err(|source| SuiteError::File { path, source })?;

@@ -55,7 +55,7 @@ impl Target {
     /// Creates the embedded server with the same configuration as the real one.
     pub fn embedded() -> Self {
         let users: Tokens =
-            include_str!("../users.csv").parse().expect("the users of this package are well-formed");
+            include_str!("../users.csv").parse().expect("the users of this package are valid");
         // The first version is large, since versions with several digits can be distinguished from other
         // numbers.
         let builder = ApiServer::builder().first_version(100_000).require_namespaces(true);

@@ -198,7 +198,7 @@ impl Handler {
     ) -> Checked {
         let object = event.object();
         let key = object.number();
-        ensure!("legal-history", !self.leaving, "{event}: the handler was removed before");
+        ensure!("legal-history", !self.leaving, "{event}: the handler was already removed");
         match event {
             Event::Added { object, .. } => {
                 let before = &self.view[key];

@@ -453,7 +453,7 @@ impl KubeWorld {
                 "a watch whose version has expired (status 410) is repeated forever"
             }
             _ if self.is_held_back() => "a server that was restored to an older state is never detected",
-            _ => "it never comes to rest, for another reason",
+            _ => "it never becomes idle, for another reason",
         });
     }
 

@@ -201,7 +201,7 @@ impl Work {
             ensure!(
                 "controller-runs",
                 works,
-                "the source has delivered its initial objects, and the controller does not run: {:?}",
+                "the source has delivered its initial objects, but the controller does not run: {:?}",
                 self.life
             );
         }
@@ -266,7 +266,7 @@ impl Work {
                 ensure!(
                     "queue-forgets-nothing",
                     key.ready,
-                    "key {number} was handed out, and it was not added"
+                    "key {number} was handed out, although it was not added"
                 );
                 let takes = self.life.accepts_requests();
                 ensure!(
@@ -307,7 +307,7 @@ impl Work {
             }
             None => {
                 let ready = self.keys.iter().any(|key| key.ready && !key.processing);
-                ensure!("queue-forgets-nothing", !ready, "a key is ready, and a worker received none");
+                ensure!("queue-forgets-nothing", !ready, "a key is ready, but a worker received none");
                 self.workers[index].asleep = true;
                 self.sleepers.push_back(index);
                 if self.timer.is_none() {
@@ -437,7 +437,7 @@ impl Work {
         let timed = self.timer.map_or(awake > 0 || self.sleepers.is_empty(), |timer| {
             due.is_none_or(|due| timer <= due || timer <= now)
         });
-        ensure!("queue-wakes-workers", timed || due.is_none(), "a key becomes due, and no timer is set");
+        ensure!("queue-wakes-workers", timed || due.is_none(), "a key becomes due, but no timer is set");
         Ok(())
     }
 
@@ -510,7 +510,7 @@ impl Work {
         ensure!(
             "nothing-left",
             self.queue.is_finished(),
-            "the queue is empty and shut down, and not finished"
+            "the queue is empty and shut down, but not finished"
         );
         ensure!(
             "nothing-left",

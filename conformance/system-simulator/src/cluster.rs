@@ -110,7 +110,7 @@ impl Cluster {
 
     /// Returns a transport whose requests carry `agent` as their `User-Agent`.
     pub(crate) fn transport(&self, agent: &str) -> Transport {
-        let agent = HeaderValue::try_from(agent).expect("agents are plain text");
+        let agent = HeaderValue::try_from(agent).expect("user agents are valid header values");
         let cluster = self.clone();
         BoxCloneSyncService::new(tower::service_fn(move |mut request: Request<Full<Bytes>>| {
             request.headers_mut().insert(USER_AGENT, agent.clone());

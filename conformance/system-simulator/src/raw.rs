@@ -63,7 +63,7 @@ impl RawClient {
     pub(crate) async fn watch(self, gvr: Gvr, version: String) -> impl Stream<Item = Value> + Unpin + Send {
         let query = format!("watch=true&timeoutSeconds=360000&resourceVersion={version}");
         let path = format!("{}?{query}", path(&gvr, "", None));
-        let request = Request::get(path).body(Full::default()).expect("paths are plain text");
+        let request = Request::get(path).body(Full::default()).expect("paths are valid URIs");
         let body = self.transport.oneshot(request).await.ok().map(http::Response::into_body);
         let chunks = futures_util::stream::iter(body).flat_map(|body: ApiBody| {
             let data = |frame: http_body::Frame<Bytes>| frame.into_data().ok();
@@ -75,7 +75,7 @@ impl RawClient {
     async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Reply {
         let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         let request = Request::builder().method(method).uri(path).header("content-type", content);
-        let request = request.body(Full::new(bytes)).expect("paths are plain text");
+        let request = request.body(Full::new(bytes)).expect("paths are valid URIs");
         let refused = |message: String| Refused { status: 0, message };
         let response = self.transport.clone().oneshot(request).await;
         let response = response.map_err(|error| refused(error.to_string()))?;

@@ -19,8 +19,8 @@ pub enum OwnerError {
     },
     /// The owner is namespaced, and the object is in another namespace or cluster-scoped.
     #[error(
-        "set an owner: {kind} {owner} cannot own {object}, which is not in its namespace; owners are of the same namespace or of \
-         none"
+        "set an owner: {kind} {owner} cannot own {object}, which is not in its namespace; an owner must be in the \
+         same namespace or cluster-scoped"
     )]
     OtherNamespace {
         /// The kind of the owner.
@@ -31,7 +31,7 @@ pub enum OwnerError {
         object: String,
     },
     /// The object already has another controller.
-    #[error("set the controller of {object}: {kind} {name} is its controller already")]
+    #[error("set the controller of {object}: {kind} {name} is already its controller")]
     AlreadyOwned {
         /// The key of the object that has a controller.
         object: String,

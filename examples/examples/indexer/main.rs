@@ -44,6 +44,6 @@ pub async fn main() -> Result {
 
     // Reading an unknown index is an error, and not an empty result. The error names the existing indexes.
     let Err(error) = pods.by_index("zone", "a") else { return Err("an unknown index was accepted".into()) };
-    println!("refused: {error}");
+    println!("rejected: {error}");
     Ok(())
 }

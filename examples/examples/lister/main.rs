@@ -40,7 +40,7 @@ pub async fn main() -> Result {
 
     // An invalid selector is rejected when it is parsed.
     if let Err(error) = "app in web".parse::<LabelSelector>() {
-        println!("refused: {error}");
+        println!("rejected: {error}");
     }
     if cluster.server().is_some() {
         assert_eq!(lister.list(&"app in (web, api)".parse()?).len(), 8);

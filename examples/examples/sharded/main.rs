@@ -136,7 +136,7 @@ async fn show() -> Result {
 
 async fn watch(mut replicas: Vec<Replica>, answers: &Mutex<Answers>) -> Result {
     let shares = || ["a", "b", "c"].map(|name| answers.lock().of(name));
-    until("all three answer", || {
+    until("each replica owns keys", || {
         shares().iter().all(|share| *share > 0) && shares().iter().sum::<usize>() == MAPS
     })
     .await?;
@@ -146,20 +146,20 @@ async fn watch(mut replicas: Vec<Replica>, answers: &Mutex<Answers>) -> Result {
     println!("3 replicas share {MAPS} config maps: {a}, {b} and {c}");
 
     replicas[1].kill()?;
-    let took = until("others answer for b", || answers.lock().of("b") == 0).await?;
+    let took = until("others own the keys of b", || answers.lock().of("b") == 0).await?;
     println!("b was killed: others own its {b} after {:.1} s", took.as_secs_f32());
 
     let [_, _, c] = shares();
     replicas[2].hold()?;
-    let took = until("a answers for all", || answers.lock().of("a") == MAPS).await?;
+    let took = until("a owns all keys", || answers.lock().of("a") == MAPS).await?;
     replicas[2].go_on()?;
-    until("c answers again", || answers.lock().of("c") > 0).await?;
+    until("c owns keys again", || answers.lock().of("c") > 0).await?;
     println!("c was paused past its lease: a owned its {c} after {:.1} s", took.as_secs_f32());
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let [_, _, c] = shares();
     replicas[2].stop();
-    let took = until("a answers for all", || answers.lock().of("a") == MAPS).await?;
+    let took = until("a owns all keys", || answers.lock().of("a") == MAPS).await?;
     println!("c was stopped: a owns its {c} after {:.1} s", took.as_secs_f32());
 
     let answers = answers.lock();

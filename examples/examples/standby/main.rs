@@ -195,27 +195,27 @@ async fn watch<S: Fn(&'static str) -> Result<Replica>>(
     seen: &Mutex<Seen>,
 ) -> Result {
     let leader = || seen.lock().leader.clone();
-    replicas.until("one of them leads", || !leader().is_empty()).await?;
-    println!("3 replicas, and {} answers", leader());
+    replicas.until("a replica leads", || !leader().is_empty()).await?;
+    println!("3 replicas, and {} leads", leader());
 
     let mut killed = replicas.take(&leader())?;
     killed.kill()?;
-    let took = replicas.until("another one leads", || leader() != killed.name()).await?;
-    println!("{} was killed: {} answers after {:.1} s", killed.name(), leader(), took.as_secs_f32());
+    let took = replicas.until("another replica leads", || leader() != killed.name()).await?;
+    println!("{} was killed: {} leads after {:.1} s", killed.name(), leader(), took.as_secs_f32());
 
     let added = (replicas.start)("d")?;
     replicas.running.push(added);
     let mut stopped = replicas.take(&leader())?;
     stopped.stop();
-    let took = replicas.until("another one leads", || leader() != stopped.name()).await?;
-    println!("{} was stopped: {} answers after {:.1} s", stopped.name(), leader(), took.as_secs_f32());
+    let took = replicas.until("another replica leads", || leader() != stopped.name()).await?;
+    println!("{} was stopped: {} leads after {:.1} s", stopped.name(), leader(), took.as_secs_f32());
     let late = seen.lock().late;
     println!("{} answers so far, {} late, and {} in the ledger", seen.lock().answers, late[0], late[1]);
     check(late, replicas.restarts)?;
 
     let mut held = replicas.take(&leader())?;
     held.hold()?;
-    replicas.until("another one leads", || leader() != held.name()).await?;
+    replicas.until("another replica leads", || leader() != held.name()).await?;
     held.go_on()?;
     until("the replica exits because it lost its lease", || held.has_ended()).await?;
     sleep(PATIENCE / 10).await;

@@ -53,7 +53,7 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
 fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
     cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
     let folder = target(root).join("kubectl");
-    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     let config = folder.join("kubeconfig");
     let mut serve = Command::new(target(root).join("debug/informer"));
     serve.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(&config).stdout(Stdio::piped());
@@ -78,7 +78,7 @@ fn script(root: &Path, config: &Path, report: &mut Report) -> Result<(), String>
     // A separate home folder, because kubectl must not use discovery data that it cached for another server.
     let home = target(root).join("kubectl-home");
     let _ = fs::remove_dir_all(&home);
-    fs::create_dir_all(&home).map_err(|error| format!("cannot make {}: {error}", home.display()))?;
+    fs::create_dir_all(&home).map_err(|error| format!("cannot create {}: {error}", home.display()))?;
     let kubectl = Kubectl { program, config: config.to_owned(), home, folder };
     let steps = read(&text)?;
     let (mut beside, mut failed) = (Vec::new(), 0_u32);

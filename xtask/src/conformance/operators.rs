@@ -148,7 +148,7 @@ fn build(root: &Path, operators: &[&Operator]) -> Result<(), String> {
         arguments.extend(["--example", operator.name]);
     }
     if operators.is_empty() {
-        Err("no operator has this text in its name".to_owned())
+        Err("no operator has this string in its name".to_owned())
     } else {
         cargo(root, &arguments, None)
     }

@@ -131,7 +131,7 @@ impl Cluster {
             }
             earlier.remove()?;
         }
-        std::fs::create_dir_all(folder).map_err(failure("cannot make", folder))?;
+        std::fs::create_dir_all(folder).map_err(failure("cannot create", folder))?;
         let folder = folder.canonicalize().map_err(failure("cannot find", folder))?;
         let ports = Ports::free().map_err(failure("cannot find free ports for", &folder))?;
         let token = files::write(&folder, ports.api).map_err(failure("cannot write to", &folder))?;

@@ -54,7 +54,7 @@ impl World {
             ensure!(
                 "liveness",
                 passed <= REST_MAX,
-                "not at rest after {passed:?}: {:?}",
+                "not idle after {passed:?}: {:?}",
                 self.reflector.status()
             );
             if busy {
@@ -65,15 +65,15 @@ impl World {
             }
             match self.next_due() {
                 Some(due) => self.pass(due.saturating_duration_since(self.now)),
-                None => ensure!("liveness", false, "no timer is due, and the world is not at rest"),
+                None => ensure!("liveness", false, "no timer is due, and the world is not idle"),
             }
         }
-        ensure!("liveness", false, "the reflector never comes to rest: {:?}", self.reflector.status());
+        ensure!("liveness", false, "the reflector never becomes idle: {:?}", self.reflector.status());
         Ok(())
     }
 
     fn check_effort(&self) -> Checked {
-        ensure!("liveness", self.steps < STEPS_MAX, "not at rest after {STEPS_MAX} steps");
+        ensure!("liveness", self.steps < STEPS_MAX, "not idle after {STEPS_MAX} steps");
         Ok(())
     }
 

@@ -64,7 +64,7 @@ pub async fn main() -> Result {
     queue.close();
     println!("the consumer got {:?}", consumer.await?);
     if let Err(error) = queue.add(job("jobs/f", "1")?) {
-        println!("refused: {error}");
+        println!("rejected: {error}");
     }
     Ok(())
 }

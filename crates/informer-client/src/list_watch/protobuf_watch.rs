@@ -15,7 +15,7 @@ use crate::unknown_fields::UnknownFields;
 
 pub(super) fn expired(attempt: &str) -> SourceError {
     let text = format!(
-        "{attempt}: the server sends fields that the protobuf table does not know; listing again as JSON"
+        "{attempt}: the server sends fields that the schema table does not contain; listing again as JSON"
     );
     SourceError::new(SourceErrorKind::Expired, text)
 }

@@ -115,7 +115,7 @@ impl CachedClient {
         match self.page_values(kind, &options, None).await {
             Ok(page) => informer.lower_lost_writes(scope, &missing, &page.resource_version.into()),
             Err(error) => {
-                tracing::debug!(%error, "the version of the server is unknown, so no write is known to be lost");
+                tracing::debug!(%error, "cannot read the server's version; lost writes are not detected");
                 false
             }
         }

@@ -233,10 +233,10 @@ async fn invalid_client_authority_at_the_start_stops_the_manager_with_an_error_n
     let no_certificate = format!("{truncated}-----END CERTIFICATE-----\n");
     for (content, problem) in [
         (None, "cannot be read"),
-        (Some(""), "there is no client authority"),
-        (Some("garbage"), "there is no client authority"),
-        (Some(truncated), "there is an invalid client authority"),
-        (Some(&no_certificate), "there is an invalid client authority"),
+        (Some(""), "there is no client CA"),
+        (Some("garbage"), "there is no client CA"),
+        (Some(truncated), "there is an invalid client CA"),
+        (Some(&no_certificate), "there is an invalid client CA"),
     ] {
         if let Some(content) = content {
             std::fs::write(&file, content).expect("a writable folder");
@@ -302,7 +302,7 @@ async fn replaced_client_authority_applies_to_the_next_connection() {
 
     write("garbage");
     let error = acceptor.renew().await.expect_err("the renewal fails").to_string();
-    assert!(error.contains("there is no client authority in ") && error.ends_with("ca.crt"), "{error}");
+    assert!(error.contains("there is no client CA in ") && error.ends_with("ca.crt"), "{error}");
     assert!(taken(Some(&old)).await, "the old authority is still accepted");
 
     write(after.certificate());

@@ -159,10 +159,10 @@ impl Tls {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(authorities) {
             let added = authority.map_err(BoxError::from).and_then(|authority| Ok(roots.add(authority)?));
-            added.map_err(|error| self.error(problem("there is an invalid client authority"), error))?;
+            added.map_err(|error| self.error(problem("there is an invalid client CA"), error))?;
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider));
-        verifier.build().map_err(|error| self.error(problem("there is no client authority"), error))
+        verifier.build().map_err(|error| self.error(problem("there is no client CA"), error))
     }
 
     fn parse(&self, Files { certificate, key, .. }: &Files) -> Result<CertifiedKey, TlsError> {

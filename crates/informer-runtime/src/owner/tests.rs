@@ -35,7 +35,7 @@ fn second_controller_is_rejected_and_second_owner_is_not() {
     let (web, api, mut map) = (deployment("ns", "web"), deployment("ns", "api"), config_map("ns"));
     set_controller_reference(&web, &mut map).unwrap();
     let error = set_controller_reference(&api, &mut map).unwrap_err().to_string();
-    assert_eq!(error, "set the controller of ns/map: Deployment web is its controller already");
+    assert_eq!(error, "set the controller of ns/map: Deployment web is already its controller");
     set_owner_reference(&api, &mut map).unwrap();
     assert_eq!(owners(&map), [("apps/v1", "web", true), ("apps/v1", "api", false)]);
 }

@@ -119,7 +119,7 @@ fn run(module: &Path, modfile: &Path, package: &str, assets: &Assets) -> Result<
     // A test program that aborts writes no report. The report of the previous package must not count for this
     // one.
     let _ = fs::remove_file(&report);
-    fs::create_dir_all(&assets.data).map_err(io_error("make a folder for reports"))?;
+    fs::create_dir_all(&assets.data).map_err(io_error("create a folder for reports"))?;
     let timeout = PACKAGE_WAIT.as_secs();
     let output = Command::new("go")
         .current_dir(module)

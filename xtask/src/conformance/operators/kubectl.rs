@@ -65,7 +65,7 @@ impl Kubectl {
     ) -> Result<PathBuf, String> {
         let token = self.run(&["create", "token", account, "-n", namespace])?;
         let cannot =
-            |error: &dyn std::fmt::Display| format!("cannot make a kubeconfig for {account}: {error}");
+            |error: &dyn std::fmt::Display| format!("cannot create a kubeconfig for {account}: {error}");
         let text = fs::read_to_string(administrator).map_err(|error| cannot(&error))?;
         let mut config: Value = serde_json::from_str(&text).map_err(|error| cannot(&error))?;
         config["users"][0]["user"] = serde_json::json!({"token": token.trim()});

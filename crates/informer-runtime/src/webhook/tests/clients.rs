@@ -113,6 +113,6 @@ async fn webhook_server_with_an_invalid_client_authority_stops_the_manager_with_
     let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it cannot verify clients");
     assert_eq!(error.to_string(), "the manager ended: webhooks failed");
     let cause = std::error::Error::source(&error).expect("a cause").to_string();
-    let problem = format!("there is no client authority in {}", file.display());
+    let problem = format!("there is no client CA in {}", file.display());
     assert!(cause.ends_with(&problem), "{cause}");
 }
