@@ -260,7 +260,7 @@ fn failed_addition_writes_nothing() {
         ),
         (
             &["controller", "audit", "--for", "Widget"],
-            ["add controller audit: Widget is no kind of the project", "informer add kind Widget"],
+            ["add controller audit: Widget is neither a kind of the project", "informer add kind Widget"],
         ),
         (
             &["controller", "Audit", "--for", "Pod"],

@@ -19,8 +19,8 @@ pub enum OwnerError {
     },
     /// The owner is namespaced, and the object is in another namespace or cluster-scoped.
     #[error(
-        "set an owner: {kind} {owner} cannot own {object}, which is not in its namespace; an owner must be in the \
-         same namespace or cluster-scoped"
+        "set an owner: {kind} {owner} cannot own {object}, which is not in its namespace; an owner must be \
+         in the same namespace or cluster-scoped"
     )]
     OtherNamespace {
         /// The kind of the owner.

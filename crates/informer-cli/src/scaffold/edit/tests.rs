@@ -112,7 +112,7 @@ fn value_of_a_kube_argument_and_an_expression_are_replaced() {
     let edited = rust::replace_in_function(other, "crds", "shop::crd()", "a::crd()").unwrap();
     assert_eq!(edited, "fn crds() -> Vec<u8> { vec![my_shop::crd(), a::crd()] }");
     let error = rust::replace_in_function(RUST, "crds", "shop::crd()", "a::crd()").unwrap_err().to_string();
-    assert_eq!(error, "the function crds does not contain shop::crd() once");
+    assert_eq!(error, "the function crds does not contain shop::crd() exactly once");
     assert!(rust::has_function(RUST, "crds") && !rust::has_function(RUST, "conversions"));
 }
 

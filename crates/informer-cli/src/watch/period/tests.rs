@@ -21,7 +21,7 @@ fn what_is_no_length_of_time_is_refused_by_its_name() {
 fn resync_period_below_a_second_is_refused() {
     for text in ["1ms", "999ms", "0.5s"] {
         let error = parse_resync(text).unwrap_err();
-        assert_eq!(error, format!("{text:?} is too short; write a period of at least 1s, as 10m"));
+        assert_eq!(error, format!("{text:?} is too short; write a period of at least 1s, such as 10m"));
     }
     assert_eq!(parse_resync("1s"), Ok(Duration::from_secs(1)));
     assert!(parse_resync("soon").is_err());
