@@ -23,7 +23,7 @@ async fn echo() -> SocketAddr {
 }
 
 async fn connected(cable: &Cable) -> TcpStream {
-    TcpStream::connect(cable.address()).await.expect("the cable is plugged in")
+    TcpStream::connect(cable.address()).await.expect("the proxy accepts connections")
 }
 
 /// Sends bytes to the echo server and reads the same number. Returns the number of bytes that arrived before

@@ -12,7 +12,7 @@ fn object_key_round_trips_through_its_string() {
         let key: ObjectKey = text.parse().unwrap();
         assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), (namespace, name, text));
     }
-    assert_eq!("/name".parse::<ObjectKey>().unwrap(), "name", "a leading slash is lost, as upstream");
+    assert_eq!("/name".parse::<ObjectKey>().unwrap(), "name", "a leading slash is dropped, as in client-go");
 }
 
 #[test]

@@ -236,6 +236,6 @@ impl de::Error for Error {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        type_error("a required field").within(field)
+        type_error("a value of this required field").within(field)
     }
 }

@@ -64,7 +64,7 @@ fn strategic_merge_matches_go() {
             )),
         }
     }
-    assert!(cases.len() > 600 && refused > 10, "{} cases, {refused} refused", cases.len());
+    assert!(cases.len() > 600 && refused > 10, "{} cases, {refused} rejected", cases.len());
     assert!(
         failures.is_empty(),
         "{} of {} differ\n{}",

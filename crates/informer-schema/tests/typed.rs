@@ -306,7 +306,7 @@ fn nesting_is_bounded_in_both_directions() {
         deep = [&[0xfa, 0x01][..], &varint(deep.len()), &deep].concat();
     }
     let wire = informer_schema::enclose("v1", "Status", &deep);
-    assert!(schema.to_json(&wire).is_ok(), "fields that nobody knows are not entered");
+    assert!(schema.to_json(&wire).is_ok(), "unknown fields are skipped, not decoded");
 }
 
 #[test]
@@ -453,14 +453,17 @@ fn decode_complete_fails_if_the_type_needs_unknown_fields() {
     let is_newer = |error| matches!(error, Err(ProtobufDecodeError::Newer { .. }));
 
     assert!(pod.decode_complete::<NewerPod>(raw(&plain)).is_ok());
-    assert!(pod.decode_complete::<NewerPod>(raw(&in_status)).is_ok(), "it does not ask for the status");
+    assert!(pod.decode_complete::<NewerPod>(raw(&in_status)).is_ok(), "the type has no status");
     assert!(is_newer(pod.decode_complete::<NewerPod>(raw(&in_container)).map(drop)));
     // The `Pod` of k8s-openapi has no field `shells`, so decoding it loses no data.
     assert!(pod.decode_complete::<Pod>(raw(&in_container)).is_ok());
     assert!(pod.decode_complete::<Value>(raw(&plain)).is_ok());
-    assert!(is_newer(pod.decode_complete::<Value>(raw(&in_container)).map(drop)), "a tree takes any member");
+    assert!(
+        is_newer(pod.decode_complete::<Value>(raw(&in_container)).map(drop)),
+        "a `Value` has every field"
+    );
     assert!(is_newer(pod.decode_complete::<Value>(raw(&in_status)).map(drop)));
-    assert!(pod.decode_message::<Value>(raw(&in_container)).is_ok(), "unless it may lack them");
+    assert!(pod.decode_message::<Value>(raw(&in_container)).is_ok(), "this method permits missing fields");
     let known: NewerPod = pod.decode_message(raw(&in_container)).unwrap();
     assert_eq!((known.spec.containers[0].shells.len(), known.spec.node_name.as_deref()), (0, Some("n")));
 }

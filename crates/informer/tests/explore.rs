@@ -118,7 +118,7 @@ fn leader_changes_when_the_leader_is_isolated_or_crashes() {
     let explore = electing();
     for text in ["isolate 40s at write 2", "crash after write 3"] {
         let (failure, trace) = explore.replay(&script(text));
-        assert!(failure.is_none(), "{}", failure.expect("it is some"));
+        assert!(failure.is_none(), "{}", failure.expect("the assertion has failed"));
         let leads =
             |process: &str| trace.iter().any(|line| line.contains(&format!("process {process} holds")));
         assert!(leads("1.1") && leads("2.1"), "{trace:#?}");

@@ -66,6 +66,10 @@ async fn an_informer_takes_settings_of_its_own() {
     factory.start();
     factory.wait_for_cache_sync(SOON).await.unwrap();
     assert_eq!(only_one.indexer().keys(), ["a/one"]);
-    assert_eq!(only_one.undecodable().len(), 1, "what the transform refuses is set aside, not lost");
+    assert_eq!(
+        only_one.undecodable().len(),
+        1,
+        "an object that the transform rejects is quarantined, not lost"
+    );
     assert!(factory.release::<Lazy<Pod>>(&Gvr::new("", "v1", "pods")));
 }

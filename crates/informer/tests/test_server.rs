@@ -34,9 +34,9 @@ async fn a_rule_that_comes_after_the_watch_has_begun_spoils_it_all_the_same() {
     assert_eq!(
         (cut.fired(), server.requests(watch::<Pod>()).count()),
         (1, 2),
-        "the watch goes on from where it was cut"
+        "the watch resumes where it was cut"
     );
-    assert_eq!(server.requests(list::<Pod>()).count(), 1, "a clean close is no reason to relist");
+    assert_eq!(server.requests(list::<Pod>()).count(), 1, "a clean close causes no relist");
 }
 
 #[tokio::test(start_paused = true)]

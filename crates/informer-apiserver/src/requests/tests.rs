@@ -36,5 +36,5 @@ fn log_is_bounded_by_bytes_and_by_requests() {
     let counted = log.state.lock().bytes;
     assert_eq!(counted, log.all().iter().map(RequestRecord::bytes).sum::<usize>());
     log.push(request(2 * MAX_REQUESTS_BYTES));
-    assert_eq!(log.all().len(), 1, "one request is kept whatever it takes");
+    assert_eq!(log.all().len(), 1, "the last request is kept, whatever its size");
 }

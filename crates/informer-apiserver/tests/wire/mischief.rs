@@ -136,7 +136,7 @@ async fn initial_events_are_shuffled_by_their_seed() {
     }
     orders.sort();
     orders.dedup();
-    assert!(orders.len() > 1, "sixteen seeds gave one order");
+    assert!(orders.len() > 1, "sixteen seeds produced the same order");
     for order in &mut orders {
         order.sort();
         assert_eq!(*order, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK "]);

@@ -129,7 +129,7 @@ async fn restarted_apiserver_restores_its_state_from_etcd() {
     first.terminate().await;
     assert_eq!(first.status().await.code(), Some(0));
     let _second = installed.apiserver().await;
-    assert_eq!(installed.seen("namespaces", 4).await, before, "with the versions that they had");
+    assert_eq!(installed.seen("namespaces", 4).await, before, "the resourceVersions are unchanged");
 }
 
 #[tokio::test]

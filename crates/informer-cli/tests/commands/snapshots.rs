@@ -87,14 +87,18 @@ async fn snapshot_restores_the_previous_state() {
         ask(&address, "GET", &format!("{MAPS}?watch=1&resourceVersion={}", version(&map)), "").await;
     assert_eq!(old["object"]["code"], 410, "there is no history before it: {old}");
     let next = created(&address, MAPS, json!({"metadata": {"name": "next"}})).await;
-    assert!(version(&next) > version(&website), "versions go on");
+    assert!(version(&next) > version(&website), "resourceVersions continue to increase");
     ask(&address, "DELETE", &named(MAPS, "settings"), "").await;
     second.interrupt().await;
     assert_eq!(second.ended().await.code, Some(0));
 
     let (_third, address) = serve(&path).await;
     assert_eq!(ask(&address, "GET", &named(MAPS, "next"), "").await, (200, next));
-    assert_eq!(ask(&address, "GET", &named(MAPS, "settings"), "").await.0, 404, "what was deleted stays so");
+    assert_eq!(
+        ask(&address, "GET", &named(MAPS, "settings"), "").await.0,
+        404,
+        "deleted objects stay deleted"
+    );
 }
 
 #[tokio::test]
@@ -124,7 +128,7 @@ async fn a_broken_snapshot_is_named_and_left_as_it_is() {
             ended.err
         );
         assert!(ended.err.contains(told) && !ended.err.contains("hunter2"), "{}", ended.err);
-        assert_eq!(fs::read_to_string(&path).unwrap(), text, "it may be mended by hand");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "an invalid snapshot is not overwritten");
     }
     // Only the snapshot file was invalid: with a valid file, the server starts with the same arguments.
     fs::write(&path, &whole).unwrap();

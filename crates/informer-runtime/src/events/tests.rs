@@ -124,7 +124,7 @@ async fn events_have_full_references_to_objects_of_every_representation() {
 async fn read<O: Representation>(cache: &crate::Cache, kind: &ResourceKind) -> Arc<O> {
     let informer = cache.informer_of::<O>(kind.clone());
     informer.wait_for_sync(Duration::from_secs(10)).await.expect("the kind is served");
-    informer.get("shop/web").expect("the namespace is cached").expect("the Pod is there")
+    informer.get("shop/web").expect("the namespace is cached").expect("the Pod exists")
 }
 
 #[tokio::test(start_paused = true)]

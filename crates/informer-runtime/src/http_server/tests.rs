@@ -134,7 +134,7 @@ async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) ->
 
 pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>) -> TlsConnector {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-    let config = config.with_safe_default_protocol_versions().expect("ring speaks TLS");
+    let config = config.with_safe_default_protocol_versions().expect("ring supports TLS");
     let config = config.with_root_certificates(roots);
     let config = match certificate {
         Some(certificate) => {
@@ -252,7 +252,7 @@ async fn invalid_client_authority_at_the_start_stops_the_manager_with_an_error_n
         assert!(cause.contains(problem) && cause.contains(&file.display().to_string()), "{cause}");
     }
 
-    let authority = CertificateAuthority::new("callers").expect("a key can be made");
+    let authority = CertificateAuthority::new("callers").expect("a key can be generated");
     std::fs::write(&file, authority.certificate()).expect("a writable folder");
     let (manager, mut bound) = manager();
     let handle = manager.handle();
@@ -292,7 +292,7 @@ async fn replaced_client_authority_applies_to_the_next_connection() {
         std::fs::write(folder.path().join("ca.crt"), text).expect("a writable folder");
         folder.path().join("ca.crt")
     };
-    let authority = |name: &str| CertificateAuthority::new(name).expect("a key can be made");
+    let authority = |name: &str| CertificateAuthority::new(name).expect("a key can be generated");
     let (before, after) = (authority("before"), authority("after"));
     let user = |authority: &CertificateAuthority| authority.issue_to(&User::new("caller")).expect("a name");
     let (old, new) = (user(&before), user(&after));
@@ -303,7 +303,7 @@ async fn replaced_client_authority_applies_to_the_next_connection() {
     write("garbage");
     let error = acceptor.renew().await.expect_err("the renewal fails").to_string();
     assert!(error.contains("there is no client CA in ") && error.ends_with("ca.crt"), "{error}");
-    assert!(taken(Some(&old)).await, "the old authority is still accepted");
+    assert!(taken(Some(&old)).await, "the old CA is still accepted");
 
     write(after.certificate());
     assert!(acceptor.renew().await.expect("valid files"));

@@ -128,7 +128,7 @@ async fn standby_without_watch_permission_polls_the_lease() {
     let before = server.count_requests(Verb::Get, "leases");
     sleep(seconds(300)).await;
     let looks = server.count_requests(Verb::Get, "leases") - before;
-    assert!((60..=155).contains(&looks), "{looks} looks in five minutes");
+    assert!((60..=155).contains(&looks), "{looks} reads in five minutes");
     first.stop.cancel();
     let stopped = Instant::now();
     second.leads().await;
@@ -350,7 +350,7 @@ async fn stopped_standby_never_started_its_leader_only_runnables() {
     let handle = standby.handle();
     let standby = run(standby);
     sleep(seconds(30)).await;
-    assert_eq!(*handle.status().borrow(), crate::ManagerStatus::Running, "it is ready, and stands by");
+    assert_eq!(*handle.status().borrow(), crate::ManagerStatus::Running, "a standby is ready");
     handle.stop();
     standby.await.expect("no panic").expect("a clean stop");
     assert!(work.lock().is_empty());
@@ -445,5 +445,5 @@ async fn two_controllers_of_one_manager_lead_and_stop_together() {
     stop.cancel();
     first.await.expect("no panic").expect("no error");
     sleep(seconds(3)).await;
-    assert_eq!(take(), ["two: maps a/x", "two: secrets a/x"], "both move at once");
+    assert_eq!(take(), ["two: maps a/x", "two: secrets a/x"], "both controllers move together");
 }

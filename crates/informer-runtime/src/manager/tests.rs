@@ -143,7 +143,7 @@ async fn first_error_stops_all_runnables_and_names_the_failed_one() {
     let cause = std::error::Error::source(&error).expect("a cause");
     assert_eq!(cause.to_string(), "out of paper");
     assert_eq!(error.later_errors().len(), 1);
-    assert_eq!(log.all(), ["+cache", "-cache"], "the others were stopped, and waited for");
+    assert_eq!(log.all(), ["+cache", "-cache"], "the others were stopped and awaited");
 }
 
 #[tokio::test(start_paused = true)]
@@ -438,7 +438,7 @@ async fn runnables_added_during_start_and_stop_run_or_are_rejected() {
             task.await.expect("no panic");
         }
         let count = |sign: &str| log.all().iter().filter(|entry| *entry == sign).count();
-        assert_eq!(count("+"), count("-"), "what started was stopped and waited for");
+        assert_eq!(count("+"), count("-"), "the started runnables were stopped and awaited");
     }
 }
 

@@ -43,9 +43,9 @@ fn first_signal_resolves_and_second_exits_the_process() {
         let mut says = |what: &str| lines.by_ref().any(|line| line.is_ok_and(|line| line.contains(what)));
         let send = |pid: u32| Command::new("kill").args([signal, &pid.to_string()]).status();
         assert!(says("it listens"));
-        assert!(send(child.0.id()).expect("there is a kill").success());
+        assert!(send(child.0.id()).expect("kill is installed").success());
         assert!(says("it stops"), "after {signal}");
-        assert!(send(child.0.id()).expect("there is a kill").success());
+        assert!(send(child.0.id()).expect("kill is installed").success());
         let status = child.0.wait().expect("it ends");
         assert_eq!(status.code(), Some(super::SECOND_SIGNAL), "after the second {signal}");
     }

@@ -44,7 +44,7 @@ async fn read_without_informer_is_rejected_with_missing_informer_refuse() {
     assert!(matches!(error, ReadError::NotCached { .. }), "{error}");
     let pods = cache.informer::<Pod>();
     pods.wait_for_sync(SOON).await.unwrap();
-    assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some(), "its informer was asked for");
+    assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some(), "its informer was requested");
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +62,7 @@ async fn several_namespaces_are_merged() {
     assert_eq!(error, "read Pod.v1: namespace \"c\" is not in the cache, which has namespace a, namespace b");
     assert!(
         cache.get::<Node>("worker-1").await.unwrap().is_some(),
-        "kinds without namespaces are cached whole"
+        "cluster-scoped kinds are cached completely"
     );
 }
 
@@ -108,7 +108,7 @@ async fn first_read_times_out_with_the_last_error() {
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.contains("403") && cause.contains("pods"), "{cause}");
     let maps = cache.list::<ConfigMap>(&ListOptions::default()).await.unwrap();
-    assert!(maps.is_empty(), "a kind that works is not held up by one that does not");
+    assert!(maps.is_empty(), "a failing kind does not delay other kinds");
     forbidden.remove();
     watch.remove();
     // The informer of Pods has failed for 30 s, so its backoff may now be a minute. A first read would not
@@ -164,7 +164,7 @@ async fn label_selectors_work_in_one_and_all_namespaces() {
         assert_eq!(cache.list::<Pod>(&ListOptions::default().limit(2)).await.unwrap().len(), 2);
         let names: Vec<String> =
             names(&cache.list_of::<Metadata<Pod>>(ResourceKind::of::<Pod>(), &web).await.unwrap());
-        assert_eq!(names, ["a/one", "b/two"], "of another form");
+        assert_eq!(names, ["a/one", "b/two"], "in another representation");
     }
 }
 
@@ -223,7 +223,7 @@ async fn objects_are_shared_and_edited_copies_do_not_change_the_cache() {
         client.cache().get::<Pod>("default/web-0").await.unwrap().unwrap(),
         client.cache().get::<Pod>("default/web-0").await.unwrap().unwrap(),
     );
-    assert!(Arc::ptr_eq(&first, &second), "no copy was made");
+    assert!(Arc::ptr_eq(&first, &second), "the object was not copied");
     let mut edited = client.get::<Pod>("default/web-0").await.unwrap().unwrap().edit();
     edited.metadata.labels = Some([("changed".to_owned(), "yes".to_owned())].into());
     assert!(edited.is_changed());
@@ -255,7 +255,10 @@ async fn selectors_of_kinds_and_namespaces_are_sent_to_the_server() {
         .build();
     cache.start();
     assert_eq!(names(&cache.list::<Pod>(&ListOptions::default()).await.unwrap()), ["a/one", "b/two"]);
-    assert!(cache.get::<Pod>("c/three").await.unwrap().is_none(), "it is not selected, and that is no error");
+    assert!(
+        cache.get::<Pod>("c/three").await.unwrap().is_none(),
+        "a read of an unselected object does not fail"
+    );
     let mut asked = asked(&server, Verb::List, "pods");
     asked.sort();
     let shown: Vec<String> = asked
@@ -380,7 +383,7 @@ async fn transform_applies_to_added_and_updated_objects() {
     let shows = |pod: &Lazy<Pod>| pod.annotation("a").is_some() && label(pod).is_some();
     let informer = &pods.scoped_informers()[0].informer;
     informer.wait_until(|pods| pods.get("default/web-0").is_some_and(|pod| shows(&pod))).await.unwrap();
-    assert_eq!(cache.informer::<ConfigMap>().len(), 0, "other forms pass as they are");
+    assert_eq!(cache.informer::<ConfigMap>().len(), 0, "other representations are not transformed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -424,7 +427,7 @@ async fn handler_of_several_namespaces_gets_one_event_at_a_time() {
         .add_handler(on_event_async(move |event| {
             let (log, busy) = (Arc::clone(&log), Arc::clone(&busy));
             async move {
-                assert!(!busy.swap(true, Ordering::SeqCst), "two calls at once");
+                assert!(!busy.swap(true, Ordering::SeqCst), "two concurrent calls");
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 log.lock().push(event.key().to_string());
                 busy.store(false, Ordering::SeqCst);
@@ -502,11 +505,14 @@ async fn started_cache_is_taken_over_by_its_manager() {
     server.create("configmaps", "default/settings", json!({}));
     let cache = server.cache().build();
     cache.start();
-    assert!(cache.get::<ConfigMap>("default/settings").await.unwrap().is_some(), "before there is a manager");
+    assert!(
+        cache.get::<ConfigMap>("default/settings").await.unwrap().is_some(),
+        "the cache can be read without a manager"
+    );
     let manager = Manager::of(CachedClient::new(&cache));
     manager.run_until(tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
     assert!(cache.states().iter().all(|state| !state.running));
-    assert_eq!(server.api.count_requests(Verb::Watch, "configmaps"), 1, "its informers went on");
+    assert_eq!(server.api.count_requests(Verb::Watch, "configmaps"), 1, "its informers continued");
     let error =
         Manager::of(CachedClient::new(&cache)).run_until(std::future::pending::<()>()).await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
@@ -523,10 +529,10 @@ async fn cache_runs_in_one_manager_and_needs_no_leadership() {
     let ready = Runnable::ready(&cache, SOON).unwrap();
     let running = tokio::spawn(Box::new(cache.clone()).run(stop.clone()));
     ready.await.unwrap();
-    assert!(Box::new(cache.clone()).run(stop.clone()).await.is_err(), "a second time");
+    assert!(Box::new(cache.clone()).run(stop.clone()).await.is_err(), "it cannot run twice");
     stop.cancel();
     running.await.unwrap().unwrap();
-    assert!(cache.states().iter().all(|state| !state.running), "it has stopped whole");
+    assert!(cache.states().iter().all(|state| !state.running), "all informers have stopped");
     let error = cache.get::<ConfigMap>("default/m").await.unwrap_err();
     assert!(matches!(error, ReadError::Stopped { .. }), "{error}");
 }

@@ -53,7 +53,7 @@ async fn unknown_and_pruned_fields_survive_a_read_modify_write() {
     let made = &stored["spec"]["template"]["spec"]["containers"];
     assert_eq!((made[1].is_null(), &made[0]["image"]), (true, &json!("a:2")), "{stored}");
     assert_eq!((&made[0]["resources"], &made[0]["command"]), (&resources, &json!(["run"])), "{stored}");
-    assert_eq!(made[0]["shells"], json!(["sh"]), "the table of the client does not know it: {stored}");
+    assert_eq!(made[0]["shells"], json!(["sh"]), "the client's schema table does not contain it: {stored}");
     assert_eq!((&stored["spec"]["replicas"], &stored["spec"]["minReadySeconds"]), (&json!(3), &json!(5)));
     assert!(stored["metadata"]["managedFields"].is_array(), "{stored}");
 }
@@ -329,7 +329,7 @@ async fn uncached_kinds_and_dynamic_objects_are_read_live() {
     let refusing = server.cache().missing_informer(MissingInformer::Refuse).build();
     refusing.start();
     let error = CachedClient::new(&refusing).get::<Secret>("default/s").await.unwrap_err();
-    assert!(matches!(error, ReadError::NotCached { .. }), "what the cache says is passed up: {error}");
+    assert!(matches!(error, ReadError::NotCached { .. }), "the error of the cache is returned: {error}");
 }
 
 #[tokio::test(start_paused = true)]

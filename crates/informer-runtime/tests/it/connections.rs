@@ -39,7 +39,7 @@ async fn get(client: &Client, path: &str) -> ResponseBody {
 async fn events(watch: &mut ResponseBody, count: usize) {
     let mut seen = 0;
     while seen < count {
-        let frame = watch.frame().await.expect("the watch is open").expect("it does not break");
+        let frame = watch.frame().await.expect("the watch is open").expect("the response is not aborted");
         seen += frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
     }
 }
@@ -67,7 +67,7 @@ async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
         informer.wait_for_sync(HANGS).await.expect("it syncs");
         informers.push((informer, run));
         let mut body = get(&client, "/api/v1/configmaps").await;
-        body.frame().await.expect("the list begins").expect("it does not break");
+        body.frame().await.expect("the list begins").expect("the response is not aborted");
         unread.push(body);
     }
 
@@ -144,5 +144,5 @@ async fn leader_election_and_shard_membership_have_their_own_connections_unless_
         let connections = tokio::time::timeout(HANGS, connections_of(share)).await;
         assert_eq!(connections.expect("the server responds"), expected, "{share:?}");
     }
-    assert!(server.count_requests(Verb::Update, "leases") > 0, "the lease is given back");
+    assert!(server.count_requests(Verb::Update, "leases") > 0, "the lease is released");
 }

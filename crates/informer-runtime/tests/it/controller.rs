@@ -115,7 +115,7 @@ async fn change_of_owned_object_enqueues_its_current_and_former_owner() {
     let owned = json!({"metadata": {"ownerReferences": [reference("web", true), reference("other", false)]}});
     server.create("secrets", "a/child", owned);
     quiet().await;
-    assert_eq!(seen.take(), ["a/web"], "only the one that manages it");
+    assert_eq!(seen.take(), ["a/web"], "only the controlling owner");
     let mut child = server.get("secrets", "a/child");
     child["metadata"]["ownerReferences"] = json!([reference("next", true)]);
     server.api.update(&crate::fixture::gvr("secrets"), "a", child).expect("a change");
@@ -156,7 +156,7 @@ async fn typed_watch_is_used_by_context_get() {
     let controller = controller.reconcile(move |request: Request, ctx| {
         let heard = heard.clone();
         async move {
-            let map = ctx.get::<ConfigMap>(&request.key).await?.ok_or("it is there")?;
+            let map = ctx.get::<ConfigMap>(&request.key).await?.ok_or("the ConfigMap is not in the cache")?;
             heard.0.lock().extend(map.data.iter().flatten().map(|(name, value)| format!("{name}={value}")));
             Ok(Outcome::Done)
         }
@@ -164,7 +164,7 @@ async fn typed_watch_is_used_by_context_get() {
     let running = Running::start(Manager::new(server.api_client()).controller(controller));
     quiet().await;
     assert_eq!(seen.take(), ["a=b"]);
-    assert_eq!(server.api.count_requests(Verb::Watch, "configmaps"), 1, "in one form");
+    assert_eq!(server.api.count_requests(Verb::Watch, "configmaps"), 1, "in one representation");
     running.stop().await.unwrap();
 }
 
@@ -256,9 +256,9 @@ async fn context_get_of_unwatched_kind_fails_without_creating_an_informer() {
     let controller = Controller::new::<ConfigMap>("maps").reconcile(move |request, ctx| {
         let heard = Arc::clone(&heard);
         async move {
-            let error = ctx.get::<Pod>(&request.key).await.expect_err("nobody watches pods");
+            let error = ctx.get::<Pod>(&request.key).await.expect_err("no source watches pods");
             heard.lock().push(error.to_string());
-            let cached = ctx.get_cached::<Pod>(&request.key).expect_err("nobody watches pods");
+            let cached = ctx.get_cached::<Pod>(&request.key).expect_err("no source watches pods");
             assert_eq!(cached.to_string(), error.to_string());
             Ok(Outcome::Done)
         }
@@ -288,7 +288,7 @@ async fn controllers_share_informers_per_representation() {
     quiet().await;
     assert_eq!((first.take(), second.take()), (vec!["a/x".to_owned()], vec!["a/x".to_owned()]));
     let opened = server.api.requests().iter().filter(|request| request.verb == Verb::Watch).count();
-    assert_eq!(opened, 2, "one watch for each form");
+    assert_eq!(opened, 2, "one watch for each representation");
     running.stop().await.unwrap();
 }
 
@@ -384,7 +384,7 @@ async fn crd_installed_while_its_controller_waits_is_reconciled() {
     let manager = Manager::new(server.api_client()).controller(widgets(&seen)).controller(maps);
     let running = Running::start(manager);
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(seen.take(), ["a/x"], "others do not wait for it");
+    assert_eq!(seen.take(), ["a/x"], "other controllers do not wait for it");
     define_widgets(&server);
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}});
     server.api.create(&Gvr::new("example.com", "v1", "widgets"), "a", widget).expect("the CRD exists");

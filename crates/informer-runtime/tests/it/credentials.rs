@@ -74,7 +74,7 @@ impl Cluster {
 }
 
 fn authority(name: &str) -> CertificateAuthority {
-    CertificateAuthority::new(name).expect("a key can be made")
+    CertificateAuthority::new(name).expect("a key can be generated")
 }
 
 fn user_of(authority: &CertificateAuthority) -> Certificate {

@@ -123,7 +123,7 @@ async fn packed_cache_behaves_like_lazy_cache() {
     let told = std::mem::take(&mut *of_packed.lock());
     // The server first marks a deleted Pod with a deletion timestamp, which is an additional update event.
     assert_eq!(told.len(), 5, "{told:?}");
-    assert_eq!(told, std::mem::take(&mut *of_lazy.lock()), "and what followed it, in this order");
+    assert_eq!(told, std::mem::take(&mut *of_lazy.lock()), "later changes, in the same order");
 
     let selectors = [
         ListOptions::default(),
@@ -146,9 +146,7 @@ async fn packed_cache_behaves_like_lazy_cache() {
     let namespace = ListOptions::default().namespace("b");
     let in_lazy = bytes_of_last(selected(&cache, &namespace, Lazy::<Pod>::held_bytes).await);
     let in_packed = bytes_of_last(selected(&cache, &namespace, Packed::<Pod>::held_bytes).await);
-    let (Some((one, in_lazy)), Some((other, in_packed))) = (in_lazy, in_packed) else {
-        panic!("it is there")
-    };
+    let (Some((one, in_lazy)), Some((other, in_packed))) = (in_lazy, in_packed) else { panic!("it exists") };
     assert_eq!((one.as_str(), other.as_str()), ("b/later", "b/later"));
     assert!(in_packed + 50 < in_lazy, "{in_packed} and {in_lazy} bytes");
 }

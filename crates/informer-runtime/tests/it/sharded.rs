@@ -261,7 +261,7 @@ async fn leader_only_sharded_controller_is_rejected() {
     let rejected = async |builder: informer_runtime::ControllerBuilder| {
         let controller = builder.reconcile(|_, _| async { Ok(Outcome::Done) });
         let manager = Manager::new(server.api_client()).controller(controller);
-        let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it is refused");
+        let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it is rejected");
         let mut texts = vec![error.to_string()];
         let mut source: Option<&dyn Error> = error.source();
         while let Some(cause) = source {
@@ -291,7 +291,7 @@ async fn shard_key_panic_counts_as_reconcile_panic() {
                 *count += 1;
                 *count
             };
-            assert!(asked > 4, "of no shard yet");
+            assert!(asked > 4, "the key has no shard yet");
         }
         request.to_string()
     };
@@ -309,7 +309,7 @@ async fn shard_key_panic_counts_as_reconcile_panic() {
     let state = replica.handle.state().expect("it is running");
     assert!(*asked.lock() > 4);
     assert!(state.reconciles.panics > 0 && state.reconciles.panics == state.reconciles.error, "{state:?}");
-    assert_eq!(state.trigger_panics, 0, "what nobody can say is left to the workers");
+    assert_eq!(state.trigger_panics, 0, "a key without a shard is left to the workers");
     replica.stop.cancel();
     replica.task.await.expect("no panic").expect("no error");
 }

@@ -368,7 +368,7 @@ fn displaced_objects_are_dropped_under_no_lock() {
     let items = vec![keyed(next()), keyed(next()), keyed(next())];
     writer.replace(items, "2");
     writer.replace(Vec::new(), "3");
-    assert_eq!(*drops.lock(), [true; 8], "all were dropped, none of them under a lock");
+    assert_eq!(*drops.lock(), [true; 8], "all were dropped, none while the lock was held");
 }
 
 #[test]

@@ -6,7 +6,7 @@ impl<O> State<O> {
     pub(crate) fn assert_invariants(&self) {
         let occupied: BTreeSet<u32> = self.slots().map(|(slot, _)| slot).collect();
         let known: BTreeSet<u32> = self.keys.iter().copied().collect();
-        assert_eq!(known, occupied, "keys and slots are of one mind");
+        assert_eq!(known, occupied, "keys and slots agree");
         assert_eq!(self.keys.iter().count(), self.len());
         for (slot, entry) in self.slots() {
             let found = self.find(self.hash(entry.key.as_str()), entry.key.as_str());

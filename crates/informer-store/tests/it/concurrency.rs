@@ -42,7 +42,7 @@ fn write(writer: &mut informer_store::StoreWriter<Pod>, round: usize) {
 /// Asserts that all objects, their number and their index entries are from the same round. Returns the round.
 fn is_one_version(pods: &[Arc<Pod>]) -> usize {
     let round = pods.first().and_then(|pod| pod.resource_version().as_u64()).unwrap();
-    assert!(pods.iter().all(|pod| *pod.resource_version() == *round.to_string()), "half a transaction");
+    assert!(pods.iter().all(|pod| *pod.resource_version() == *round.to_string()), "a partial transaction");
     assert_eq!(pods.len(), PODS - (round % 2) as usize);
     round as usize
 }
@@ -72,10 +72,10 @@ fn read_until(done: &AtomicBool, pods: &Indexer<Pod>) {
         advance(is_one_version(&pods.list()));
         advance(check_snapshot(&pods.snapshot()));
         let found = pods.by_index("round", &pods.resource_version().to_string()).unwrap();
-        assert!(found.is_empty() || found.len() >= PODS - 1, "an index is of one version");
+        assert!(found.is_empty() || found.len() >= PODS - 1, "an index has entries of one version");
         advance(pods.get("ns/pod-7").and_then(|pod| pod.resource_version().as_u64()).unwrap() as usize);
     }
-    assert_eq!(newest, ROUNDS - 1, "the last transaction is seen once it has returned");
+    assert_eq!(newest, ROUNDS - 1, "the last transaction is visible after it has returned");
 }
 
 #[test]

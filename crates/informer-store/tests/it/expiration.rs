@@ -6,7 +6,10 @@ use informer_store::{ExpirationCache, ExpirationPolicy, Ttl};
 
 use crate::{Pod, bare, key, names, valued, values};
 
-#[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way; only distances count")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "there is no other constructor of Instant; only differences count"
+)]
 fn start() -> Instant {
     Instant::now()
 }

@@ -151,7 +151,7 @@ fn indexes_added_to_a_full_store_find_what_is_there_and_what_comes() {
     assert_eq!(names(readers.by_index("namespace", "ns").unwrap()), ["ns/a", "ns/c"]);
     assert_eq!(names(readers.by_index("label", "x.y").unwrap()), ["b", "ns/c"]);
     assert_eq!(readers.indexers().names().collect::<Vec<_>>(), ["label", "namespace", "values"]);
-    assert_eq!(copy.names().collect::<Vec<_>>(), ["values"], "a copy does not follow");
+    assert_eq!(copy.names().collect::<Vec<_>>(), ["values"], "a copy is not updated");
     assert!(before.by_index("namespace", "ns").is_err(), "a snapshot has the indexes of its version");
 }
 
@@ -165,7 +165,7 @@ fn no_index_is_added_if_one_name_is_taken() {
     assert_eq!(error.names().collect::<Vec<_>>(), ["values"]);
     assert_eq!(store.indexers().names().collect::<Vec<_>>(), ["values"]);
     set(&store, "one", "a");
-    assert_eq!(keys(&store, "a"), ["one"], "the index that was there is as before");
+    assert_eq!(keys(&store, "a"), ["one"], "the existing index is unchanged");
 }
 
 #[test]
@@ -174,18 +174,18 @@ fn a_claim_holds_its_names_until_it_is_installed_or_dropped() {
     store.add(valued("a", "x")).unwrap();
     let indexer = store.indexer();
     let claim = indexer.claim_indexers(Indexers::new().index("values", values)).unwrap();
-    assert!(indexer.by_index("values", "x").is_err(), "it is not there yet");
+    assert!(indexer.by_index("values", "x").is_err(), "the index does not exist yet");
     let both = Indexers::new().index("values", values).index("namespace", namespace());
     let error = indexer.add_indexers(both.clone()).unwrap_err();
     assert_eq!(error.names().collect::<Vec<_>>(), ["values"]);
     assert_eq!(indexer.claim_indexers(both).unwrap_err(), error);
-    assert_eq!(indexer.indexers().names().count(), 0, "all or none");
+    assert_eq!(indexer.indexers().names().count(), 0, "no index is added");
     drop(claim);
     let claim = indexer.claim_indexers(Indexers::new().index("values", values)).unwrap();
     store.add(valued("b", "x")).unwrap();
     claim.install();
     assert_eq!(names(indexer.by_index("values", "x").unwrap()), ["a", "b"]);
-    assert!(indexer.add_index("values", values).is_err(), "it is there now");
+    assert!(indexer.add_index("values", values).is_err(), "the index exists now");
 }
 
 /// An index function that returns the label `values` of a pod. It fails if that label is `error`, and panics
@@ -216,7 +216,7 @@ fn an_index_function_that_fails_or_panics_costs_the_object_its_place_in_that_ind
     }
     assert_eq!(&*store.index_failures()[0].cause, "the index function panicked");
     store.add(key("a"), valued("a", "fine"));
-    assert_eq!(names(store.by_index("picky", "fine").unwrap()), ["a"], "the next write heals it");
+    assert_eq!(names(store.by_index("picky", "fine").unwrap()), ["a"], "the next write fixes the index");
 }
 
 #[test]

@@ -6,7 +6,10 @@ use informer_store::{MutationCache, StoreBuilder, ThreadSafeStore};
 
 use crate::{Pod, key, names, values};
 
-#[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way; only distances count")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "there is no other constructor of Instant; only differences count"
+)]
 fn start() -> Instant {
     Instant::now()
 }
@@ -82,7 +85,7 @@ fn a_write_that_arrives_after_a_new_object_of_its_name_is_ignored() {
     cache.mutation(pod("old", "4"), now);
     assert_eq!(cache.get("ns/a", now).unwrap().uid(), "new");
     store.delete(&key("ns/a"));
-    assert!(cache.get("ns/a", now).is_none(), "nothing of it is left");
+    assert!(cache.get("ns/a", now).is_none(), "no old write is left");
 }
 
 #[test]
@@ -128,8 +131,8 @@ fn an_index_lookup_shows_each_object_as_its_newest_version_has_it() {
     cache.mutation(of("ns/b", "u", "2", "two"), now);
     cache.mutation(of("ns/d", "u", "2", "two"), now);
     let found = |value| names(cache.by_index("values", value, now).unwrap());
-    assert_eq!(found("one"), ["ns/a", "ns/c"], "b has left it");
-    assert_eq!(found("two"), ["ns/a", "ns/b", "ns/d"], "b has come, d was only written");
+    assert_eq!(found("one"), ["ns/a", "ns/c"], "b was removed from it");
+    assert_eq!(found("two"), ["ns/a", "ns/b", "ns/d"], "b was added, d is not in the store");
     assert!(cache.by_index("no such index", "x", now).is_err());
     let without_adds = MutationCache::new(store.indexer().clone());
     without_adds.mutation(of("ns/d", "u", "2", "two"), now);
@@ -148,7 +151,7 @@ fn a_write_is_shown_for_five_minutes() {
     assert!(cache.get("ns/a", now + 2 * MINUTE).is_none());
     let cache = MutationCache::new(store.indexer().clone()).include_adds().with_ttl(Duration::MAX);
     cache.mutation(pod("u", "2"), now);
-    assert!(cache.get("ns/a", now + 1_000_000 * MINUTE).is_some(), "without end");
+    assert!(cache.get("ns/a", now + 1_000_000 * MINUTE).is_some(), "the write never expires");
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn the_least_recently_used_of_a_hundred_writes_goes_first() {
     let cache = MutationCache::new(store.indexer().clone()).include_adds();
     let name = |number: usize| format!("ns/pod-{number}");
     (0..100).for_each(|number| cache.mutation(of(&name(number), "u", "2", ""), now));
-    assert!(cache.get(&name(0), now).is_some(), "and thereby used");
+    assert!(cache.get(&name(0), now).is_some(), "the read marks it as used");
     cache.mutation(of(&name(100), "u", "2", ""), now);
     let shown = |number| cache.get(&name(number), now).is_some();
     assert_eq!([shown(0), shown(1), shown(2), shown(100)], [true, false, true, true]);

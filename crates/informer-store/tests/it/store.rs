@@ -147,7 +147,7 @@ fn a_transaction_returns_what_each_key_held_before_and_is_one_version() {
     assert_eq!((readers.version(), names(readers.list())), (1, vec!["a".to_owned()]));
     assert!(Arc::ptr_eq(&readers.get("a").unwrap(), &pods[1]), "objects are shared, never copied");
     writer.apply([]).unwrap();
-    assert_eq!(readers.version(), 1, "an empty transaction is none");
+    assert_eq!(readers.version(), 1, "an empty transaction has no effect");
 }
 
 #[test]

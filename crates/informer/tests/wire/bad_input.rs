@@ -94,7 +94,7 @@ async fn objects_without_metadata_or_name_are_quarantined_and_others_are_deliver
     assert_eq!(
         undecodable,
         ["an object without a readable name: metadata.name: missing"],
-        "the newest stands for all"
+        "the log contains only the newest one"
     );
     assert_eq!(beside.pods.state().undecodable_total, 2);
     beside.holds().await;
@@ -134,7 +134,7 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
     let error = pods.wait_for_sync(Duration::from_millis(100)).await.unwrap_err().to_string();
     assert!(error.contains("pods") && error.contains("more than 5 pages (max_pages)"), "{error}");
     assert_eq!(server.requests(list::<Pod>()).count(), 5);
-    assert!(pods.indexer().is_empty(), "half a list is no list");
+    assert!(pods.indexer().is_empty(), "a truncated list is not applied");
     // The failed list has read 5 of the 20 injected pages (`max_pages`). The other 15 make three retries fail
     // in the same way. The fourth retry gets a valid list.
     pods.wait_for_sync(10 * MINUTE).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_line_of_two_gigabytes_is_given_up_at_the_limit_that_the_error_names()
         format!("list pods: an object is over the limit of {} bytes (Limits::object_bytes)", 4 * CHUNK);
     assert!(error.contains(&limit), "{error}");
     let taken = taken.load(Ordering::Relaxed);
-    assert!(taken <= 6 * CHUNK, "{taken} bytes were taken before it was given up");
+    assert!(taken <= 6 * CHUNK, "{taken} bytes were read before the client aborted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +233,7 @@ async fn events_of_older_versions_are_counted_and_not_applied() {
     assert!(state.counters.stale >= 1 && state.reflector.older_versions >= 1, "{state:?}");
     assert_eq!(beside.pods.indexer().get("default/kept").unwrap().labels().get("round"), Some("2"));
     let event = beside.events.next().await.unwrap();
-    assert_eq!(event.key(), "default/next", "nobody is told of the past");
+    assert_eq!(event.key(), "default/next", "older states are not delivered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,9 +339,9 @@ async fn an_object_of_another_shape_is_kept_by_its_header_and_named_by_its_first
     let odd: Arc<Lazy<Pod>> = beside.pods.indexer().get("default/odd").unwrap();
     let error = odd.get().unwrap_err().to_string();
     assert!(error.contains("default/odd") && error.contains("Pod") && error.contains("spec"), "{error}");
-    assert!(!error.contains("none"), "no value is shown: {error}");
+    assert!(!error.contains("none"), "the error contains no value: {error}");
     odd.get().unwrap_err();
-    assert_eq!(beside.pods.state().undecodable_total, 1, "counted once a version");
+    assert_eq!(beside.pods.state().undecodable_total, 1, "counted once per version");
     assert_eq!(beside.pods.undecodable()[0].key().unwrap(), "default/odd");
     beside.holds().await;
 }

@@ -78,7 +78,7 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it did not come true within 1000 seconds");
+    panic!("the condition did not become true within 1000 seconds");
 }
 
 /// Returns a fault that responds to a request with status 200 and this body, instead of the body of the

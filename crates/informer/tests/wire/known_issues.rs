@@ -37,7 +37,7 @@ async fn a_wait_for_what_may_not_be_listed_ends_and_names_the_laggard_alone() {
 async fn handler_that_changes_an_object_changes_its_own_copy() {
     let beside = Beside::start().await;
     let mut object = beside.pods.indexer().get("default/kept").unwrap();
-    assert!(Arc::get_mut(&mut object).is_none(), "the cache holds it too");
+    assert!(Arc::get_mut(&mut object).is_none(), "the cache contains it, too");
     let mut mine: Pod = (*object.get().unwrap()).clone();
     mine.metadata.labels = Some([("mine".to_owned(), "1".to_owned())].into());
     let held = beside.pods.indexer().get("default/kept").unwrap();
@@ -62,7 +62,7 @@ async fn a_server_that_was_restored_from_a_backup_is_followed_back() {
     assert_eq!(
         event.to_string(),
         format!("updated default/kept @{backup} -> @{backup}"),
-        "versions come again: all is told"
+        "resourceVersions are reused: every event is delivered"
     );
     beside.recovers().await;
 }
@@ -108,7 +108,7 @@ async fn restarted_informer_lists_again_and_announces_the_difference() {
 async fn panic_of_a_handler_is_counted_and_affects_no_other_handler() {
     let mut beside = Beside::start().await;
     let panics = informer::cache::on_event(|event: Event<informer::client::Lazy<Pod>>| {
-        assert_ne!(event.key(), "default/trouble", "the handler's own bug");
+        assert_ne!(event.key(), "default/trouble", "a bug of the handler");
     });
     let _registration = beside.pods.add_handler(panics).unwrap();
     for name in ["default/trouble", "default/next"] {
@@ -117,5 +117,5 @@ async fn panic_of_a_handler_is_counted_and_affects_no_other_handler() {
     }
     let told = || beside.pods.state().handlers.iter().map(|it| (it.calls, it.panics)).collect::<Vec<_>>();
     eventually(|| told()[1].0 == 3).await;
-    assert_eq!(told()[1], (3, 1), "what was there, the one that it panicked on, and the next");
+    assert_eq!(told()[1], (3, 1), "the initial pod, the one that caused the panic, and the next");
 }

@@ -57,7 +57,7 @@ async fn watch_rejected_with_410_costs_one_relist_and_no_loop() {
     assert_eq!(
         beside.server.requests(watch::<Pod>()).count(),
         3,
-        "the first, the refused, the one after the list"
+        "the first watch, the rejected one, the one after the list"
     );
     assert_eq!(beside.pods.state().reflector.relists.get(RelistReason::WatchExpired), 1);
 }
@@ -116,7 +116,7 @@ async fn a_streaming_relist_behind_a_lagging_server_does_not_go_back_in_time() {
     }
     let asked: Vec<String> =
         server.requests(streaming_lists()).map(|request| request.resource_version).collect();
-    assert_eq!(asked[1], seen, "a relist asks for what was seen last");
+    assert_eq!(asked[1], seen, "a relist requests the last seen version");
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +129,7 @@ async fn a_streaming_list_is_not_begun_again_when_its_watch_ends_in_time() {
     let watches = server.requests(watch::<Pod>()).count();
     assert!((6..=12).contains(&watches), "{watches} watches of 5 to 10 minutes in an hour");
     assert_eq!(server.requests(list::<Pod>()).count(), 0);
-    assert_eq!(pods.state().reflector.events.added, 1, "nothing is told twice");
+    assert_eq!(pods.state().reflector.events.added, 1, "no event is delivered twice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn failures_of_one_kind_slow_down_no_other_and_a_healthy_one_resets_no_bac
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let lists = server.requests(list::<Pod>()).count();
-    assert!(lists < 20, "{lists} lists in five minutes beside a healthy watch");
+    assert!(lists < 20, "{lists} lists in five minutes with a healthy watch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,11 +220,7 @@ async fn watches_are_asked_for_with_timeouts_that_differ() {
     timeouts.sort_unstable();
     timeouts.dedup();
     assert!(timeouts.len() > 5, "{timeouts:?}");
-    assert_eq!(
-        beside.server.requests(list::<Pod>()).count(),
-        1,
-        "a watch that ends in time is no reason to list"
-    );
+    assert_eq!(beside.server.requests(list::<Pod>()).count(), 1, "a watch that ends in time causes no list");
 }
 
 #[tokio::test(start_paused = true)]

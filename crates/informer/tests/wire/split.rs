@@ -49,7 +49,7 @@ async fn namespaces_are_listed_in_parallel_and_the_watch_starts_from_their_versi
     let (pods, _run) = split(&server, 9).await;
     assert_eq!(pods.indexer().len(), 9);
     let mut asked = lists(&server);
-    assert_eq!(asked.remove(0), None, "how many there are");
+    assert_eq!(asked.remove(0), None, "the request for the number of objects");
     asked.retain(|namespace| ["a", "b", "c"].contains(&namespace.as_deref().unwrap()));
     asked.sort();
     assert_eq!(asked, ["a", "b", "c"].map(|name| Some(name.to_owned())));

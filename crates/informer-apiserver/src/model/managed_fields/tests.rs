@@ -51,7 +51,7 @@ proptest! {
         let kept: Paths = left.iter().filter(|path| !below(path)).cloned().collect();
         prop_assert_eq!(members(&l.clone().without(&r)), kept);
         prop_assert!(left.iter().all(|path| l.has(path)));
-        prop_assert_eq!(l == r, left == right, "equal sets have one form");
+        prop_assert_eq!(l == r, left == right, "equal sets of paths are equal field sets");
     }
 
     #[test]
@@ -188,7 +188,7 @@ proptest! {
         let first = updater.apply(&live, &config, other, Applier { id: &id, force: true }).unwrap();
         let object = first.object.clone().unwrap_or_else(|| live.clone());
         let again = updater.apply(&object, &config, first.managed.clone(), Applier { id: &id, force: false }).unwrap();
-        prop_assert_eq!(&again.object, &None, "the second time changes nothing");
+        prop_assert_eq!(&again.object, &None, "a repeated apply changes nothing");
         prop_assert_eq!(&again.managed, &first.managed);
         let none = updater.apply(&object, &json!({}), first.managed, Applier { id: &id, force: false }).unwrap();
         prop_assert!(!none.managed.0.contains_key(&id));

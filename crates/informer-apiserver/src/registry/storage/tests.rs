@@ -77,7 +77,7 @@ fn follow(state: &mut BTreeMap<String, u64>, event: &Event, filter: &Filter) {
     } else {
         state.remove(event.key())
     };
-    assert_eq!(had.is_some(), before, "ADDED, MODIFIED and DELETED fit what the watcher knows");
+    assert_eq!(had.is_some(), before, "ADDED, MODIFIED and DELETED match the state of the watcher");
 }
 
 proptest! {

@@ -179,7 +179,7 @@ impl Script {
         );
         assert!(before.last_version.is_empty() || !after.last_version.is_empty(), "the version was lost");
         let relisted = after.relists.total() - before.relists.total();
-        assert!(!in_time || relisted == 0, "a list at once after a watch that was closed");
+        assert!(!in_time || relisted == 0, "a list without a delay after a closed watch");
         assert_eq!(after.phase == ReflectorPhase::BackingOff, after.next_attempt_at.is_some());
         let waited = before.next_attempt_at.filter(|_| is_request);
         assert!(waited.is_none_or(|at| after.next_attempt_at >= Some(at)), "a request cut a wait short");

@@ -41,7 +41,7 @@ async fn a_restarted_informer_is_not_synced_before_its_own_first_list() {
     handler.wait_for_sync(SOON).await.unwrap();
     run.stop().await;
     let _run = informer.start();
-    assert!(!informer.has_synced() && !handler.has_synced(), "not even for a moment");
+    assert!(!informer.has_synced() && !handler.has_synced(), "the restarted informer is not synced");
     assert!(informer.wait_for_sync(Duration::from_millis(10)).await.is_err());
     let _watch = server.expect_sync([object("a", "1")], "6").await;
     handler.wait_for_sync(SOON).await.unwrap();
@@ -129,7 +129,7 @@ async fn no_task_is_left_after_a_stop() {
         informer.wait_for_sync(SOON).await.unwrap();
         assert!(alive() >= before + 3, "the pump, the reflector and a handler");
         run.stop().await;
-        assert_eq!(alive(), before, "handlers came {come} the start");
+        assert_eq!(alive(), before, "handlers were added {come} the start");
     }
     let (never_started, _server) = informer();
     never_started.add_handler(Log::default().handler()).unwrap();

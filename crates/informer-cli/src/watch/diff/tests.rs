@@ -120,10 +120,10 @@ fn no_value_of_a_secret_is_shown() {
 
 fn apply(value: &mut Value, path: &[Segment<'_>], new: Option<&Value>) {
     let Some((first, rest)) = path.split_first() else {
-        *value = new.expect("the whole is there").clone();
+        *value = new.expect("the root is not removed").clone();
         return;
     };
-    let Segment::Key(key) = first else { panic!("objects only") };
+    let Segment::Key(key) = first else { panic!("the test has no arrays") };
     let members = value.as_object_mut().unwrap();
     match (rest.is_empty(), new) {
         (true, None) => drop(members.remove(*key)),

@@ -84,7 +84,7 @@ async fn unresponsive_http2_peer_is_detected_within_45_seconds() {
     let request = Request::get("http://server/api/v1/pods?watch=true").body(Full::default()).unwrap();
     let mut body = connections.send(request, 0).await.unwrap().into_body();
     let before = tokio::time::Instant::now();
-    assert!(body.frame().await.unwrap().is_err(), "the watch breaks");
+    assert!(body.frame().await.unwrap().is_err(), "the watch fails");
     assert!(before.elapsed() <= Duration::from_secs(45), "{:?}", before.elapsed());
 }
 

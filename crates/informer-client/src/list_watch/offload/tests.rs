@@ -67,10 +67,10 @@ async fn number_of_tasks_in_flight_is_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[should_panic(expected = "a decoder's own bug")]
+#[should_panic(expected = "a bug of the decoder")]
 async fn panic_of_a_task_is_resumed_in_the_polling_task() {
     let mut offload = Offload::<()>::here();
-    begin(&mut offload, || panic!("a decoder's own bug"));
+    begin(&mut offload, || panic!("a bug of the decoder"));
     all(&mut offload).await;
 }
 

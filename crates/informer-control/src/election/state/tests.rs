@@ -265,7 +265,7 @@ fn leader_that_cannot_renew_gives_up_before_its_lease_expires() {
     while elector.state.leads() {
         if elector.state.poll_action().is_some() {
             elector.state.handle_response(
-                ElectionResponse::Failed("the server said 500".to_owned()),
+                ElectionResponse::Failed("the server responded with 500".to_owned()),
                 elector.now,
                 0.0,
             );
@@ -277,7 +277,7 @@ fn leader_that_cannot_renew_gives_up_before_its_lease_expires() {
     assert_eq!(elector.now - renewed, seconds(12.0), "the retry period and the renew deadline");
     let Some(ElectionNotice::Lost(lost)) = elector.notices().pop() else { panic!("lost") };
     assert_eq!(lost.time_left(), seconds(1.5));
-    assert_eq!(lost.to_string(), "the lease is lost: not renewed in time (the server said 500)");
+    assert_eq!(lost.to_string(), "the lease is lost: not renewed in time (the server responded with 500)");
 }
 
 #[test]

@@ -157,11 +157,7 @@ fn field_selector_of_namespace_creates_namespaced_informer() {
     let levels = OptionLevels { all: fields("metadata.namespace=a"), ..OptionLevels::default() };
     let plan = levels.plan(&pod());
     assert_eq!(plan[0].namespace.as_deref(), Some("a"));
-    assert_eq!(
-        plan[0].scope,
-        InformerScope::All,
-        "reads of other namespaces find nothing, and are no errors"
-    );
+    assert_eq!(plan[0].scope, InformerScope::All, "reads of other namespaces return nothing and do not fail");
     assert_eq!(plan[0].name(&pod(), ""), "pods.v1 namespace=a fields=metadata.namespace=a");
 }
 

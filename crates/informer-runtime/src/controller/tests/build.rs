@@ -103,5 +103,5 @@ fn workers_by_kind_apply_to_controllers_of_the_kind() {
     assert_eq!(resolve(&none, &manager, Some("Website.example.com")).workers, 7);
     assert_eq!(resolve(&none, &manager, Some("Pod")).workers, 2);
     assert_eq!(resolve(&all(3, true), &manager, Some("Website.example.com")).workers, 3);
-    assert_eq!(resolve(&all(0, true), &manager, None).workers, 1, "none at all would be no controller");
+    assert_eq!(resolve(&all(0, true), &manager, None).workers, 1, "a controller has at least one worker");
 }

@@ -138,10 +138,10 @@ async fn warm_up_fills_the_queue_without_reconciling() {
     let state = handle.state().unwrap();
     assert_eq!((state.phase, state.queue.ready, state.reconciles.success), (ControllerPhase::Created, 1, 0));
     handle.watch(of(&[("added", 0)])).await.unwrap();
-    assert_eq!(handle.state().unwrap().queue.ready, 2, "a source added after the warm-up starts at once");
+    assert_eq!(handle.state().unwrap().queue.ready, 2, "a source added after the warm-up starts immediately");
     stop.cancel();
     warming.await.unwrap().unwrap();
-    assert_eq!(handle.state().unwrap().sources, [""; 0], "a standby that stops lets its sources go");
+    assert_eq!(handle.state().unwrap().sources, [""; 0], "a standby that stops drops its sources");
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ async fn sources_do_not_start_early_without_warm_up() {
     let mut runnable = controller.reconciler(done()).assemble(environment).unwrap();
     assert!(runnable.warm_up().is_none());
     tokio::time::sleep(60 * SECOND).await;
-    assert_eq!(*starts.lock(), 0, "a controller that does not run does nothing");
+    assert_eq!(*starts.lock(), 0, "a controller that does not run starts no source");
     assert_eq!(alive(), before);
 }
 

@@ -148,7 +148,7 @@ async fn source_name_is_read_outside_of_locks() {
     let arm = Arc::clone(&armed);
     let name = move || {
         if std::mem::take(&mut *arm.lock()) {
-            assert!(asks.state().is_some(), "the name of a source may read the state");
+            assert!(asks.state().is_some(), "the name function of a source can read the state");
         }
     };
     handle.watch(Scripted { name, stop: || {} }).await.unwrap();

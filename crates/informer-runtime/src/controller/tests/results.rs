@@ -85,7 +85,7 @@ async fn requeue_after_is_not_rate_limited_and_resets_failures() {
         0 | 2 => Err("again".into()),
         1 => Ok(Outcome::requeue_after(300 * MS)),
         3 => Ok(Outcome::requeue_after(Duration::ZERO)),
-        _ => unreachable!("a requeue after no time at all is the end"),
+        _ => unreachable!("a requeue after a zero delay is not retried"),
     }));
     tokio::time::sleep(SECOND).await;
     assert_eq!(calls.pauses("a"), [5, 300, 5]);
@@ -238,7 +238,7 @@ async fn request_is_never_reconciled_concurrently() {
     let running = Running::start(controller.reconcile(move |_, _| {
         let busy = Arc::clone(&guarded);
         async move {
-            assert!(!std::mem::replace(&mut *busy.lock(), true), "two at once");
+            assert!(!std::mem::replace(&mut *busy.lock(), true), "two concurrent reconciles");
             tokio::time::sleep(10 * MS).await;
             *busy.lock() = false;
             Ok(Outcome::Done)

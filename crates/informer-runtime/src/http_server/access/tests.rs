@@ -82,7 +82,7 @@ async fn reviews_are_cached_and_renewed() {
     assert_eq!(reviews() - before, 2);
     tokio::time::sleep(USER_TTL).await;
     assert_eq!(ask().await, Ok(()));
-    assert_eq!(reviews() - before, 3, "the user is asked for again, what it may is not");
+    assert_eq!(reviews() - before, 3, "the token is reviewed again, the permission is not");
     let binding = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
     server.delete(&binding, "", "metrics-reader").expect("it exists");
     tokio::time::sleep(PERMISSION_TTL).await;

@@ -59,13 +59,13 @@ impl Model {
                 self.running.insert(*id);
             }
             Effect::Stop(group) => {
-                assert!(self.asked.insert(*group), "{group:?} is asked twice");
+                assert!(self.asked.insert(*group), "{group:?} is stopped twice");
                 let later = self.running.iter().any(|id| self.groups[id] > *group);
-                assert!(!later || self.last_call, "{group:?} is asked too soon");
+                assert!(!later || self.last_call, "{group:?} is stopped too soon");
                 let leads = self.running.iter().any(|id| self.groups[id] == RunnableGroup::LeaderOnly);
                 assert!(
                     !leads || *group != RunnableGroup::LeaderElection,
-                    "the lease is released under the leader's work"
+                    "the lease is released while leader-only work runs"
                 );
             }
             Effect::Abandon(group) => assert_eq!(*group, RunnableGroup::LeaderElection),

@@ -170,7 +170,7 @@ async fn failed_lease_requests_are_logged_at_once_and_then_at_growing_intervals(
     server.faults().on(FaultMatch::path("/leases")).status(403);
     let handle = elects(&server, LeaderElection::new("operator"));
     sleep(seconds(1)).await;
-    assert_eq!(warnings.0.load(Ordering::SeqCst), 1, "logged at once");
+    assert_eq!(warnings.0.load(Ordering::SeqCst), 1, "logged immediately");
     sleep(seconds(600)).await;
     let logged = warnings.0.load(Ordering::SeqCst);
     assert!((5..=7).contains(&logged), "{logged} warnings of {} failures", shown(&handle)["failures"]);

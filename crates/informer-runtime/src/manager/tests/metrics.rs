@@ -89,7 +89,7 @@ async fn client_requests_and_own_write_waits_are_in_metrics() {
     }
     server.disconnect_watchers();
     client.patch::<ConfigMap>("default/m", &blue).await.expect("it exists");
-    client.patch::<ConfigMap>("default/none", &blue).await.expect_err("it is not there");
+    client.patch::<ConfigMap>("default/none", &blue).await.expect_err("it does not exist");
     let read = client.get::<ConfigMap>("default/m").await;
     assert!(matches!(read, Err(ReadError::Behind { .. })), "the cache gets no events: {read:?}");
 

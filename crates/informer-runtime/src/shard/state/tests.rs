@@ -381,7 +381,7 @@ fn keys_of_killed_replica_move_after_lease_expires_and_lease_is_deleted_later() 
         Some(0) => after.is_none(),
         _ => before == after,
     };
-    assert!(before.iter().zip(&owners).all(kept), "nothing moves before");
+    assert!(before.iter().zip(&owners).all(kept), "no key moves earlier");
     world.run_until(seconds(30 + 15 + 3));
     assert!(world.owned().iter().all(|owner| owner.is_some_and(|owner| owner != 0)));
     world.run_until(seconds(120));
@@ -440,7 +440,7 @@ fn list_requested_before_lease_expired_does_not_mark_peer_dead() {
     let peer = Peer::new(record.clone(), lease, start);
     let (before, after) = (start + lease - Duration::from_millis(1), start + lease);
     let peer = peer.observe(record.clone(), before, after + lease);
-    assert!(peer.claims().is_some(), "a renewal may have come behind the list");
+    assert!(peer.claims().is_some(), "the Lease may have been renewed after the list");
     assert!(peer.observe(record, after, after + lease).claims().is_none());
 }
 
@@ -451,7 +451,7 @@ fn replica_that_cannot_renew_stops_before_others_take_its_keys() {
     world.run_until(seconds(5));
     world.server.leases.clear();
     world.run_until(seconds(8));
-    assert!(world.owned().iter().all(Option::is_some), "it made another one");
+    assert!(world.owned().iter().all(Option::is_some), "it created another Lease");
     assert!(world.replicas[0].state.view().is_active());
 }
 

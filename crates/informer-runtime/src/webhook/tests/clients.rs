@@ -24,7 +24,7 @@ use crate::http_server::tests::connector;
 use crate::{Manager, Tls};
 
 fn authority(name: &str) -> CertificateAuthority {
-    CertificateAuthority::new(name).expect("a key can be made")
+    CertificateAuthority::new(name).expect("a key can be generated")
 }
 
 fn user(authority: &CertificateAuthority) -> Certificate {

@@ -15,7 +15,7 @@ fn end(waiting: &ConnectionTimer, from: u64) -> (u64, TimeoutCheck) {
                 return (u64::MAX, TimeoutCheck::Pending(due));
             }
             TimeoutCheck::Pending(due) => {
-                assert!(now < due && due <= now + at(32), "{now:?}: looked at again only at {due:?}");
+                assert!(now < due && due <= now + at(32), "{now:?}: the next check is only at {due:?}");
                 now = due;
             }
             over => return (now.as_secs(), over),

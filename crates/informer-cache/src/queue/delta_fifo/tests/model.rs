@@ -228,7 +228,10 @@ impl Pair {
         let mut all: Vec<Entry> = Vec::new();
         let older = taken.item.iter().map(|delta| {
             let text = delta_text(delta);
-            let word = words.into_iter().find(|word| text.starts_with(word)).expect("a word is known");
+            let word = words
+                .into_iter()
+                .find(|word| text.starts_with(word))
+                .expect("the text begins with one of the words");
             Entry { word, value: delta.object().expect("every delta has an object here").value }
         });
         let newer = self.model.queued(name).map(std::mem::take);

@@ -52,9 +52,9 @@ fn write_is_shown_by_object_at_its_version_or_by_newer_store() {
     assert!(!shows(&pending, 9, Some(("u", 8))));
     assert!(!shows(&pending, 9, None));
     assert!(shows(&pending, 10, Some(("u", 10))));
-    assert!(shows(&pending, 9, Some(("u", 10))), "the store does not know its version");
-    assert!(shows(&pending, 10, Some(("u", 8))), "the versions of objects are in no order");
-    assert!(shows(&pending, 12, None), "another client deleted it since");
+    assert!(shows(&pending, 9, Some(("u", 10))), "the store is at an older version");
+    assert!(shows(&pending, 10, Some(("u", 8))), "versions of objects are not compared by order");
+    assert!(shows(&pending, 12, None), "another client has deleted it");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn read_waits_for_version_of_object_with_unknown_selection() {
 #[test]
 fn response_without_selection_keeps_the_previous_one() {
     let scaled = |version| CompletedWrite { selection: None, ..stored("ns/a", version, Selection::Unknown) };
-    assert!(shows(&after([scaled(10)]), 5, None), "the informer never held it");
+    assert!(shows(&after([scaled(10)]), 5, None), "the informer never cached it");
     let pending = after([stored("ns/a", 8, Selection::Selected), scaled(10)]);
     assert!(!shows(&pending, 8, None));
 }
@@ -138,7 +138,7 @@ fn too_many_keys_are_replaced_by_a_floor_per_namespace() {
     }
     assert_eq!(pending.size, 0);
     assert_eq!(pending.pending(&Scope::Kind, 0).len(), 2, "a floor for each namespace");
-    assert!(!shows(&pending, MAX_PENDING as u64, None), "floors do not look at labels");
+    assert!(!shows(&pending, MAX_PENDING as u64, None), "floors ignore labels");
     assert!(shows(&pending, MAX_PENDING as u64 + 1, None));
     let quiet = pending.pending(&Scope::Namespace("quiet".to_owned()), 0);
     assert!(quiet.iter().all(|floor| floor.is_shown(None, &1.into())));
@@ -199,7 +199,7 @@ fn reads_do_not_wait_for_non_numeric_versions() {
     let text = CompletedWrite { version: "x".into(), ..stored("ns/a", 1, Selection::Selected) };
     assert!(shows(&after([text.clone()]), 1, None));
     let pending = after([stored("ns/a", 10, Selection::Selected), text]);
-    assert!(!shows(&pending, 9, None), "and hide no version that is one");
+    assert!(!shows(&pending, 9, None), "numeric versions are still awaited");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn lost_writes_are_replaced_by_the_version_of_the_server() {
     assert!(pending.lower(&missing, &227.into()));
     assert!(!shows(&pending, 12, Some(("u", 12))), "the write at 223 is not shown");
     assert!(shows(&pending, 227, Some(("u", 223))));
-    assert!(!pending.lower(&missing, &100.into()), "the expectation has changed since");
+    assert!(!pending.lower(&missing, &100.into()), "the expectation has already changed");
 }
 
 #[test]
