@@ -255,10 +255,7 @@ async fn selectors_of_kinds_and_namespaces_are_sent_to_the_server() {
         .build();
     cache.start();
     assert_eq!(names(&cache.list::<Pod>(&ListOptions::default()).await.unwrap()), ["a/one", "b/two"]);
-    assert!(
-        cache.get::<Pod>("c/three").await.unwrap().is_none(),
-        "a read of an unselected object does not fail"
-    );
+    assert!(cache.get::<Pod>("c/three").await.unwrap().is_none(), "it is not selected");
     let mut asked = asked(&server, Verb::List, "pods");
     asked.sort();
     let shown: Vec<String> = asked
@@ -505,10 +502,7 @@ async fn started_cache_is_taken_over_by_its_manager() {
     server.create("configmaps", "default/settings", json!({}));
     let cache = server.cache().build();
     cache.start();
-    assert!(
-        cache.get::<ConfigMap>("default/settings").await.unwrap().is_some(),
-        "the cache can be read without a manager"
-    );
+    assert!(cache.get::<ConfigMap>("default/settings").await.unwrap().is_some(), "without a manager");
     let manager = Manager::of(CachedClient::new(&cache));
     manager.run_until(tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
     assert!(cache.states().iter().all(|state| !state.running));
