@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use informer_cache::reflector::{ReflectorNotice, ReflectorPhase, RelistReason};
+use informer_cache::proto::ReflectorNotice;
+use informer_cache::reflector::{ReflectorPhase, RelistReason};
 
 use crate::fault::Fault;
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use informer_cache::handler::EventHandler;
-use informer_cache::listener::ProcessorListener;
+use informer_cache::proto::ProcessorListener;
 use informer_cache::{BufferPolicy, Event, HandlerOptions};
 use informer_core::Object;
 use informer_store::Indexer;

@@ -9,7 +9,8 @@ use informer_control::controller::{
     CANCEL_GRACE, ControllerLifecycle, ControllerPhase, DrainStep, Outcome, ReconcileEnd, Requeue,
     RequeueDecision, SourceStart,
 };
-use informer_workqueue::{Aging, ExponentialPerItem, Handout, QueueEffect, QueueState, RateLimiter};
+use informer_workqueue::proto::{Handout, QueueEffect, QueueState};
+use informer_workqueue::{Aging, ExponentialPerItem, RateLimiter};
 
 use crate::check::{Checked, ensure};
 use crate::object::SimObject;

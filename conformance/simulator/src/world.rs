@@ -12,10 +12,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_cache::processor::SharedProcessor;
-use informer_cache::pump::Pump;
-use informer_cache::queue::InOrderState;
-use informer_cache::reflector::{Paging, ReflectorAction, ReflectorConfig, ReflectorState, StreamingList};
+use informer_cache::proto::{InOrderState, Pump, ReflectorAction, ReflectorState, SharedProcessor};
+use informer_cache::reflector::{Paging, ReflectorConfig, StreamingList};
 use informer_cache::{BufferPolicy, Event, HandlerOptions, UndecodableLog};
 use informer_control::Trigger;
 use informer_control::predicate::{Predicate, not, or, resource_version_changed};

@@ -9,9 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use informer_cache::listener::ProcessorListener;
-use informer_cache::processor::SharedProcessor;
-use informer_cache::pump::Pump;
+use informer_cache::proto::{ProcessorListener, Pump, SharedProcessor};
 use informer_cache::queue::{InOrderQueue, ReflectorStore};
 use informer_cache::source::Listed;
 use informer_cache::{BufferPolicy, Change, HandlerOptions, Replacement, UndecodableLog};

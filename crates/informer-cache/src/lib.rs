@@ -4,8 +4,8 @@
 //!
 //! - A [`source`] lists and watches objects.
 //! - A [`reflector`] turns lists and watch events into [`Change`]s and writes them to a [`queue`].
-//! - The [`pump`] applies changes to an indexed store, whose only writer it is, and returns [`Event`]s.
-//! - The [`processor`] distributes events to [`listener`]s. Each listener has its own buffer and calls one
+//! - The pump applies changes to an indexed store, whose only writer it is, and returns [`Event`]s.
+//! - The processor distributes events to listeners. Each listener has its own buffer and calls one
 //!   [`handler`].
 //!
 //! A [`SharedInformer`] combines all of these parts in one handle. An [`InformerSet`] holds several
@@ -26,16 +26,13 @@
 //! - User code (handlers, hooks, transforms) runs under no lock of this crate. Its panics are contained and
 //!   counted.
 //!
-//! The logic is sans-io: [`reflector::ReflectorState`], [`queue::InOrderState`], [`pump::Pump`] and
-//! [`listener::ListenerBuffer`] use no clock and no task, and take no lock. The tasks that call them only
-//! wait, read and write.
+//! The logic is sans-io: the state machines use no clock and no task, and take no lock. The tasks that call
+//! them only wait, read and write. [`proto`] has the state machines, for simulators.
 
 pub mod controller;
 pub mod handler;
-pub mod listener;
 pub mod metrics;
-pub mod processor;
-pub mod pump;
+pub mod proto;
 pub mod queue;
 pub mod reflector;
 pub mod source;
@@ -47,6 +44,9 @@ mod change;
 mod event;
 mod generic;
 mod informer_set;
+mod listener;
+mod processor;
+mod pump;
 mod shared_informer;
 mod state;
 mod undecodable;
@@ -58,6 +58,7 @@ pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister, Gener
 pub use informer_set::InformerSet;
 pub use listener::{BufferPolicy, HandlerOptions, HandlerState};
 pub use processor::MIN_RESYNC_PERIOD;
+pub use pump::PumpCounters;
 pub use shared_informer::{
     AddHandlerError, EventStream, HandlerRegistration, InformerRun, MAX_HANDLERS, SharedIndexInformer,
     SharedInformer, SharedInformerBuilder,

@@ -53,8 +53,8 @@
 //!
 //! # Invariants
 //!
-//! The invariants of [`ReflectorState`] also hold for a [`Reflector`]. In addition, at most one request is
-//! open at a time, and each change is written once.
+//! The invariants of [`ReflectorState`](state::ReflectorState) also hold for a [`Reflector`]. In addition, at
+//! most one request is open at a time, and each change is written once.
 //!
 //! # Lock order
 //!
@@ -70,7 +70,7 @@ mod backoff;
 mod config;
 mod driver;
 mod list_builder;
-mod state;
+pub(crate) mod state;
 mod status;
 
 use std::fmt;
@@ -95,9 +95,6 @@ pub use self::config::{
     MIN_WATCH_TIMEOUT, Paging, ReflectorConfig, ShouldResync, StreamingList, VersionHook, WatchErrorHandler,
 };
 use self::driver::Driver;
-pub use self::state::{
-    Effects, Input, ListPlan, ReflectorAction, ReflectorNotice, ReflectorState, Step, WatchPlan,
-};
 pub use self::status::{
     EventCounts, ReflectorError, ReflectorPhase, ReflectorStatus, RelistCounts, RelistReason,
 };

@@ -6,9 +6,7 @@
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use informer_cache::listener::ProcessorListener;
-use informer_cache::processor::SharedProcessor;
-use informer_cache::pump::Pump;
+use informer_cache::proto::{ProcessorListener, Pump, SharedProcessor};
 use informer_cache::queue::{InOrderQueue, ReflectorStore};
 use informer_cache::source::Listed;
 use informer_cache::testing::{TestObject, object};

@@ -86,6 +86,8 @@
 //!
 //! - `prometheus`: `PrometheusMetrics`, the metrics of all queues with client-go's names.
 
+pub mod proto;
+
 mod clock;
 mod key;
 mod metrics;
@@ -98,9 +100,8 @@ pub use key::QueueKey;
 pub use metrics::PrometheusMetrics;
 pub use metrics::{QueueDepth, QueueMetrics, QueueProbe, QueueStats};
 pub use queue::{
-    AddOptions, Aging, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Handout, Item,
-    LOW_PRIORITY, MAX_KEYS, OnDrop, Order, PriorityOrder, QueueEffect, QueueState, Waiting, WorkQueue,
-    WorkQueueBuilder,
+    AddOptions, Aging, Depths, DrainError, Entries, EntryId, FairOrder, FifoOrder, Item, LOW_PRIORITY,
+    MAX_KEYS, OnDrop, Order, PriorityOrder, Waiting, WorkQueue, WorkQueueBuilder,
 };
 pub use rate_limit::{
     ExponentialPerItem, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait,

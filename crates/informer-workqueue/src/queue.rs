@@ -18,7 +18,7 @@ mod order;
 mod shutdown;
 mod slots;
 mod state;
-mod state_machine;
+pub(crate) mod state_machine;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +36,6 @@ pub use self::error::DrainError;
 pub use self::inspect::Waiting;
 pub use self::item::{Item, OnDrop};
 pub use self::order::{Aging, Depths, Entries, EntryId, FairOrder, FifoOrder, Order, PriorityOrder};
-pub use self::state_machine::{Handout, QueueEffect, QueueState};
 
 use self::driver::Driver;
 use self::index::KeyHash;

@@ -145,6 +145,7 @@ pub mod client;
 pub mod prelude;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod workqueue;
 
 pub use informer_cache::source;
 pub use informer_core::{
@@ -157,7 +158,6 @@ pub use informer_core::{
 pub use informer_runtime as runtime;
 #[cfg(feature = "webhook")]
 pub use informer_runtime::webhook;
-pub use informer_workqueue as workqueue;
 #[cfg(feature = "derive")]
 pub use kube_derive::CustomResource;
 /// A token whose cancellation stops a reflector or controller that runs without an informer or a manager. It

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use informer_cache::reflector::{Input, ReflectorState, RelistReason};
+use informer_cache::proto::{Input, ReflectorState};
+use informer_cache::reflector::RelistReason;
 use informer_core::ResourceVersion;
 use informer_store::borrowed;
 
@@ -202,7 +203,7 @@ impl World {
         self.note_reflector();
         self.tell(Input::Stop)?;
         let step = self.reflector.step();
-        let done = step.action == informer_cache::reflector::ReflectorAction::Done;
+        let done = step.action == informer_cache::proto::ReflectorAction::Done;
         ensure!("nothing-left", done, "the reflector runs after it was stopped");
         (self.open, self.hanging) = (Open::Nothing, None);
         for index in 0..self.handlers.len() {

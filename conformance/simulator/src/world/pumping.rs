@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
-use informer_cache::pump::Applied;
-use informer_cache::reflector::Input;
+use informer_cache::proto::{Applied, Input};
 use informer_cache::{BufferPolicy, Change, Event};
 use informer_core::Object;
 

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use informer_cache::Change;
-use informer_cache::reflector::{Input, ReflectorAction, ReflectorNotice, ReflectorPhase, Step};
+use informer_cache::proto::{Input, ReflectorAction, ReflectorNotice, Step};
+use informer_cache::reflector::ReflectorPhase;
 use informer_cache::source::{SourceErrorKind, VersionMatch, WatchEvent};
 
 use super::requests::Kind;

@@ -23,7 +23,7 @@
 //! 2. Readers get the queued items.
 //! 3. When the queue is drained, readers get [`QueueClosed`].
 
-pub(super) mod state;
+pub(crate) mod state;
 
 use std::fmt;
 use std::future::Future;

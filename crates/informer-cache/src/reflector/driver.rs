@@ -20,10 +20,8 @@ use tokio::task::yield_now;
 use tokio::time::timeout_at;
 use tracing::{Instrument, debug, debug_span, info, warn};
 
-use super::{
-    Effects, Input, ListPlan, Reflector, ReflectorAction, ReflectorNotice, ReflectorPhase, ReflectorState,
-    ReflectorStatus, WatchPlan,
-};
+use super::state::{Effects, Input, ListPlan, ReflectorAction, ReflectorNotice, ReflectorState, WatchPlan};
+use super::{Reflector, ReflectorPhase, ReflectorStatus};
 use crate::Change;
 use crate::queue::QueueClosed;
 use crate::source::{

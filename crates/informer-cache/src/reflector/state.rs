@@ -87,7 +87,8 @@ use crate::source::{SourceError, SourceErrorKind};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use informer_cache::Change;
-/// use informer_cache::reflector::{ReflectorAction, Input, ReflectorConfig, ReflectorState};
+/// use informer_cache::proto::{Input, ReflectorAction, ReflectorState};
+/// use informer_cache::reflector::ReflectorConfig;
 /// use informer_cache::source::{ListEnd, ListPart, SourceError, SourceErrorKind};
 /// use informer_cache::testing::TestObject;
 /// use rand::SeedableRng;
@@ -205,7 +206,8 @@ impl<O: Object> ReflectorState<O> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use informer_cache::reflector::{ReflectorAction, Input, ReflectorConfig, ReflectorState};
+    /// use informer_cache::proto::{Input, ReflectorAction, ReflectorState};
+    /// use informer_cache::reflector::ReflectorConfig;
     /// use informer_cache::testing::TestObject;
     /// use rand::SeedableRng;
     ///

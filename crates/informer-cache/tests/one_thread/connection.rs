@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use informer_cache::UndecodableLog;
-use informer_cache::reflector::{Input, ListPlan, WatchPlan};
+use informer_cache::proto::{Input, ListPlan, WatchPlan};
 use informer_cache::source::{
     KnownObjects, ListEnd, ListPart, Listed, ServerStatus, SourceContext, SourceErrorKind, WatchEvent,
 };

@@ -5,13 +5,10 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_cache::listener::{EventBatch, ListenerBuffer};
-use informer_cache::pump::Pump;
-use informer_cache::queue::InOrderState;
-use informer_cache::reflector::{
-    Input, ReflectorAction, ReflectorConfig, ReflectorNotice, ReflectorPhase, ReflectorState, RelistReason,
-    StreamingList,
+use informer_cache::proto::{
+    EventBatch, InOrderState, Input, ListenerBuffer, Pump, ReflectorAction, ReflectorNotice, ReflectorState,
 };
+use informer_cache::reflector::{ReflectorConfig, ReflectorPhase, RelistReason, StreamingList};
 use informer_cache::testing::TestObject;
 use informer_cache::{BufferPolicy, Change, Event, UndecodableLog};
 use informer_core::Object;

@@ -25,7 +25,7 @@ use crate::clock::Nanos;
 ///
 /// ```
 /// use std::time::Duration;
-/// use informer_workqueue::QueueState;
+/// use informer_workqueue::proto::QueueState;
 ///
 /// let start = tokio::time::Instant::now().into_std();
 /// let mut queue = QueueState::new(start);

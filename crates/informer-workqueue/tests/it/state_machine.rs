@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use informer_workqueue::{Aging, QueueState};
+use informer_workqueue::Aging;
+use informer_workqueue::proto::QueueState;
 use tokio::time::Instant as TokioInstant;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 
 /// An object of the known-objects view: its key, and its state, which is `None` if the object was removed
 /// while the view was read.
-pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
+pub(crate) type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 
 /// The pure state of a [`DeltaFifo`](super::DeltaFifo), without lock and clock. Its methods neither wait nor
 /// run user code.
@@ -28,7 +28,7 @@ pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 /// 3. A key is in `in_process` from its pop until its deltas are done or requeued. While pops are held (see
 ///    [`hold`](Self::hold)), the key also stays after that.
 /// 4. No deltas are popped while pops are held.
-pub struct DeltaState<O> {
+pub(crate) struct DeltaState<O> {
     items: HashMap<ObjectKey, Deltas<O>>,
     order: VecDeque<ObjectKey>,
     pub(super) in_process: BTreeMap<ObjectKey, InProcess<O>>,
@@ -50,7 +50,7 @@ pub(super) struct InProcess<O> {
 
 impl<O> DeltaState<O> {
     /// Creates an empty queue.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             items: HashMap::new(),
             order: VecDeque::new(),
@@ -65,12 +65,12 @@ impl<O> DeltaState<O> {
 
     /// Creates an empty queue whose [`replace`](Self::replace) queues [`Delta::Sync`] instead of
     /// [`Delta::Replaced`].
-    pub fn with_sync_on_replace() -> Self {
+    pub(crate) fn with_sync_on_replace() -> Self {
         Self { sync_on_replace: true, ..Self::new() }
     }
 
     /// Queues an [`Added`](Delta::Added) or [`Updated`](Delta::Updated).
-    pub fn enqueue(&mut self, key: ObjectKey, delta: Delta<O>) -> Option<Delta<O>> {
+    pub(crate) fn enqueue(&mut self, key: ObjectKey, delta: Delta<O>) -> Option<Delta<O>> {
         self.initial_sync.event();
         self.append(key, delta)
     }
@@ -79,7 +79,7 @@ impl<O> DeltaState<O> {
     /// if the view contains the object; `None` if there is no view.
     ///
     /// For a key in process, the state after its popped deltas decides, not the state that the view shows.
-    pub fn delete(
+    pub(crate) fn delete(
         &mut self,
         key: ObjectKey,
         tombstone: Tombstone<O>,
@@ -98,7 +98,7 @@ impl<O> DeltaState<O> {
 
     /// Queues popped deltas again. If newer deltas of the key are already queued, returns the popped ones
     /// instead.
-    pub fn add_if_not_present(&mut self, deltas: Deltas<O>) -> Option<Deltas<O>> {
+    pub(crate) fn add_if_not_present(&mut self, deltas: Deltas<O>) -> Option<Deltas<O>> {
         self.initial_sync.event();
         if self.items.contains_key(deltas.key()) {
             return Some(deltas);
@@ -113,7 +113,7 @@ impl<O> DeltaState<O> {
     ///
     /// The deletion of a queued key contains its newest queued object; that of a known key contains the known
     /// object. The first list defines the initial list: all keys that it lists or deletes.
-    pub fn replace(
+    pub(crate) fn replace(
         &mut self,
         items: Vec<(ObjectKey, Arc<O>)>,
         seen: &[ObjectKey],
@@ -140,7 +140,7 @@ impl<O> DeltaState<O> {
     }
 
     /// Queues a [`Sync`](Delta::Sync) for every known object that has no queued deltas.
-    pub fn resync(&mut self, known: &[KnownObject<O>]) {
+    pub(crate) fn resync(&mut self, known: &[KnownObject<O>]) {
         for (key, object) in self.settled(known) {
             if let Some(object) = object
                 && !self.items.contains_key(&key)
@@ -151,7 +151,7 @@ impl<O> DeltaState<O> {
     }
 
     /// Takes the deltas of the next key. Returns `None` if no deltas are queued or pops are held.
-    pub fn pop(&mut self) -> Option<Taken<Deltas<O>>> {
+    pub(crate) fn pop(&mut self) -> Option<Taken<Deltas<O>>> {
         if self.holds > 0 {
             return None;
         }
@@ -169,7 +169,7 @@ impl<O> DeltaState<O> {
 
     /// Marks the popped deltas of a key as processed: from now on the known-objects view shows their result.
     /// `initial` is the value of [`Taken::initial`] for these deltas.
-    pub fn done(&mut self, key: &str, initial: usize) -> Option<Arc<O>> {
+    pub(crate) fn done(&mut self, key: &str, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         let in_process = self.in_process.get_mut(key)?;
         in_process.running = in_process.running.saturating_sub(1);
@@ -179,7 +179,7 @@ impl<O> DeltaState<O> {
 
     /// Queues popped deltas again because they could not be processed. They precede newer deltas of the key.
     /// Consecutive deletions are merged; returns the deltas that this drops.
-    pub fn requeue(&mut self, deltas: Deltas<O>, initial: usize) -> Vec<Delta<O>> {
+    pub(crate) fn requeue(&mut self, deltas: Deltas<O>, initial: usize) -> Vec<Delta<O>> {
         let _held_by_the_deltas = self.done(deltas.key().as_str(), initial);
         let Some(newer) = self.items.get_mut(deltas.key()) else {
             self.insert(deltas);
@@ -195,13 +195,13 @@ impl<O> DeltaState<O> {
     }
 
     /// Blocks pops, so that the queue and the known-objects view can be read consistently.
-    pub fn hold(&mut self) {
+    pub(crate) fn hold(&mut self) {
         self.holds += 1;
     }
 
     /// Ends one [`hold`](Self::hold), so that deltas can be popped again. Returns objects that the caller
     /// drops outside of the lock.
-    pub fn release(&mut self) -> Vec<Arc<O>> {
+    pub(crate) fn release(&mut self) -> Vec<Arc<O>> {
         self.holds -= 1;
         let mut through = Vec::new();
         if self.holds == 0 {
@@ -216,32 +216,22 @@ impl<O> DeltaState<O> {
     }
 
     /// Returns the deltas that are queued for a key.
-    pub fn get(&self, key: &str) -> Option<&Deltas<O>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Deltas<O>> {
         self.items.get(key)
     }
 
     /// Returns the queued deltas of each key, in the order in which the keys will be popped.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas<O>> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas<O>> {
         self.order.iter().map(|key| &self.items[key])
     }
 
     /// Returns the number of queued keys.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.order.len()
     }
 
-    /// Marks the queue as closed. The caller must reject writes once [`is_closed`](Self::is_closed) is true.
-    pub fn close(&mut self) {
-        self.closed = true;
-    }
-
-    /// Returns true once the queue was closed by [`close`](Self::close).
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
     /// Returns true once the initial list was queued and processed.
-    pub fn has_synced(&self) -> bool {
+    pub(crate) fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }
 

@@ -21,7 +21,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 /// 2. `live` is the number of objects in `items`. The other entries of `items` are positions of deleted
 ///    objects.
 /// 3. `order` is empty if `live` is 0.
-pub struct FifoState<O> {
+pub(crate) struct FifoState<O> {
     /// The queued object of each key. `None` keeps the position of a deleted object.
     items: HashMap<ObjectKey, Option<Arc<O>>>,
     order: VecDeque<ObjectKey>,
@@ -32,14 +32,14 @@ pub struct FifoState<O> {
 
 impl<O> FifoState<O> {
     /// Creates an empty queue.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (items, order, initial_sync) = (HashMap::new(), VecDeque::new(), InitialSync::default());
         Self { items, order, live: 0, initial_sync, closed: false }
     }
 
     /// Queues an object at the position of its key, or at the end if the key is not queued. Returns the older
     /// state of the object if there was one.
-    pub fn add(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
+    pub(crate) fn add(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         let superseded = if let Some(place) = self.items.get_mut(&key) {
             place.replace(object)
@@ -52,7 +52,7 @@ impl<O> FifoState<O> {
     }
 
     /// Queues an object. If its key is already queued, returns the object instead.
-    pub fn add_if_not_present(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
+    pub(crate) fn add_if_not_present(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.initial_sync.event();
         match self.items.get(&key) {
             Some(Some(_)) => Some(object),
@@ -61,7 +61,7 @@ impl<O> FifoState<O> {
     }
 
     /// Removes an object from the queue. The position of its key is kept as long as other objects are queued.
-    pub fn delete(&mut self, key: &str) -> Option<Arc<O>> {
+    pub(crate) fn delete(&mut self, key: &str) -> Option<Arc<O>> {
         self.initial_sync.event();
         let deleted = self.items.get_mut(key)?.take()?;
         self.live -= 1;
@@ -71,7 +71,7 @@ impl<O> FifoState<O> {
 
     /// Replaces the content of the queue by the objects of `list`, in the order of the list. If a key occurs
     /// several times, its last object is used. The first call defines the initial list.
-    pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
+    pub(crate) fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
         self.order.clear();
         let mut discarded: Vec<_> = self.items.drain().filter_map(|(_, object)| object).collect();
         for (key, object) in list {
@@ -86,7 +86,7 @@ impl<O> FifoState<O> {
     }
 
     /// Removes the next object from the queue and returns it; `None` if no object is queued.
-    pub fn pop(&mut self) -> Option<Taken<Arc<O>>> {
+    pub(crate) fn pop(&mut self) -> Option<Taken<Arc<O>>> {
         if self.live == 0 {
             return None;
         }
@@ -106,13 +106,13 @@ impl<O> FifoState<O> {
     }
 
     /// Marks a popped object as processed. `initial` is the value of [`Taken::initial`] for that object.
-    pub fn done(&mut self, initial: usize) {
+    pub(crate) fn done(&mut self, initial: usize) {
         self.initial_sync.processed(initial);
     }
 
     /// Queues a popped object again because it could not be processed. If a newer object of its key is
     /// already queued, returns the popped object instead.
-    pub fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
+    pub(crate) fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
         self.initial_sync.processed(initial);
         self.add_if_not_present(key, object)
     }
@@ -129,32 +129,22 @@ impl<O> FifoState<O> {
     }
 
     /// Returns the object that is queued for a key.
-    pub fn get(&self, key: &str) -> Option<&Arc<O>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<O>> {
         self.items.get(key)?.as_ref()
     }
 
     /// Returns the queued objects, in the order in which they will be popped.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
         self.order.iter().filter_map(|key| Some((key, self.items.get(key)?.as_ref()?)))
     }
 
     /// Returns the number of queued objects.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.live
     }
 
-    /// Marks the queue as closed. The caller must reject writes once [`is_closed`](Self::is_closed) is true.
-    pub fn close(&mut self) {
-        self.closed = true;
-    }
-
-    /// Returns true once the queue was closed by [`close`](Self::close).
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
     /// Returns true once the initial list was queued and processed.
-    pub fn has_synced(&self) -> bool {
+    pub(crate) fn has_synced(&self) -> bool {
         self.initial_sync.has_synced()
     }
 }

@@ -15,7 +15,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 /// # Invariants
 ///
 /// `order` and `items` contain the same keys, each once, with the same ranks and tickets.
-pub struct HeapState<T, R> {
+pub(crate) struct HeapState<T, R> {
     items: HashMap<ObjectKey, Entry<T, R>>,
     order: BTreeMap<(R, u64), ObjectKey>,
     /// The ticket of the next added item. Tickets increase, so that among equal ranks the item that was added
@@ -31,13 +31,13 @@ struct Entry<T, R> {
 
 impl<T, R: Ord + Clone> HeapState<T, R> {
     /// Creates an empty heap.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { items: HashMap::new(), order: BTreeMap::new(), next_ticket: 0, closed: false }
     }
 
     /// Adds an item, or replaces the item with the same key and moves it to the position of the new rank.
     /// Returns the replaced item.
-    pub fn add(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
+    pub(crate) fn add(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         let superseded = self.delete(key.as_str());
         let place = (rank, self.next_ticket);
         self.next_ticket += 1;
@@ -47,51 +47,41 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
     }
 
     /// Adds an item. If the heap already contains an item with the key, returns the new item instead.
-    pub fn add_if_not_present(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
+    pub(crate) fn add_if_not_present(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
         if self.items.contains_key(&key) { Some(item) } else { self.add(key, rank, item) }
     }
 
     /// Removes an item from any position of the heap.
-    pub fn delete(&mut self, key: &str) -> Option<Arc<T>> {
+    pub(crate) fn delete(&mut self, key: &str) -> Option<Arc<T>> {
         let entry = self.items.remove(key)?;
         self.order.remove(&entry.place);
         Some(entry.item)
     }
 
     /// Removes the item with the lowest rank and returns it.
-    pub fn pop(&mut self) -> Option<Arc<T>> {
+    pub(crate) fn pop(&mut self) -> Option<Arc<T>> {
         let (_, key) = self.order.pop_first()?;
         Some(self.items.remove(&key)?.item)
     }
 
     /// Returns the item that the heap contains for a key.
-    pub fn get(&self, key: &str) -> Option<&Arc<T>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<T>> {
         Some(&self.items.get(key)?.item)
     }
 
     /// Returns the keys and items of the heap, lowest rank first.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
         self.order.values().filter_map(|key| Some((key, self.get(key.as_str())?)))
     }
 
     /// Returns the number of items in the heap.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Returns true if the heap contains no items.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
-    }
-
-    /// Marks the heap as closed. The caller must reject writes once [`is_closed`](Self::is_closed) is true.
-    pub fn close(&mut self) {
-        self.closed = true;
-    }
-
-    /// Returns true once the heap was closed by [`close`](Self::close).
-    pub fn is_closed(&self) -> bool {
-        self.closed
     }
 }
 

@@ -17,7 +17,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 ///
 /// ```
 /// use informer_cache::Change;
-/// use informer_cache::queue::InOrderState;
+/// use informer_cache::proto::InOrderState;
 /// use informer_core::{Header, ObjectKey};
 /// use std::sync::Arc;
 ///

@@ -10,9 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::world::{Recorder, World};
 use crate::queue::{QueueClosed, ReflectorStore};
-use crate::reflector::{
-    Input, Reflector, ReflectorConfig, ReflectorHandle, ReflectorNotice, ReflectorPhase, ReflectorState,
-};
+use crate::reflector::state::{Input, ReflectorNotice, ReflectorState};
+use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorPhase};
 use crate::source::{
     DynListWatch, ListEnd, ListPart, ListRequest, ListStream, SourceError, SourceErrorKind, WatchRequest,
     WatchStream,

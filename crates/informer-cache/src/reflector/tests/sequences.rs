@@ -12,10 +12,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::Change;
-use crate::reflector::{
-    Effects, Input, Paging, ReflectorAction, ReflectorConfig, ReflectorPhase, ReflectorState, SHORT_WATCH,
-    StreamingList,
-};
+use crate::reflector::state::{Effects, Input, ReflectorAction, ReflectorState};
+use crate::reflector::{Paging, ReflectorConfig, ReflectorPhase, SHORT_WATCH, StreamingList};
 use crate::source::{ListEnd, ListPart, Listed, SourceErrorKind, WatchEvent};
 use crate::testing::{
     TestObject, added, bookmark, deleted, error_event, failure, initial_events_end, modified, object,

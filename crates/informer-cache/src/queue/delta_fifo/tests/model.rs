@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use crate::queue::delta_fifo::state::{DeltaState, KnownObject};
 use crate::queue::fixture::{Foo, Held, delta_text, foo, gone, key};
-use crate::queue::{Delta, DeltaState, Deltas, KnownObject, Taken};
+use crate::queue::{Delta, Deltas, Taken};
 use crate::source::KnownObjects;
 
 #[derive(Debug, Clone)]

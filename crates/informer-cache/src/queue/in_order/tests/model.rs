@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use crate::Change;
-use crate::queue::InOrderState;
 use crate::queue::backpressure::{MAX_WEIGHT, RESUME_WEIGHT};
 use crate::queue::fixture::{Foo, foo, gone, list, text};
+use crate::queue::in_order::state::InOrderState;
 
 #[derive(Debug, Clone)]
 enum Step {
