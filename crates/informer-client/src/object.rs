@@ -19,10 +19,10 @@ mod packed;
 #[cfg(feature = "packed")]
 mod packing;
 mod splice;
-mod table;
 mod template;
 mod typed;
 mod views;
+mod weak_table;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,9 +1,15 @@
 //! Shares equal labels, annotations and owner references between objects: those of the pods of one workload
 //! are mostly equal.
 //!
-//! The interner is a direct-mapped cache by hash: it remembers recent values, not all values in use. That is
-//! sufficient because the objects of a workload are adjacent in a list, and the next version of an object
-//! mostly has the same labels. The only cost of an evicted value is a second copy of it.
+//! The interner has two kinds of tables, because a decoded value and a part of the stored bytes are kept
+//! alive in different ways:
+//!
+//! - [`RecentValues`] holds decoded values: the labels, annotations and owners of headers. A value is one
+//!   allocation. A weak reference to it would keep the whole allocation, so this table holds strong
+//!   references to a small number of recent values.
+//! - [`WeakTable`](super::weak_table::WeakTable) holds the shared parts of the stored bytes. They may be
+//!   those of Secrets and may be large, so the table must not keep them alive. Each later object refers to
+//!   them, so a part in use must not be evicted.
 //!
 //! # Lock order
 //!
@@ -19,24 +25,28 @@ use parking_lot::Mutex;
 
 use super::template::{PartBytes, Template, Templates};
 
-/// The number of stripes of the interner's table. Each stripe has a separate lock, which reduces contention
+/// The number of stripes of a table of recent values. Each stripe has a separate lock, which reduces contention
 /// between decoding tasks.
 const STRIPES: usize = 8;
 
-/// The number of slots of each stripe. All slots together may keep some hundred kilobytes of labels in memory
+/// The maximum number of values of each stripe. All values together may keep some hundred kilobytes of labels in memory
 /// after their objects are deleted.
-const PLACES: usize = 64;
+const MAX_STRIPE_VALUES: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Interner {
-    labels: Table<Labels>,
-    annotations: Table<Labels>,
-    owners: Table<Arc<[OwnerReference]>>,
+    labels: RecentValues<Labels>,
+    annotations: RecentValues<Labels>,
+    owners: RecentValues<Arc<[OwnerReference]>>,
     templates: Templates,
 }
 
+/// A direct-mapped cache by hash: it remembers recent values, not all values in use.
+///
+/// That is sufficient because the objects of a workload are adjacent in a list, and the next version of an
+/// object mostly has the same labels. The only cost of an evicted value is a second copy of it.
 #[derive(Default)]
-struct Table<T> {
+struct RecentValues<T> {
     hasher: RandomState,
     stripes: [Mutex<Vec<Option<T>>>; STRIPES],
 }
@@ -70,26 +80,26 @@ impl Interner {
     }
 }
 
-impl<T: Hash + Eq + Clone> Table<T> {
+impl<T: Hash + Eq + Clone> RecentValues<T> {
     fn share(&self, part: T) -> T {
         let hash = self.hasher.hash_one(&part) as usize;
-        let mut places = self.stripes[hash % STRIPES].lock();
-        if places.is_empty() {
-            places.resize(PLACES, None);
+        let mut slots = self.stripes[hash % STRIPES].lock();
+        if slots.is_empty() {
+            slots.resize(MAX_STRIPE_VALUES, None);
         }
-        let place = &mut places[hash / STRIPES % PLACES];
-        if let Some(seen) = place.as_ref().filter(|seen| **seen == part) {
+        let slot = &mut slots[hash / STRIPES % MAX_STRIPE_VALUES];
+        if let Some(seen) = slot.as_ref().filter(|seen| **seen == part) {
             return seen.clone();
         }
-        let forgotten = place.replace(part.clone());
-        drop(places);
-        drop(forgotten);
+        let evicted = slot.replace(part.clone());
+        drop(slots);
+        drop(evicted);
         part
     }
 }
 
 #[cfg(test)]
-impl<T> Table<T> {
+impl<T> RecentValues<T> {
     fn held(&self) -> usize {
         self.stripes.iter().map(|stripe| stripe.lock().iter().flatten().count()).sum()
     }

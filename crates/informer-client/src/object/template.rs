@@ -12,7 +12,7 @@ use foldhash::fast::SeedableRandomState;
 use informer_schema::Scan;
 
 use super::body::Encoded;
-use super::table::Table;
+use super::weak_table::WeakTable;
 
 /// The minimum size of a shared part. Sharing a shorter part saves less memory than the pointer to it takes.
 const MIN_PART_BYTES: usize = 32;
@@ -50,8 +50,8 @@ pub(crate) enum PartBytes<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Templates {
     hasher: SeedableRandomState,
-    parts: Table<Part>,
-    templates: Table<Template>,
+    parts: WeakTable<Part>,
+    templates: WeakTable<Template>,
 }
 
 const JSON_HEAD: &str = r#"{"metadata":{"#;

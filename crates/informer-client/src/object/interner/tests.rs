@@ -4,7 +4,7 @@ use std::sync::Arc;
 use informer_cache::UndecodableLog;
 use informer_core::{Header, Labels, Object, ObjectKey, OwnerReference};
 
-use super::{Interner, PLACES, STRIPES};
+use super::{Interner, MAX_STRIPE_VALUES, STRIPES};
 use crate::ResourceKind;
 use crate::header::RawHeader;
 use crate::object::{Metadata, Origin, RawBytes, RawObject, Representation};
@@ -31,8 +31,9 @@ fn equal_labels_and_owners_of_two_objects_are_shared() {
 #[test]
 fn different_labels_and_owners_are_not_confused() {
     let interner = Interner::default();
-    let headers: Vec<Header> =
-        (0..10 * STRIPES * PLACES).map(|n| interner.header(header("x", &format!("app-{n}")))).collect();
+    let headers: Vec<Header> = (0..10 * STRIPES * MAX_STRIPE_VALUES)
+        .map(|n| interner.header(header("x", &format!("app-{n}"))))
+        .collect();
     for (n, header) in headers.iter().enumerate() {
         assert_eq!(app(header), format!("app-{n}"));
         assert_eq!(header.owners()[0].name(), format!("app-{n}"));

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use super::{MAX_SETS, MIN_SETS, STRIPES, Table, WAYS};
+use super::{MAX_SETS, MIN_SETS, STRIPES, WAYS, WeakTable};
 
-fn insert(table: &Table<u64>, hash: u64) -> Arc<u64> {
+fn insert(table: &WeakTable<u64>, hash: u64) -> Arc<u64> {
     table.find_or_insert(hash, |value| *value == hash, || hash)
 }
 
-fn find_again(table: &Table<u64>, hash: u64) -> Option<Arc<u64>> {
+fn find_again(table: &WeakTable<u64>, hash: u64) -> Option<Arc<u64>> {
     table.find_or_insert_again(hash, |value| *value == hash, || hash)
 }
 
@@ -19,13 +19,13 @@ fn of_one_set(n: u64) -> u64 {
     n * (STRIPES * MAX_SETS) as u64
 }
 
-fn sets<T>(table: &Table<T>) -> usize {
+fn sets<T>(table: &WeakTable<T>) -> usize {
     table.stripes.iter().map(|stripe| stripe.lock().sets.len()).max().unwrap()
 }
 
 #[test]
 fn value_in_use_is_found_and_unused_value_is_created_again() {
-    let table = Table::default();
+    let table = WeakTable::default();
     let one = insert(&table, 7);
     assert!(Arc::ptr_eq(&one, &insert(&table, 7)));
     let weak = Arc::downgrade(&one);
@@ -36,7 +36,7 @@ fn value_in_use_is_found_and_unused_value_is_created_again() {
 
 #[test]
 fn values_with_equal_hashes_are_not_confused() {
-    let table = Table::default();
+    let table = WeakTable::default();
     let one = table.find_or_insert(7, |value| *value == 'a', || 'a');
     let other = table.find_or_insert(7, |value| *value == 'b', || 'b');
     assert_eq!((*one, *other), ('a', 'b'));
@@ -46,7 +46,7 @@ fn values_with_equal_hashes_are_not_confused() {
 
 #[test]
 fn value_is_inserted_when_its_hash_is_seen_a_second_time() {
-    let table = Table::default();
+    let table = WeakTable::default();
     assert_eq!(find_again(&table, 9), None);
     let second = find_again(&table, 9).unwrap();
     assert!(Arc::ptr_eq(&second, &find_again(&table, 9).unwrap()));
@@ -54,7 +54,7 @@ fn value_is_inserted_when_its_hash_is_seen_a_second_time() {
 
 #[test]
 fn alternating_hashes_of_one_set_do_not_evict_each_other() {
-    let table = Table::default();
+    let table = WeakTable::default();
     let turn = || (1..=WAYS as u64).map(|n| find_again(&table, of_one_set(n))).collect::<Vec<_>>();
     assert_eq!(turn(), [const { None }; WAYS]);
     let held = turn();
@@ -65,7 +65,7 @@ fn alternating_hashes_of_one_set_do_not_evict_each_other() {
 
 #[test]
 fn briefly_used_values_never_evict_values_in_use() {
-    let table = Table::default();
+    let table = WeakTable::default();
     let held = [1, 2, 3].map(|n| insert(&table, of_one_set(n)));
     for n in 4..10_000 {
         assert_eq!(find_again(&table, of_one_set(n)), None);
@@ -77,7 +77,7 @@ fn briefly_used_values_never_evict_values_in_use() {
 
 #[test]
 fn full_set_evicts_the_least_recently_found_value() {
-    let table = Table::default();
+    let table = WeakTable::default();
     let held: Vec<_> = (1..=WAYS as u64).map(|n| insert(&table, of_one_set(n))).collect();
     assert!(Arc::ptr_eq(&held[0], &insert(&table, *held[0])));
     let newest = insert(&table, of_one_set(9));
@@ -90,7 +90,7 @@ fn full_set_evicts_the_least_recently_found_value() {
 
 #[test]
 fn table_of_briefly_used_values_does_not_grow() {
-    let table = Table::default();
+    let table = WeakTable::default();
     let held: Vec<_> = (0..STRIPES as u64).map(|number| insert(&table, hash(number))).collect();
     for number in 100..100_000 {
         insert(&table, hash(number));
@@ -101,7 +101,7 @@ fn table_of_briefly_used_values_does_not_grow() {
 
 #[test]
 fn table_grows_with_the_values_in_use_up_to_its_limit() {
-    let (table, mut held) = (Table::default(), Vec::new());
+    let (table, mut held) = (WeakTable::default(), Vec::new());
     for number in 0..4000 {
         held.push(insert(&table, hash(number)));
     }

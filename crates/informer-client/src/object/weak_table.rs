@@ -39,13 +39,13 @@ const CROWD: usize = WAYS - 1;
 const CROWDED_PART: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub(super) struct WeakTable<T> {
     stripes: [Mutex<Stripe<T>>; STRIPES],
 }
 
 #[derive(Debug)]
 struct Stripe<T> {
-    sets: Vec<[Place<T>; WAYS]>,
+    sets: Vec<[Slot<T>; WAYS]>,
     /// The number of values inserted into the stripe since the last count restarted; at most the number of
     /// slots of the stripe.
     came: usize,
@@ -54,14 +54,14 @@ struct Stripe<T> {
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Slot<T> {
     hash: u64,
     /// The value with this hash. The weak reference is dangling if the hash was seen only once, so that no
     /// value was stored, or if the value is no longer in use.
     value: Weak<T>,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for WeakTable<T> {
     fn default() -> Self {
         Self { stripes: Default::default() }
     }
@@ -73,13 +73,13 @@ impl<T> Default for Stripe<T> {
     }
 }
 
-impl<T> Default for Place<T> {
+impl<T> Default for Slot<T> {
     fn default() -> Self {
         Self { hash: 0, value: Weak::new() }
     }
 }
 
-impl<T> Table<T> {
+impl<T> WeakTable<T> {
     pub(super) fn find_or_insert(
         &self,
         hash: u64,
@@ -87,8 +87,8 @@ impl<T> Table<T> {
         new: impl FnOnce() -> T,
     ) -> Arc<T> {
         let mut stripe = self.stripe(hash).lock();
-        let (_, place) = stripe.place(hash);
-        place.in_use(is_it).unwrap_or_else(|| place.put(new()))
+        let (_, slot) = stripe.slot(hash);
+        slot.in_use(is_it).unwrap_or_else(|| slot.put(new()))
     }
 
     /// Returns the equal value if one is in use. Otherwise inserts a new value if the hash was seen before; a
@@ -100,8 +100,8 @@ impl<T> Table<T> {
         new: impl FnOnce() -> T,
     ) -> Option<Arc<T>> {
         let mut stripe = self.stripe(hash).lock();
-        let (seen, place) = stripe.place(hash);
-        seen.then(|| place.in_use(is_it).unwrap_or_else(|| place.put(new())))
+        let (seen, slot) = stripe.slot(hash);
+        seen.then(|| slot.in_use(is_it).unwrap_or_else(|| slot.put(new())))
     }
 
     fn stripe(&self, hash: u64) -> &Mutex<Stripe<T>> {
@@ -111,8 +111,8 @@ impl<T> Table<T> {
 
 impl<T> Stripe<T> {
     /// Returns the slot of this hash in its set, and whether the hash was already in the slot.
-    fn place(&mut self, hash: u64) -> (bool, &mut Place<T>) {
-        let way = self.set(hash).iter().position(|place| place.hash == hash);
+    fn slot(&mut self, hash: u64) -> (bool, &mut Slot<T>) {
+        let way = self.set(hash).iter().position(|slot| slot.hash == hash);
         let way_or_new = way.unwrap_or_else(|| self.vacate(hash));
         let set = self.set(hash);
         // Move the slot to the front of its set, which is ordered from the most recently to the least
@@ -121,7 +121,7 @@ impl<T> Stripe<T> {
         (way.is_some(), &mut set[0])
     }
 
-    fn set(&mut self, hash: u64) -> &mut [Place<T>] {
+    fn set(&mut self, hash: u64) -> &mut [Slot<T>] {
         if self.sets.is_empty() {
             self.sets.resize_with(MIN_SETS, Default::default);
         }
@@ -134,20 +134,20 @@ impl<T> Stripe<T> {
     fn vacate(&mut self, hash: u64) -> usize {
         self.count(hash);
         let set = self.set(hash);
-        let way = set.iter().rposition(|place| !place.is_used()).unwrap_or(WAYS - 1);
-        set[way] = Place { hash, value: Weak::new() };
+        let way = set.iter().rposition(|slot| !slot.is_used()).unwrap_or(WAYS - 1);
+        set[way] = Slot { hash, value: Weak::new() };
         way
     }
 
     /// Counts an inserted value. Grows the stripe if too many values were inserted into crowded sets.
     fn count(&mut self, hash: u64) {
-        let used = self.set(hash).iter().filter(|place| place.is_used()).count();
-        let places = self.sets.len() * WAYS;
+        let used = self.set(hash).iter().filter(|slot| slot.is_used()).count();
+        let slots = self.sets.len() * WAYS;
         self.came += 1;
         self.crowded += usize::from(used >= CROWD);
-        if self.crowded * CROWDED_PART > places && self.sets.len() < MAX_SETS {
+        if self.crowded * CROWDED_PART > slots && self.sets.len() < MAX_SETS {
             self.grow();
-        } else if self.came == places {
+        } else if self.came == slots {
             (self.came, self.crowded) = (0, 0);
         }
     }
@@ -160,16 +160,16 @@ impl<T> Stripe<T> {
         self.sets.resize_with(more, Default::default);
         // Insert values from the least to the most recently found, because each inserted value becomes the
         // first of its set.
-        for place in old.into_iter().flat_map(|set| set.into_iter().rev()).filter(Place::is_used) {
-            let set = self.set(place.hash);
+        for slot in old.into_iter().flat_map(|set| set.into_iter().rev()).filter(Slot::is_used) {
+            let set = self.set(slot.hash);
             set.rotate_right(1);
-            set[0] = place;
+            set[0] = slot;
         }
         (self.came, self.crowded) = (0, 0);
     }
 }
 
-impl<T> Place<T> {
+impl<T> Slot<T> {
     fn is_used(&self) -> bool {
         self.value.strong_count() > 0
     }
