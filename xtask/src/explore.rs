@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path, arguments: &ExploreArguments) -> Report {
     if !output.status.success() {
         report.problems.push(String::from_utf8_lossy(&output.stderr).trim().to_owned());
     }
-    for (word, name, seconds) in text.lines().filter_map(parse) {
+    for Verdict { word, name, seconds } in text.lines().filter_map(Verdict::parse) {
         if word == "found" && seconds > FOUND_WITHIN {
             report.problems.push(format!("{name}: found after {seconds} s, not within {FOUND_WITHIN} s"));
         }
@@ -51,22 +51,33 @@ pub(crate) fn run(root: &Path, arguments: &ExploreArguments) -> Report {
     report
 }
 
-/// Parses a line of the example: `found     NAME: ... [0.7 s]`.
-fn parse(line: &str) -> Option<(&str, &str, f64)> {
-    let (word, rest) = line.split_once(' ').filter(|(word, _)| matches!(*word, "ok" | "found"))?;
-    let (name, rest) = rest.trim_start().split_once(": ")?;
-    let seconds = rest.rsplit_once('[')?.1.strip_suffix(" s]")?.parse().ok()?;
-    Some((word, name, seconds))
+/// The result of the exploration of one program.
+#[derive(Debug, PartialEq)]
+struct Verdict<'a> {
+    /// `ok` or `found`.
+    word: &'a str,
+    name: &'a str,
+    seconds: f64,
+}
+
+impl<'a> Verdict<'a> {
+    /// Parses a line of the example: `found     NAME: ... [0.7 s]`.
+    fn parse(line: &'a str) -> Option<Self> {
+        let (word, rest) = line.split_once(' ').filter(|(word, _)| matches!(*word, "ok" | "found"))?;
+        let (name, rest) = rest.trim_start().split_once(": ")?;
+        let seconds = rest.rsplit_once('[')?.1.strip_suffix(" s]")?.parse().ok()?;
+        Some(Self { word, name, seconds })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::Verdict;
 
     #[test]
     fn lines_with_seconds_are_figures() {
         let line = "found     a defect: `final state`, crash after write 5 [0.7 s]";
-        assert_eq!(parse(line), Some(("found", "a defect", 0.7)));
-        assert_eq!(parse("          websites default/shop: status is not set"), None);
+        assert_eq!(Verdict::parse(line), Some(Verdict { word: "found", name: "a defect", seconds: 0.7 }));
+        assert_eq!(Verdict::parse("          websites default/shop: status is not set"), None);
     }
 }

@@ -138,10 +138,10 @@ async fn a_consistent_list_is_paginated(bench: Bench) -> Result<(), Failure> {
             context: SourceContext::default(),
         };
         let page = page_of(source.list(request).await?).await?;
-        assert!(page.0.len() <= 5, "{:?}", page.0);
-        names.extend(page.0);
-        versions.push(page.1);
-        token = page.2;
+        assert!(page.names.len() <= 5, "{:?}", page.names);
+        names.extend(page.names);
+        versions.push(page.version);
+        token = page.continue_token;
         if token.is_none() {
             break;
         }
@@ -158,16 +158,25 @@ async fn a_consistent_list_is_paginated(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn page_of(
-    mut stream: informer::source::ListStream<Map>,
-) -> Result<(Vec<String>, String, Option<String>), Failure> {
+/// One page of a list.
+struct Page {
+    /// The keys of the objects.
+    names: Vec<String>,
+    version: String,
+    continue_token: Option<String>,
+}
+
+async fn page_of(mut stream: informer::source::ListStream<Map>) -> Result<Page, Failure> {
     use informer::Object;
     let mut names = Vec::new();
     while let Some(part) = stream.next().await {
         match part? {
             ListPart::Items(items) => names.extend(items.iter().map(|item| item.object().key().to_string())),
             ListPart::Undecodable(what) => return Err(format!("{what:?}").into()),
-            ListPart::End(end) => return Ok((names, end.version.to_string(), end.continue_token)),
+            ListPart::End(end) => {
+                let (version, continue_token) = (end.version.to_string(), end.continue_token);
+                return Ok(Page { names, version, continue_token });
+            }
         }
     }
     Err("the page stream ended without its final item".into())

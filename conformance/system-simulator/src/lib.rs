@@ -39,7 +39,7 @@ mod world;
 
 pub use fault::Fault;
 pub use informer_simulator::Violation;
-pub use run::{Outcome, Plan, Tally, run, run_many, run_printing};
+pub use run::{InvariantFailures, Outcome, Plan, Tally, run, run_many, run_printing};
 pub use scenario::{
     Action, FailurePolicy, KindSetup, ProgramSetup, Representation, Scenario, Scope, Selected, Step, Target,
     Write,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use informer_system_simulator::{Plan, Scenario, run_many, run_printing};
+use informer_system_simulator::{InvariantFailures, Plan, Scenario, run_many, run_printing};
 use serde::Serialize;
 
 /// Runs clients, caches and managers against the embedded API server, in simulated time and under seeded
@@ -93,8 +93,9 @@ fn many(arguments: &Arguments) -> Report {
         report.invariant = Some(violation.invariant);
         report.problems.push(format!("seed {seed}: {violation}"));
     }
-    for (invariant, (seed, count, text)) in tally.failures.iter().filter(|_| keep_going) {
-        println!("{invariant}: in {count} schedules, first with seed {seed}: {text:.600}");
+    for (invariant, failures) in tally.failures.iter().filter(|_| keep_going) {
+        let InvariantFailures { seed, scenarios, text } = failures;
+        println!("{invariant}: in {scenarios} schedules, first with seed {seed}: {text:.600}");
     }
     let rows = [
         ("schedules", tally.schedules as f64),

@@ -129,11 +129,21 @@ pub struct Tally {
     pub simulated: Duration,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
-    /// For each violated invariant: the first seed that violated it, the number of scenarios that did, and
-    /// the first message.
-    pub failures: BTreeMap<&'static str, (u64, u64, String)>,
+    /// The failures by violated invariant.
+    pub failures: BTreeMap<&'static str, InvariantFailures>,
     /// The real time that all scenarios took.
     pub elapsed: Duration,
+}
+
+/// The scenarios that violated one invariant.
+#[derive(Debug, Clone)]
+pub struct InvariantFailures {
+    /// The first seed that violated the invariant.
+    pub seed: u64,
+    /// Number of scenarios that violated the invariant.
+    pub scenarios: u64,
+    /// The message of the first seed.
+    pub text: String,
 }
 
 /// Runs many scenarios, until one of them fails, unless the plan says to keep going.
@@ -171,11 +181,11 @@ impl Tally {
         self.requests += outcome.requests;
         self.simulated += outcome.simulated;
         for Violation { invariant, text } in &outcome.violations {
-            let first = (scenario.seed, 0, text.clone());
+            let first = InvariantFailures { seed: scenario.seed, scenarios: 0, text: text.clone() };
             let known = self.failures.entry(invariant).or_insert(first);
-            known.1 += 1;
-            if scenario.seed < known.0 {
-                (known.0, known.2) = (scenario.seed, text.clone());
+            known.scenarios += 1;
+            if scenario.seed < known.seed {
+                (known.seed, known.text) = (scenario.seed, text.clone());
             }
         }
         if let Some(violation) = outcome.violations.into_iter().next()

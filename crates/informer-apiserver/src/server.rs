@@ -23,6 +23,7 @@ use crate::http::{ApiService, Frontend};
 use crate::model::kinds::Kind;
 use crate::model::user::User;
 use crate::registry::Resource;
+use crate::registry::storage::StorageUsage;
 use crate::requests::{RequestRecord, Verb};
 use crate::webhook::Webhooks;
 
@@ -141,7 +142,7 @@ impl ApiServer {
     /// Returns the memory usage of the stored objects. This call takes time proportional to the number of
     /// objects.
     pub fn usage(&self) -> Usage {
-        let (objects, object_bytes, history_bytes) = self.shared.storage.read().usage();
+        let StorageUsage { objects, object_bytes, history_bytes } = self.shared.storage.read().usage();
         Usage { objects, object_bytes, history_bytes, protobuf_bytes: self.shared.wires.get() }
     }
 

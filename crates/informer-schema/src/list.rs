@@ -2,7 +2,7 @@
 
 use crate::envelope::MAGIC;
 use crate::error::{Problem, TranscodeError};
-use crate::wire::{Raw, Reader, each_field};
+use crate::wire::{FieldHead, Raw, Reader, each_field};
 
 /// The maximum number of bytes of a protobuf tag and a length together: two varints of ten bytes.
 const HEAD: usize = 20;
@@ -194,7 +194,7 @@ impl ListSplitter {
             };
         }
         let mut head = Reader::new(bytes);
-        let Some((number, wire_type, length)) = if_complete(head.head(), bytes)? else {
+        let Some(FieldHead { number, wire_type, length }) = if_complete(head.head(), bytes)? else {
             return Ok(Parsed::Short(bytes.len() + 1));
         };
         if let (State::Envelope, 2, 2) = (self.state, number, wire_type) {

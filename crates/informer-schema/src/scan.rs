@@ -35,6 +35,13 @@ const MANAGED_FIELDS: u32 = 17;
 /// of a Deployment. A cache can store their bytes once for all these objects.
 const TEMPLATED: [u32; 3] = [LABELS, ANNOTATIONS, OWNERS];
 
+/// The decoded metadata of a header that [`Scan`] holds only as bytes.
+struct HeaderParts<'a> {
+    labels: Vec<(&'a str, &'a str)>,
+    owners: Vec<OwnerReference>,
+    deletion: Option<Box<str>>,
+}
+
 /// The bytes of a protobuf object without its envelope, and the result of scanning its `metadata`.
 ///
 /// ```
@@ -232,8 +239,8 @@ impl<'a> Scan<'a> {
     /// Returns an error if labels or owners are invalid, or if name and namespace are not a valid key.
     pub fn header(&self) -> Result<Header, ProtobufHeaderError> {
         let key = self.key()?;
-        let (labels, owners, deletion) =
-            self.parts().map_err(|problem| ProtobufHeaderError::Wire(failed(problem)))?;
+        let parts = self.header_parts().map_err(|problem| ProtobufHeaderError::Wire(failed(problem)))?;
+        let HeaderParts { labels, owners, deletion } = parts;
         Ok(Header::new(key)
             .with_uid(self.uid)
             .with_version(self.version)
@@ -243,8 +250,7 @@ impl<'a> Scan<'a> {
             .with_owners(owners))
     }
 
-    #[expect(clippy::type_complexity, reason = "labels, owners and deletion timestamp of one header")]
-    fn parts(&self) -> Result<(Vec<(&'a str, &'a str)>, Vec<OwnerReference>, Option<Box<str>>), Problem> {
+    fn header_parts(&self) -> Result<HeaderParts<'a>, Problem> {
         let (mut labels, mut owners) = (Vec::new(), Vec::new());
         each_field(self.object, |number, raw| match number {
             METADATA => each_field(raw.bytes()?, |number, raw| {
@@ -258,7 +264,7 @@ impl<'a> Scan<'a> {
             _ => Ok(()),
         })?;
         let deletion = self.deletion.map(instant).transpose()?.flatten();
-        Ok((labels, owners, deletion))
+        Ok(HeaderParts { labels, owners, deletion })
     }
 
     /// Returns the object without `metadata.managedFields`. All other bytes are unchanged.

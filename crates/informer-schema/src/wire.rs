@@ -54,6 +54,15 @@ impl<'a> Raw<'a> {
     }
 }
 
+/// The start of a field: its tag, and the length of its value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldHead {
+    pub(crate) number: u32,
+    pub(crate) wire_type: u8,
+    /// The length of the value that follows in bytes. A varint is skipped, so its length is 0.
+    pub(crate) length: u64,
+}
+
 /// Reads the fields of one message in the order in which it contains them.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
@@ -135,9 +144,8 @@ impl<'a> Reader<'a> {
         Ok(number)
     }
 
-    /// Reads the tag of the next field. Returns its number, its wire type and the length in bytes of the
-    /// value that follows. A varint is skipped, so its length is 0.
-    pub(crate) fn head(&mut self) -> Result<(u32, u8, u64), Problem> {
+    /// Reads the tag of the next field, and its length or its varint.
+    pub(crate) fn head(&mut self) -> Result<FieldHead, Problem> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
         let length = match tag & 7 {
@@ -150,7 +158,7 @@ impl<'a> Reader<'a> {
             5 => 4,
             _ => return Err(Problem::Tag),
         };
-        Ok((number, (tag & 7) as u8, length))
+        Ok(FieldHead { number, wire_type: (tag & 7) as u8, length })
     }
 
     #[inline]

@@ -313,7 +313,7 @@ impl TestServer {
         &self,
         object: &K,
     ) -> Result<(), TestServerError> {
-        let (gvr, namespace, value) = parts(object)?;
+        let ObjectParts { gvr, namespace, value } = ObjectParts::of(object)?;
         self.server
             .create(&gvr, &namespace, value)
             .map(drop)
@@ -331,7 +331,7 @@ impl TestServer {
         &self,
         object: &K,
     ) -> Result<(), TestServerError> {
-        let (gvr, namespace, value) = parts(object)?;
+        let ObjectParts { gvr, namespace, value } = ObjectParts::of(object)?;
         self.server
             .update(&gvr, &namespace, value)
             .map(drop)
@@ -369,12 +369,20 @@ impl TestServer {
     }
 }
 
-fn parts<K: Resource<DynamicType = ()> + Serialize>(
-    object: &K,
-) -> Result<(Gvr, String, Value), TestServerError> {
-    let gvr = gvr::<K>();
-    let value = serde_json::to_value(object).map_err(|error| TestServerError::of("encode", &gvr, error))?;
-    Ok((gvr, object.meta().namespace.clone().unwrap_or_default(), value))
+/// The arguments of a write of the embedded server.
+struct ObjectParts {
+    gvr: Gvr,
+    namespace: String,
+    value: Value,
+}
+
+impl ObjectParts {
+    fn of<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Result<Self, TestServerError> {
+        let gvr = gvr::<K>();
+        let value =
+            serde_json::to_value(object).map_err(|error| TestServerError::of("encode", &gvr, error))?;
+        Ok(Self { gvr, namespace: object.meta().namespace.clone().unwrap_or_default(), value })
+    }
 }
 
 fn gvr<K: Resource<DynamicType = ()>>() -> Gvr {

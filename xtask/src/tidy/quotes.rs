@@ -12,24 +12,33 @@ pub(super) fn check(root: &Path, report: &mut Report) {
     let mut quotes = 0;
     for path in entries.flatten().map(|entry| entry.path()) {
         let Ok(page) = std::fs::read_to_string(&path) else { continue };
-        for (number, file, block) in blocks(&page) {
+        for Quote { line, file, block } in quotes_of(&page) {
             quotes += 1;
             let name = path.file_name().unwrap_or_default().display().to_string();
             let stands = std::fs::read_to_string(root.join(file)).is_ok_and(|text| text.contains(&block));
             if block.is_empty() || !stands {
-                report.problems.push(format!("docs/{name}:{number}: the block does not occur in {file}"));
+                report.problems.push(format!("docs/{name}:{line}: the block does not occur in {file}"));
             }
         }
     }
     report.figure("blocks of docs that are text of files", f64::from(quotes));
 }
 
-fn blocks(page: &str) -> Vec<(usize, &str, String)> {
+/// A code block of a page that quotes a file.
+#[derive(Debug, PartialEq)]
+struct Quote<'a> {
+    /// The number of the line that names the file, from 1.
+    line: usize,
+    file: &'a str,
+    block: String,
+}
+
+fn quotes_of(page: &str) -> Vec<Quote<'_>> {
     let lines: Vec<&str> = page.lines().collect();
     let named = lines.iter().enumerate().filter_map(|(index, line)| {
         let file = line.strip_prefix(BEFORE)?.strip_suffix(" -->")?;
         let block = lines.get(index + 2..)?.iter().take_while(|line| **line != "```");
-        Some((index + 1, file, block.flat_map(|line| [line, "\n"]).collect()))
+        Some(Quote { line: index + 1, file, block: block.flat_map(|line| [line, "\n"]).collect() })
     });
     named.collect()
 }
@@ -41,7 +50,8 @@ mod tests {
     #[test]
     fn block_is_the_text_between_its_fences() {
         let page = "# Page\n\n<!-- text of a/b.rs -->\n```rust\nfn a() {}\n\nfn b() {}\n```\n\n```rust\nfn c() {}\n```\n";
-        assert_eq!(blocks(page), [(3, "a/b.rs", "fn a() {}\n\nfn b() {}\n".to_owned())]);
+        let block = "fn a() {}\n\nfn b() {}\n".to_owned();
+        assert_eq!(quotes_of(page), [Quote { line: 3, file: "a/b.rs", block }]);
     }
 
     #[test]

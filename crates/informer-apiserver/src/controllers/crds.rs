@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::admission::Scope;
 use crate::controllers::{ControllerManager, MAX_DELETIONS_PER_TASK};
 use crate::model::crd::definition::{Served, kinds, resources};
+use crate::model::crd::names::ConditionState;
 use crate::model::crd::{CLEANUP_FINALIZER, names};
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
@@ -21,8 +22,11 @@ mod naming;
 
 pub(crate) use naming::NameCache;
 
-const ESTABLISHED: (&str, &str, &str) =
-    ("True", "InitialNamesAccepted", "the initial names have been accepted");
+const ESTABLISHED: ConditionState<'_> = ConditionState {
+    status: "True",
+    reason: "InitialNamesAccepted",
+    message: "the initial names have been accepted",
+};
 
 /// Maximum number of steps of one CRD reconciliation. A CRD needs few steps, but a step is repeated after a
 /// conflict with another write.

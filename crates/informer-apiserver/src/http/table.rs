@@ -24,6 +24,15 @@ pub(crate) enum WithObject {
     Object,
 }
 
+/// A watch event that is sent as a table row.
+#[derive(Clone, Copy)]
+pub(crate) struct RowEvent<'a> {
+    pub(crate) event_type: EventType,
+    pub(crate) stored: &'a Stored,
+    /// The resourceVersion of the event, which differs from that of `stored` for a deletion.
+    pub(crate) version: u64,
+}
+
 impl WithObject {
     pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
         match text {
@@ -57,14 +66,8 @@ impl TableForm {
 
     /// Returns the JSON line of a watch event. Only the `first` line of a watch contains the column
     /// definitions.
-    pub(crate) fn line(
-        self,
-        kind: &Kind,
-        event: (EventType, &Stored, u64),
-        first: bool,
-        now: Timestamp,
-    ) -> String {
-        let (event_type, stored, version) = event;
+    pub(crate) fn line(self, kind: &Kind, event: RowEvent<'_>, first: bool, now: Timestamp) -> String {
+        let RowEvent { event_type, stored, version } = event;
         let mut object = parse(stored.as_slice());
         object["metadata"]["resourceVersion"] = version.to_string().into();
         let definitions = if first { definitions(kind) } else { Value::Null };

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, Sleep};
 use crate::http::list::CHUNK_BYTES;
-use crate::http::table::TableForm;
+use crate::http::table::{RowEvent, TableForm};
 use crate::http::{Frontend, ListOptions, frame_events};
 use crate::model::error::ApiError;
 use crate::model::metadata::parse_version;
@@ -107,7 +107,7 @@ struct TableRows {
 }
 
 impl TableRows {
-    fn line(&mut self, shared: &Frontend, resource: &Resource, event: (EventType, &Stored, u64)) -> Bytes {
+    fn line(&mut self, shared: &Frontend, resource: &Resource, event: RowEvent<'_>) -> Bytes {
         let first = !std::mem::replace(&mut self.defined, true);
         self.form.line(&resource.kind, event, first, shared.clock.timestamp()).into()
     }
@@ -327,7 +327,8 @@ impl WatchDriver {
                 lines.reserve(CHUNK_BYTES + stored.len());
             }
             if let Some(rows) = &mut self.table {
-                let event = (EventType::Added, &*stored, stored.version);
+                let event =
+                    RowEvent { event_type: EventType::Added, stored: &stored, version: stored.version };
                 lines.put_slice(&rows.line(&self.shared, &self.resource, event));
                 break;
             }
@@ -374,9 +375,11 @@ impl WatchDriver {
             let event = &*event;
             if let Some(kind) = self.event_type(event) {
                 let line = match (&mut self.table, event.shown(kind)) {
-                    (Some(rows), Some((stored, version))) => {
-                        rows.line(&self.shared, &self.resource, (kind, stored, version))
-                    }
+                    (Some(rows), Some((stored, version))) => rows.line(
+                        &self.shared,
+                        &self.resource,
+                        RowEvent { event_type: kind, stored, version },
+                    ),
                     _ if self.protobuf => event
                         .frame(kind, self.shared.wiring())
                         .unwrap_or_else(|| frame_events(&self.shared.schema, &event.line(kind, self.form))),

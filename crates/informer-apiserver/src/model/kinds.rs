@@ -270,18 +270,41 @@ pub(crate) fn convert_version(to: &Kind, object: &mut Map<String, Value>) {
     object.insert("apiVersion".into(), to.api_version.clone().into());
 }
 
+/// The stability of an API version, from the lowest to the highest priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stability {
+    /// A version that is not named like those of Kubernetes.
+    Unknown,
+    Alpha,
+    Beta,
+    Stable,
+}
+
+/// The sort key of an API version for discovery. A version with a greater key is preferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VersionPriority {
+    stability: Stability,
+    /// The number after `v`.
+    major: u32,
+    /// The number after `alpha` or `beta`; 0 for a stable version.
+    minor: u32,
+}
+
 /// Returns the sort key of an API version for discovery: stable before beta before alpha, then by number.
-pub(crate) fn version_priority(version: &str) -> (u8, u32, u32) {
+pub(crate) fn version_priority(version: &str) -> VersionPriority {
     let number = |text: &str| text.parse::<u32>().ok();
     let rest = version.strip_prefix('v').unwrap_or("");
-    for (word, rank) in [("beta", 1), ("alpha", 0)] {
+    for (word, stability) in [("beta", Stability::Beta), ("alpha", Stability::Alpha)] {
         if let Some((major, minor)) = rest.split_once(word)
             && let (Some(major), Some(minor)) = (number(major), number(minor))
         {
-            return (rank + 1, major, minor);
+            return VersionPriority { stability, major, minor };
         }
     }
-    number(rest).map_or((0, 0, 0), |major| (3, major, 0))
+    match number(rest) {
+        Some(major) => VersionPriority { stability: Stability::Stable, major, minor: 0 },
+        None => VersionPriority { stability: Stability::Unknown, major: 0, minor: 0 },
+    }
 }
 
 /// Returns the name of the CRD that defines a custom kind.

@@ -13,10 +13,17 @@ use crate::pipeline::{Commit, DEFINITIONS, Pipeline, UsageGuard};
 use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
 use crate::registry::{Registry, Resource};
 
+struct NamespacePrerequisite<'a> {
+    /// The resource `namespaces`.
+    resource: Arc<Resource>,
+    name: &'a str,
+    /// True if the namespace must exist.
+    required: bool,
+}
+
 /// The namespace and the CRD whose state decides whether an object may be created.
 struct Prerequisites<'a> {
-    /// The namespace resource, the name of the namespace, and whether it must exist.
-    namespace: Option<(Arc<Resource>, &'a str, bool)>,
+    namespace: Option<NamespacePrerequisite<'a>>,
     definition: Option<(Arc<Resource>, String)>,
 }
 
@@ -24,11 +31,13 @@ impl Prerequisites<'_> {
     /// Checks that the namespace exists (if required), and that neither the namespace nor the CRD is being
     /// deleted.
     fn check(&self, storage: &Storage, kind: &Kind, name: &str) -> Result<(), ApiError> {
-        if let Some((namespaces, namespace, required)) = &self.namespace {
-            match storage.get(namespaces.table, namespace) {
-                None if *required => return Err(ApiError::not_found(&namespaces.kind, namespace)),
+        if let Some(namespace) = &self.namespace {
+            match storage.get(namespace.resource.table, namespace.name) {
+                None if namespace.required => {
+                    return Err(ApiError::not_found(&namespace.resource.kind, namespace.name));
+                }
                 Some(found) if found.terminating => {
-                    return Err(ApiError::terminating_namespace(kind, name, namespace));
+                    return Err(ApiError::terminating_namespace(kind, name, namespace.name));
                 }
                 _ => {}
             }
@@ -58,9 +67,9 @@ impl Pipeline {
 
     fn prerequisites<'a>(&self, scope: Scope<'a>, mode: WriteMode) -> Result<Prerequisites<'a>, ApiError> {
         let namespace = scope.namespace.filter(|_| !mode.is_of_program());
-        let namespace = namespace.map(|namespace| {
-            let namespaces = self.resource(&Gvr::new("", "v1", "namespaces"))?;
-            Ok::<_, ApiError>((namespaces, namespace, self.require_namespaces))
+        let namespace = namespace.map(|name| {
+            let resource = self.resource(&Gvr::new("", "v1", "namespaces"))?;
+            Ok::<_, ApiError>(NamespacePrerequisite { resource, name, required: self.require_namespaces })
         });
         let definition = definition_of(scope.kind()).filter(|_| scope.kind().schema.is_some());
         let definition = definition.and_then(|definition| {

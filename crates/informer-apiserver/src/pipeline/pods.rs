@@ -11,7 +11,7 @@ use crate::model::json::parse;
 use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::delete::check_preconditions;
-use crate::pipeline::preconditions::check_state;
+use crate::pipeline::preconditions::{Precondition, check_state};
 use crate::pipeline::retry::{MAX_ATTEMPTS, retry};
 use crate::pipeline::{DeleteOptions, Pipeline};
 use crate::registry::select::Filter;
@@ -32,11 +32,13 @@ impl Pipeline {
         retry(scope.kind(), name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let (metadata, version) = (&binding["metadata"], current.version.to_string());
-            let preconditions = [
-                ("UID", text(&metadata["uid"]), &*current.uid),
-                ("ResourceVersion", text(&metadata["resourceVersion"]), version.as_str()),
-            ];
-            check_state(scope.kind(), &current, preconditions)?;
+            let uid = Precondition { field: "UID", expected: text(&metadata["uid"]), stored: &current.uid };
+            let version = Precondition {
+                field: "ResourceVersion",
+                expected: text(&metadata["resourceVersion"]),
+                stored: &version,
+            };
+            check_state(scope.kind(), &current, [uid, version])?;
             let mut pod = parse(current.as_slice());
             let bound = text(&pod["spec"]["nodeName"]);
             if !bound.is_empty() {

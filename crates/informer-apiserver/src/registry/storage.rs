@@ -85,6 +85,17 @@ struct Table {
     closed: bool,
 }
 
+/// The memory usage of a [`Storage`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct StorageUsage {
+    /// Number of stored objects.
+    pub(crate) objects: usize,
+    /// Number of bytes of the stored objects.
+    pub(crate) object_bytes: usize,
+    /// Number of bytes of the event history.
+    pub(crate) history_bytes: usize,
+}
+
 /// The error that a requested resourceVersion is older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
@@ -176,11 +187,18 @@ impl Storage {
         self.tables[table].floor
     }
 
-    /// Returns the number of objects, their size in bytes, and the size of the history in bytes.
-    pub(crate) fn usage(&self) -> (usize, usize, usize) {
-        let objects = self.tables.iter().flat_map(|table| table.live.iter());
-        let (count, bytes) = objects.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.len()));
-        (count, bytes, self.tables.iter().map(|table| table.ring_bytes).sum())
+    /// Returns the memory usage of the stored objects and of the history. Takes time proportional to the
+    /// number of objects.
+    pub(crate) fn usage(&self) -> StorageUsage {
+        let mut usage = StorageUsage::default();
+        for table in &self.tables {
+            usage.history_bytes += table.ring_bytes;
+            for stored in table.live.iter() {
+                usage.objects += 1;
+                usage.object_bytes += stored.len();
+            }
+        }
+        usage
     }
 
     /// Stores an object if its current state is the expected one.

@@ -54,6 +54,13 @@ pub struct Heap<T, R> {
     rank: RankFunction<T, R>,
 }
 
+/// An item with the results of the key function and the rank function.
+struct RankedItem<T, R> {
+    key: ObjectKey,
+    rank: R,
+    item: Arc<T>,
+}
+
 impl<T: Object, R: Ord + Clone> Heap<T, R> {
     /// Creates an empty heap of objects; the lowest `rank` is popped first.
     pub fn new(rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
@@ -74,7 +81,7 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// Returns an error if the heap is closed or the key function fails.
     pub fn add(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
-        let (key, rank, item) = self.named(item.into())?;
+        let RankedItem { key, rank, item } = self.ranked(item.into())?;
         self.shared.write(|state| state.add(key, rank, item))?;
         Ok(())
     }
@@ -94,10 +101,10 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// Returns an error if the heap is closed or the key function fails; then no item is added.
     pub fn bulk_add(&self, items: impl IntoIterator<Item = Arc<T>>) -> Result<(), EnqueueError> {
-        let items = items.into_iter().map(|item| self.named(item)).collect::<Result<Vec<_>, _>>()?;
+        let items = items.into_iter().map(|item| self.ranked(item)).collect::<Result<Vec<_>, _>>()?;
         let add = |state: &mut HeapState<T, R>| {
-            let added = items.into_iter().map(|(key, rank, item)| state.add(key, rank, item));
-            added.collect::<Vec<_>>()
+            let added = items.into_iter();
+            added.map(|RankedItem { key, rank, item }| state.add(key, rank, item)).collect::<Vec<_>>()
         };
         self.shared.write(add)?;
         Ok(())
@@ -109,12 +116,12 @@ impl<T, R: Ord + Clone> Heap<T, R> {
     ///
     /// Returns an error if the heap is closed or the key function fails.
     pub fn add_if_not_present(&self, item: impl Into<Arc<T>>) -> Result<bool, EnqueueError> {
-        let (key, rank, item) = self.named(item.into())?;
+        let RankedItem { key, rank, item } = self.ranked(item.into())?;
         Ok(self.shared.write(|state| state.add_if_not_present(key, rank, item))?.is_none())
     }
 
-    fn named(&self, item: Arc<T>) -> Result<(ObjectKey, R, Arc<T>), EnqueueError> {
-        Ok(((self.key)(&item)?, (self.rank)(&item), item))
+    fn ranked(&self, item: Arc<T>) -> Result<RankedItem<T, R>, EnqueueError> {
+        Ok(RankedItem { key: (self.key)(&item)?, rank: (self.rank)(&item), item })
     }
 
     /// Removes an item at any position, even from a closed heap.

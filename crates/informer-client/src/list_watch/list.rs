@@ -110,7 +110,7 @@ impl<O: Representation> Parts for ListParts<O> {
             Cutter::Json(list) => list.end(self.decoder.untyped_items.load(Ordering::Relaxed)),
             Cutter::Protobuf(list) => list.end(),
         };
-        let (end, items, max_buffered) = end.map_err(|problem| failed(attempt, problem))?;
+        let CompletedList { end, items, max_buffered } = end.map_err(|problem| failed(attempt, problem))?;
         tracing::debug!(attempt, items, max_buffered, "the list is complete");
         parts.push_back(ListPart::End(end));
         Ok(())
@@ -183,8 +183,14 @@ fn failed(attempt: &str, problem: ListProblem) -> SourceError {
     }
 }
 
-/// The list's metadata, its number of objects, and the maximum number of bytes buffered at once.
-type Ended = (ListEnd, u64, usize);
+/// A list whose body was read completely.
+struct CompletedList {
+    end: ListEnd,
+    /// Number of objects.
+    items: u64,
+    /// Maximum number of bytes that were buffered at once.
+    max_buffered: usize,
+}
 
 /// Collects decoded objects of a list, to return many of them as one part of the list stream.
 struct Batch<'p, O> {

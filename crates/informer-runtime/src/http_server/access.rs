@@ -53,6 +53,23 @@ const MAX_REVIEW_BYTES: usize = 1 << 20;
 /// servers do not accept such long headers.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 
+/// A kind of request to the API server that reviews credentials or permissions.
+#[derive(Clone, Copy)]
+struct ReviewKind {
+    group: &'static str,
+    kind: &'static str,
+    resource: &'static str,
+}
+
+const TOKEN_REVIEW: ReviewKind =
+    ReviewKind { group: "authentication.k8s.io", kind: "TokenReview", resource: "tokenreviews" };
+
+const SUBJECT_ACCESS_REVIEW: ReviewKind = ReviewKind {
+    group: "authorization.k8s.io",
+    kind: "SubjectAccessReview",
+    resource: "subjectaccessreviews",
+};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Rejection {
     #[error("401 unauthorized: a bearer token of the cluster is required")]
@@ -139,8 +156,7 @@ impl Access {
             CachedReview::Expired(None) | CachedReview::Missing => Some(&self.unknown_tokens),
         };
         take(limited)?;
-        let kind = ("authentication.k8s.io", "TokenReview", "tokenreviews");
-        let status = self.review(kind, json!({"token": token})).await?;
+        let status = self.review(TOKEN_REVIEW, json!({"token": token})).await?;
         let user = (status["authenticated"] == true).then(|| status["user"].clone());
         if user.is_some() {
             return_permit(limited);
@@ -158,8 +174,7 @@ impl Access {
             CachedReview::Expired(false) | CachedReview::Missing => Some(&self.denials),
         };
         take(limited)?;
-        let kind = ("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews");
-        let allowed = self.review(kind, spec).await?["allowed"] == true;
+        let allowed = self.review(SUBJECT_ACCESS_REVIEW, spec).await?["allowed"] == true;
         if allowed {
             return_permit(limited);
         }
@@ -168,11 +183,8 @@ impl Access {
         Ok(allowed)
     }
 
-    async fn review(
-        &self,
-        (group, kind, resource): (&str, &str, &str),
-        spec: Value,
-    ) -> Result<Value, Rejection> {
+    async fn review(&self, review_kind: ReviewKind, spec: Value) -> Result<Value, Rejection> {
+        let ReviewKind { group, kind, resource } = review_kind;
         let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
         let request = json_request(Method::POST, Gvr::new(group, "v1", resource).path(None), Some(body));
         let problem = match exchange(&self.client, request, MAX_REVIEW_BYTES).await {

@@ -246,30 +246,40 @@ fn arrange(
     let mut server = Vec::new();
     for entry in merged {
         let name = identity.of(&entry).unwrap_or_default();
-        let of_server = in_server.get(&name).copied();
+        let server_rank = in_server.get(&name).copied();
         match in_patch.get(&name) {
-            Some(rank) => patch.push((*rank, of_server, entry)),
-            None => server.push((of_server.unwrap_or(usize::MAX), of_server, entry)),
+            Some(&rank) => patch.push(RankedEntry { rank, server_rank, entry }),
+            None => {
+                let rank = server_rank.unwrap_or(usize::MAX);
+                server.push(RankedEntry { rank, server_rank, entry });
+            }
         }
     }
-    patch.sort_by_key(|(rank, ..)| *rank);
-    server.sort_by_key(|(rank, ..)| *rank);
+    patch.sort_by_key(|ranked| ranked.rank);
+    server.sort_by_key(|ranked| ranked.rank);
     Ok(interleaved(server, patch))
 }
 
-type Ranked = (usize, Option<usize>, Value);
+/// An entry of a merged list, with its positions in the lists that it is merged from.
+struct RankedEntry {
+    /// The position by which the entries of one sequence are sorted.
+    rank: usize,
+    /// The position in the list of the server's object.
+    server_rank: Option<usize>,
+    entry: Value,
+}
 
-fn interleaved(left: Vec<Ranked>, right: Vec<Ranked>) -> Vec<Value> {
+fn interleaved(left: Vec<RankedEntry>, right: Vec<RankedEntry>) -> Vec<Value> {
     let mut all = Vec::with_capacity(left.len() + right.len());
     let mut left = left.into_iter().peekable();
-    for (_, of_server, entry) in right {
-        let before = |(_, of_left, _): &Ranked| matches!((of_left, of_server), (Some(l), Some(r)) if *l < r);
-        while let Some((.., earlier)) = left.next_if(before) {
-            all.push(earlier);
+    for ranked in right {
+        let before = |left: &RankedEntry| matches!((left.server_rank, ranked.server_rank), (Some(left), Some(right)) if left < right);
+        while let Some(earlier) = left.next_if(before) {
+            all.push(earlier.entry);
         }
-        all.push(entry);
+        all.push(ranked.entry);
     }
-    all.extend(left.map(|(.., entry)| entry));
+    all.extend(left.map(|ranked| ranked.entry));
     all
 }
 

@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 use super::{MessageId, Releases, Schema};
 use crate::schema::field::{Base, Extra, FieldData, Flags, Shape};
 use crate::schema::kind::{KindData, MessageData};
-use crate::schema::resource::{GroupVersionData, NameList, ResourceData};
+use crate::schema::resource::{
+    Column, GroupVersionData, NameList, ResourceData, ResponseName, SubresourceData,
+};
 
 /// The reason that parsing cannot fail: the schema table is compiled in, and a test of this crate parses it.
 const PARSED_BY_TESTS: &str = "the table is compiled in and parsed by a test of this crate";
@@ -200,7 +202,7 @@ fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
                 plural,
                 singular: name(singular),
                 namespaced: scope == "Namespaced",
-                response: (name(group), name(version), name(kind)),
+                response: ResponseName { group: name(group), version: name(version), kind: name(kind) },
                 verbs: NameList(verbs),
                 short_names: NameList(short),
                 categories: NameList(categories),
@@ -212,12 +214,14 @@ fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
         }
         "S" => {
             let [subresource, group, version, kind, verbs] = cells(rest);
-            let response = (name(group), name(version), name(kind));
-            last(schema).subresources.push((subresource, response, NameList(verbs)));
+            let response = ResponseName { group: name(group), version: name(version), kind: name(kind) };
+            let subresource = SubresourceData { name: subresource, response, verbs: NameList(verbs) };
+            last(schema).subresources.push(subresource);
         }
         _ => {
             let [column, kind, format, priority] = cells(rest);
-            last(schema).columns.push((column, kind, name(format), priority.parse().expect(PARSED_BY_TESTS)));
+            let priority = priority.parse().expect(PARSED_BY_TESTS);
+            last(schema).columns.push(Column { name: column, kind, format: name(format), priority });
         }
     }
 }

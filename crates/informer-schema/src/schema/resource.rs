@@ -29,7 +29,21 @@ pub(crate) struct GroupVersionData {
     pub(crate) version: &'static str,
 }
 
-type Response = (&'static str, &'static str, &'static str);
+/// The kind of request and response bodies in the table. Group and version are empty for those of the
+/// resource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResponseName {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+}
+
+#[derive(Debug)]
+pub(crate) struct SubresourceData {
+    pub(crate) name: &'static str,
+    pub(crate) response: ResponseName,
+    pub(crate) verbs: NameList,
+}
 
 #[derive(Debug)]
 pub(crate) struct ResourceData {
@@ -37,14 +51,14 @@ pub(crate) struct ResourceData {
     pub(crate) plural: &'static str,
     pub(crate) singular: &'static str,
     pub(crate) namespaced: bool,
-    pub(crate) response: Response,
+    pub(crate) response: ResponseName,
     pub(crate) verbs: NameList,
     pub(crate) short_names: NameList,
     pub(crate) categories: NameList,
     pub(crate) storage_hash: &'static str,
     pub(crate) on_request: bool,
-    pub(crate) subresources: Vec<(&'static str, Response, NameList)>,
-    pub(crate) columns: Vec<(&'static str, &'static str, &'static str, i32)>,
+    pub(crate) subresources: Vec<SubresourceData>,
+    pub(crate) columns: Vec<Column>,
 }
 
 /// The kind of the objects in the request and response bodies of a resource or subresource, such as `Scale`
@@ -107,7 +121,8 @@ impl<'s> Resource<'s> {
         self.complete(self.data.response)
     }
 
-    fn complete(self, (group, version, kind): Response) -> ResponseKind {
+    fn complete(self, response: ResponseName) -> ResponseKind {
+        let ResponseName { group, version, kind } = response;
         match version {
             "" => ResponseKind { group: self.group(), version: self.version(), kind, foreign: false },
             _ => ResponseKind { group, version, kind, foreign: true },
@@ -143,21 +158,16 @@ impl<'s> Resource<'s> {
 
     /// Returns the subresources, such as `status` and `scale`.
     pub fn subresources(self) -> impl ExactSizeIterator<Item = SubresourceInfo> + 's {
-        self.data.subresources.iter().map(move |(name, response, verbs)| SubresourceInfo {
-            name,
-            response_kind: self.complete(*response),
-            verbs: Names::new(verbs.0),
+        self.data.subresources.iter().map(move |subresource| SubresourceInfo {
+            name: subresource.name,
+            response_kind: self.complete(subresource.response),
+            verbs: Names::new(subresource.verbs.0),
         })
     }
 
     /// Returns the printer columns.
     pub fn columns(self) -> impl ExactSizeIterator<Item = Column> + 's {
-        self.data.columns.iter().map(|&(name, kind, format, priority)| Column {
-            name,
-            kind,
-            format,
-            priority,
-        })
+        self.data.columns.iter().copied()
     }
 }
 

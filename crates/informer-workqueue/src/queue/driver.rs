@@ -67,6 +67,15 @@ pub(super) enum Found {
     End,
 }
 
+/// The result of [`Driver::finish_and_take`].
+pub(super) struct FinishedAndTaken<K> {
+    /// The finished key; `None` if the hand-out was already finished.
+    pub(super) finished: Option<Finished<K>>,
+    pub(super) found: Found,
+    /// Number of keys that became ready because their delay was over.
+    pub(super) became_ready: usize,
+}
+
 impl<K: Eq + Clone> Driver<K> {
     pub(super) fn new(state: State<K>, timed: bool) -> Self {
         let inner = QueueLock::new(Inner { state, sleepers: 0, keeper: false, idlers: 0 });
@@ -172,7 +181,7 @@ impl<K: Eq + Clone> Driver<K> {
         &self,
         ticket: Ticket,
         give: &mut impl FnMut(Taken<K>),
-    ) -> (Option<Finished<K>>, Found, usize) {
+    ) -> FinishedAndTaken<K> {
         let _rescue = WakeOnPanic { driver: self };
         // `finished` is declared before the lock guard. The finished key is therefore dropped after the lock
         // is released, even if Clone of the next key panics.
@@ -193,7 +202,7 @@ impl<K: Eq + Clone> Driver<K> {
             None => Found::Nothing,
         };
         self.settle(inner, effect);
-        (finished, found, effect.added as usize)
+        FinishedAndTaken { finished, found, became_ready: effect.added as usize }
     }
 
     /// Waits until at least one key is taken, or the queue has ended. Cancel safe: taking a key is the last

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::driver::Found;
+use super::driver::{FinishedAndTaken, Found};
 use super::{QueueKey, Taken, Ticket, WorkQueue};
 
 /// The handling of a key whose [`Item`] is dropped without an outcome: its worker panicked or was cancelled.
@@ -131,10 +131,11 @@ impl<K: QueueKey> Item<K> {
             old = Some(std::mem::replace(key, taken.key));
             (*ticket, *priority, *waited, *open) = (taken.ticket, taken.priority, taken.waited, true);
         };
-        let (finished, found, ready) = queue.shared.driver.finish_and_take(ended, &mut become_next);
+        let exchange = queue.shared.driver.finish_and_take(ended, &mut become_next);
+        let FinishedAndTaken { finished, found, became_ready } = exchange;
         drop(old);
         let shared = &self.queue.shared;
-        shared.count_added(ready);
+        shared.count_added(became_ready);
         shared.count_worked(finished.and_then(|finished| finished.worked));
         if found == Found::Keys {
             shared.count_taken(std::slice::from_ref(self));

@@ -9,7 +9,7 @@ use informer_runtime::client::Intercept;
 use informer_runtime::{Cache, CachedClient, KubeObject};
 use informer_store::IndexFn;
 
-use super::{TestServer, TestServerError};
+use super::{ObjectParts, TestServer, TestServerError};
 
 /// A [`CachedClient`](informer_runtime::CachedClient) of the runtime with its cache, on an embedded server.
 ///
@@ -77,9 +77,9 @@ impl FakeClientBuilder {
     /// Creates this object on the server, including its status, before the client is built. An object with a
     /// deletion timestamp needs a finalizer.
     pub fn object<K: KubeObject>(mut self, object: &K) -> Self {
-        let parts = super::parts(object);
+        let parts = ObjectParts::of(object);
         self.steps.push(Box::new(move |server| {
-            let (gvr, namespace, value) = parts?;
+            let ObjectParts { gvr, namespace, value } = parts?;
             let created = server.server().create(&gvr, &namespace, value);
             created.map(drop).map_err(|error| TestServerError::of("create", &gvr, error))
         }));

@@ -25,12 +25,18 @@ use crate::registry::Resource;
 pub(in crate::admission) struct Reinvocation {
     second_round: bool,
     /// Keys of the policies that have run and must run again if the object changes.
-    called: BTreeSet<Key>,
-    due: BTreeSet<Key>,
+    called: BTreeSet<EvaluationKey>,
+    due: BTreeSet<EvaluationKey>,
 }
 
-/// The key of one policy evaluation: the names of the policy, the binding and the parameter object.
-type Key = (String, String, String);
+/// The names that identify one evaluation of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct EvaluationKey {
+    policy: String,
+    binding: String,
+    /// The name of the parameter object.
+    param: String,
+}
 
 impl Reinvocation {
     /// Starts the second round of mutating policies. `changed` is true if webhooks or plugins changed the
@@ -46,7 +52,7 @@ impl Reinvocation {
         self.due.append(&mut self.called);
     }
 
-    fn skips(&self, key: &Key) -> bool {
+    fn skips(&self, key: &EvaluationKey) -> bool {
         self.second_round && !self.due.contains(key)
     }
 }
@@ -228,7 +234,11 @@ impl PolicyRound<'_, '_> {
                 return Ok(());
             }
         }
-        let key = (policy.name.clone(), binding.name.clone(), name_of(params));
+        let key = EvaluationKey {
+            policy: policy.name.clone(),
+            binding: binding.name.clone(),
+            param: name_of(params),
+        };
         if self.reinvocation.skips(&key) {
             return Ok(());
         }

@@ -7,13 +7,15 @@ use serde_json::Value;
 
 use crate::controllers::ControllerManager;
 use crate::controllers::crds::{Step, definitions};
-use crate::model::crd::names::{self, UsedNames};
+use crate::model::crd::names::{self, ConditionState, UsedNames};
 use crate::model::json::parse;
 use crate::registry::Resource;
 use crate::registry::storage::Stored;
 
-const INSTALLING: (&str, &str, &str) = ("False", "Installing", "the initial names have been accepted");
-const NOT_ACCEPTED: (&str, &str, &str) = ("False", "NotAccepted", "not all names are accepted");
+const INSTALLING: ConditionState<'_> =
+    ConditionState { status: "False", reason: "Installing", message: "the initial names have been accepted" };
+const NOT_ACCEPTED: ConditionState<'_> =
+    ConditionState { status: "False", reason: "NotAccepted", message: "not all names are accepted" };
 
 /// Cache of the names of CRDs. Reading them from the stored CRDs is slow, because CRDs are large and each
 /// request for names reads all CRDs of the API group.
@@ -97,8 +99,8 @@ impl ControllerManager {
         named["status"]["acceptedNames"] = decision.accepted;
         let now = self.now();
         let condition = match &decision.conflict {
-            Some((reason, message)) => ("False", *reason, message.as_str()),
-            None => ("True", "NoConflicts", "no conflicts found"),
+            Some((reason, message)) => ConditionState { status: "False", reason, message },
+            None => ConditionState { status: "True", reason: "NoConflicts", message: "no conflicts found" },
         };
         names::set_condition(&mut named, "NamesAccepted", condition, &now);
         if decision.conflict.is_none() && !names::is_true(definition, "Established") {

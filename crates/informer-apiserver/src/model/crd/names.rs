@@ -113,13 +113,17 @@ pub(crate) fn is_true(definition: &Value, kind: &str) -> bool {
     condition(definition, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
+/// The state of a condition of a CRD, without its type and time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConditionState<'a> {
+    pub(crate) status: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+}
+
 /// Sets a condition in the status of a CRD. Its `lastTransitionTime` changes only if its status changes.
-pub(crate) fn set_condition(
-    definition: &mut Value,
-    kind: &str,
-    (status, reason, message): (&str, &str, &str),
-    now: &str,
-) {
+pub(crate) fn set_condition(definition: &mut Value, kind: &str, state: ConditionState<'_>, now: &str) {
+    let ConditionState { status, reason, message } = state;
     let before = condition(definition, kind).filter(|before| before["status"] == status);
     let since = before.map_or_else(|| now.into(), |before| before["lastTransitionTime"].clone());
     let new = json!({

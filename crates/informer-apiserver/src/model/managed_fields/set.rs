@@ -75,8 +75,7 @@ impl Set {
 
     /// Builds a set from its top-level nodes in any order. If a path element occurs several times, its last
     /// node is used.
-    pub(super) fn of_nodes(nodes: impl Iterator<Item = (Element, bool, Self)>) -> Self {
-        let nodes = nodes.map(|(element, member, children)| (element, Node { member, children }));
+    pub(super) fn of_nodes(nodes: impl Iterator<Item = (Element, Node)>) -> Self {
         let mut nodes: Vec<_> = nodes.filter(|(_, node)| !node.is_empty()).collect();
         nodes.sort_by(|(left, _), (right, _)| left.cmp(right));
         nodes.dedup_by(|(later, node), (earlier, kept)| {

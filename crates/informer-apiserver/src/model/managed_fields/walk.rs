@@ -205,9 +205,9 @@ fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
     let fields = elements.iter().zip(entries).filter_map(|(element, entry)| {
         let element = element.as_ref()?;
         // List entries with duplicate keys are handled as a whole.
-        let below =
+        let children =
             if twice.contains(element) { Set::default() } else { fields_below(list.element, entry).1 };
-        Some((element.clone(), true, below))
+        Some((element.clone(), Node { member: true, children }))
     });
     // The entries of a list are in any order, which `Set::of_nodes` accepts.
     Set::of_nodes(fields)

@@ -82,8 +82,8 @@ fn read(value: &Value) -> Result<(bool, Set), ReadError> {
         if name == "." {
             member = true;
         } else if let Some(element) = element(name)? {
-            let (is_member, children) = read(below)?;
-            nodes.push((element, is_member, children));
+            let (member, children) = read(below)?;
+            nodes.push((element, Node { member, children }));
         }
     }
     // The encoded names are in another order than the path elements, so the nodes are sorted again.

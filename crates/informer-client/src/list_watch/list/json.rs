@@ -5,7 +5,7 @@ use informer_cache::source::ListEnd;
 use informer_core::ResourceVersion;
 use serde::Deserialize;
 
-use super::{Ended, Expected, ListProblem, METADATA_LIST_KIND};
+use super::{CompletedList, Expected, ListProblem, METADATA_LIST_KIND};
 use crate::Limits;
 use crate::list_watch::pieces::Pieces;
 use crate::splitter::list::{ListSplitter, Member, Part};
@@ -69,7 +69,7 @@ impl JsonList {
     /// Validates the end of the list and the kind in it, and returns the metadata of the list.
     /// `untyped_items` is true if any item lacked its `kind`; the kind of the list must then be the requested
     /// one.
-    pub(super) fn end(&mut self, untyped_items: bool) -> Result<Ended, ListProblem> {
+    pub(super) fn end(&mut self, untyped_items: bool) -> Result<CompletedList, ListProblem> {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.envelope.items));
         }
@@ -89,7 +89,7 @@ impl JsonList {
             continue_token: metadata.continue_token.filter(|token| !token.is_empty()),
             remaining: metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok()),
         };
-        Ok((end, self.envelope.items, self.splitter.max_buffered()))
+        Ok(CompletedList { end, items: self.envelope.items, max_buffered: self.splitter.max_buffered() })
     }
 }
 

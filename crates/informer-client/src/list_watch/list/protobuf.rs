@@ -5,7 +5,7 @@ use informer_cache::source::ListEnd;
 use informer_core::ResourceVersion;
 use informer_schema::{ListSegment, ListSplitter};
 
-use super::{Ended, Expected, ListProblem, METADATA_LIST_KIND};
+use super::{CompletedList, Expected, ListProblem, METADATA_LIST_KIND};
 use crate::Limits;
 use crate::list_watch::pieces::{BATCH_BYTES, Pieces};
 use crate::splitter::Slice;
@@ -85,11 +85,15 @@ impl ProtobufList {
         }
     }
 
-    pub(super) fn end(&mut self) -> Result<Ended, ListProblem> {
+    pub(super) fn end(&mut self) -> Result<CompletedList, ListProblem> {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.items));
         }
-        Ok((self.end.clone(), self.items, self.splitter.max_buffered()))
+        Ok(CompletedList {
+            end: self.end.clone(),
+            items: self.items,
+            max_buffered: self.splitter.max_buffered(),
+        })
     }
 }
 

@@ -1,6 +1,10 @@
 use serde_json::json;
 
-use super::{UsedNames, decide, set_condition};
+use super::{ConditionState, UsedNames, decide, set_condition};
+
+fn state<'a>(status: &'a str, reason: &'a str, message: &'a str) -> ConditionState<'a> {
+    ConditionState { status, reason, message }
+}
 
 fn used() -> UsedNames {
     let mut used = UsedNames::default();
@@ -45,14 +49,14 @@ fn short_names_are_accepted_all_or_none() {
 #[test]
 fn condition_transition_time_changes_only_with_status() {
     let mut definition = json!({"status": {"conditions": null}});
-    set_condition(&mut definition, "NamesAccepted", ("False", "KindConflict", "a"), "then");
-    set_condition(&mut definition, "NamesAccepted", ("False", "PluralConflict", "b"), "later");
+    set_condition(&mut definition, "NamesAccepted", state("False", "KindConflict", "a"), "then");
+    set_condition(&mut definition, "NamesAccepted", state("False", "PluralConflict", "b"), "later");
     let condition = &definition["status"]["conditions"][0];
     assert_eq!(
         (&condition["reason"], &condition["lastTransitionTime"]),
         (&json!("PluralConflict"), &json!("then"))
     );
-    set_condition(&mut definition, "NamesAccepted", ("True", "NoConflicts", ""), "now");
+    set_condition(&mut definition, "NamesAccepted", state("True", "NoConflicts", ""), "now");
     assert_eq!(definition["status"]["conditions"].as_array().unwrap().len(), 1);
     assert_eq!(definition["status"]["conditions"][0]["lastTransitionTime"], "now");
 }
