@@ -4,20 +4,28 @@
 //! every rule. Each rule counts the requests that it matched and those in which it injected its fault.
 
 mod action;
+mod hook;
+mod injector;
 mod plan;
 mod rule;
+mod script;
+mod shrink;
 mod watch;
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 pub use action::FaultAction;
+pub use hook::RequestHook;
+pub use injector::{ScriptInjector, Strike};
 pub(crate) use plan::{
     BodyEnd, BodyPosition, EventFault, InjectedResponse, PagePlan, Plan, Trickle, WatchFault,
 };
 pub use rule::{FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
+pub use script::{FaultScript, ParseScriptError, RunFault, ScheduledFault};
+pub use shrink::ScriptShrinker;
 pub(crate) use watch::OpenWatch;
 
 use crate::requests::RequestRecord;
@@ -36,6 +44,7 @@ pub struct Faults {
     rules: Arc<Mutex<Vec<Arc<Mutex<ActiveRule>>>>>,
     /// The open watches, oldest first.
     open: Arc<Mutex<Vec<Weak<OpenWatch>>>>,
+    hook: Arc<OnceLock<Arc<dyn RequestHook>>>,
 }
 
 #[derive(Debug)]
@@ -89,6 +98,37 @@ impl Faults {
         self.rules.lock().clear();
     }
 
+    /// Sets the hook of all requests, which chooses faults by code instead of rules. Its faults are injected
+    /// after those of the rules.
+    ///
+    /// # Errors
+    ///
+    /// Returns the hook if the server already has one.
+    pub fn set_hook(&self, hook: Arc<dyn RequestHook>) -> Result<(), Arc<dyn RequestHook>> {
+        self.hook.set(hook)
+    }
+
+    pub(crate) fn hook(&self) -> Option<&Arc<dyn RequestHook>> {
+        self.hook.get()
+    }
+
+    /// Injects a fault into the open watches that `matches` selects, oldest first. Watches that start later
+    /// are not affected. Returns the number of these watches.
+    ///
+    /// Only the actions that [`add`](Self::add) applies to open watches have an effect.
+    pub fn inject_into_open_watches(
+        &self,
+        matches: impl Fn(&RequestRecord) -> bool,
+        action: &FaultAction,
+    ) -> usize {
+        if !action.applies_to_open_watch() {
+            return 0;
+        }
+        let open: Vec<Arc<OpenWatch>> = self.open.lock().iter().filter_map(Weak::upgrade).collect();
+        let selected = open.iter().filter(|watch| matches(watch.request()));
+        selected.inspect(|watch| watch.inject(action)).count()
+    }
+
     fn apply_to_open_watches(&self, rule_state: &mut ActiveRule) {
         if !rule_state.rule.action.applies_to_open_watch() {
             return;
@@ -119,6 +159,10 @@ impl Faults {
                 rule_state.fired += 1;
                 plan.add(&rule_state.rule.action);
             }
+        }
+        drop(rules);
+        if let Some(hook) = self.hook() {
+            hook.request(request).iter().for_each(|action| plan.add(action));
         }
         plan
     }

@@ -62,7 +62,9 @@ pub use admission::plugins::UnknownAdmissionPlugin;
 pub use auth::{ParseTokensError, Tokens};
 pub use clock::{Clock, ManualClock, Sleep, TokioClock};
 pub use faults::{
-    Fault, FaultAction, FaultBuilder, FaultFile, FaultMatch, FaultRule, FaultWhen, Faults, ParseFaultsError,
+    Fault, FaultAction, FaultBuilder, FaultFile, FaultMatch, FaultRule, FaultScript, FaultWhen, Faults,
+    ParseFaultsError, ParseScriptError, RequestHook, RunFault, ScheduledFault, ScriptInjector,
+    ScriptShrinker, Strike,
 };
 pub use http::watch::Lagging;
 pub use http::{ApiBody, ApiService, BrokenOff, Listening};
@@ -73,7 +75,7 @@ pub use model::user::User;
 pub use port::ReservedPort;
 pub use registry::Controllers;
 pub use registry::storage::History;
-pub use requests::{RequestRecord, Verb};
+pub use requests::{RequestRecord, Verb, is_dry_run, is_volatile};
 pub use server::{
     ApiServer, ApiServerBuilder, LoadError, RawWriter, RestoreError, RewindError, Snapshot, SnapshotError,
     Usage,

@@ -32,6 +32,11 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Returns true if requests with this verb change objects.
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete | Self::DeleteCollection)
+    }
+
     /// Returns the verb as in RBAC rules, for example `deletecollection`.
     pub fn name(self) -> &'static str {
         match self {
@@ -90,10 +95,30 @@ impl RequestRecord {
         size_of::<Self>() + gvr + named + strings.map(String::len).iter().sum::<usize>()
     }
 
+    /// Returns true if the request is a write that a [`FaultScript`](crate::FaultScript) counts: it changes
+    /// objects other than Events and Leases, and is not a dry run.
+    pub fn counts_as_write(&self) -> bool {
+        let Some(gvr) = &self.gvr else { return false };
+        self.verb.writes() && !is_dry_run(&self.query) && !is_volatile(&gvr.group, &gvr.resource)
+    }
+
     /// Returns true if the request has this verb and this plural resource name.
     pub fn is(&self, verb: Verb, resource: &str) -> bool {
         self.verb == verb && self.gvr.as_ref().is_some_and(|gvr| gvr.resource == resource)
     }
+}
+
+/// Returns true if the query of a request selects a dry run, which changes nothing.
+pub fn is_dry_run(query: &str) -> bool {
+    query.split('&').any(|part| part.starts_with("dryRun="))
+}
+
+/// Returns true for resources whose objects are not part of the state that a program converges to: Events and
+/// Leases report what happened, and reviews of authentication and authorization are not stored.
+pub fn is_volatile(group: &str, resource: &str) -> bool {
+    resource == "events"
+        || (group == "coordination.k8s.io" && resource == "leases")
+        || matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
 }
 
 #[derive(Debug, Default)]

@@ -31,17 +31,15 @@ use std::fmt;
 pub use environment::{TEST_SERVER_VARIABLE, TestEnvironment, TestServerKind};
 pub use error::TestServerError;
 #[cfg(feature = "runtime")]
-pub use explore::{
-    EXPLORE_VARIABLE, Explore, ExploreFailure, ExploreReport, FaultScript, ParseScriptError, ProgramWrite,
-    World,
-};
+pub use explore::{EXPLORE_VARIABLE, Explore, ExploreFailure, ExploreReport, ProgramWrite, World};
 #[cfg(feature = "runtime")]
 pub use fake::{FakeClient, FakeClientBuilder};
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use informer_apiserver::CertificateAuthority;
 pub use informer_apiserver::{
     ApiServer, ApiServerBuilder, ExtraField, ExtraFieldError, Fault, FaultAction, FaultBuilder, FaultMatch,
-    FaultWhen, Faults, Kind, Listening, ManualClock, RequestRecord, SnapshotError, User, Verb,
+    FaultScript, FaultWhen, Faults, Kind, Listening, ManualClock, ParseScriptError, RequestRecord,
+    SnapshotError, User, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};

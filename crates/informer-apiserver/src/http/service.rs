@@ -131,6 +131,9 @@ impl ApiService {
         let response = response_faults.status.map_or(response, |status| Err(*status));
         let failed = response.is_err();
         let response = response.unwrap_or_else(|error| error_response(&error));
+        if let Some(hook) = self.shared.faults.hook() {
+            hook.response(&record, response.status().as_u16());
+        }
         // A watch response was already encoded in the negotiated format, and is never compressed.
         let response = if watch && !failed {
             response

@@ -1,13 +1,10 @@
 //! Explores a program under faults: crashes, conflicts, lost responses, late watches, changes of the leader.
 
-mod injector;
 mod plan;
 mod record;
 mod report;
 mod request;
 mod run;
-mod script;
-mod shrink;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -20,17 +17,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use informer_apiserver::{FaultScript, ScriptShrinker};
 use informer_client::Client;
 use informer_runtime::Manager;
 use parking_lot::Mutex;
 
 pub use report::{EXPLORE_VARIABLE, ExploreFailure, ExploreReport};
 pub use request::ProgramWrite;
-pub use script::{FaultScript, ParseScriptError};
 pub use world::World;
 
 use self::run::{RunResult, run};
-use self::shrink::Shrinker;
 use self::state::IgnoredField;
 use self::transport::OncePredicate;
 use super::{TestServer, User};
@@ -256,7 +252,7 @@ impl Explore {
     pub fn replay(&self, script: &FaultScript) -> (Option<ExploreFailure>, Vec<String>) {
         self.on_thread(|| {
             let reference = self.reference();
-            let result = if script.is_empty() && script.schedule == 0 {
+            let result = if script.is_empty() && script.schedule() == 0 {
                 reference
             } else {
                 self.attempt(script, &reference)
@@ -338,7 +334,7 @@ impl Explore {
             let reported = failure(&first, found, found, 1)?;
             return Some(ExploreFailure { reproduced: false, ..reported });
         }
-        let mut shrinker = Shrinker::new(found.clone());
+        let mut shrinker = ScriptShrinker::new(found.clone());
         while let Some(candidate) = shrinker.candidate() {
             let result = self.attempt(&candidate, reference);
             let fails = fails(&result);

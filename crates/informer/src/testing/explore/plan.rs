@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use informer_apiserver::{FaultScript, RunFault, ScheduledFault};
 use informer_core::random::next;
-
-use super::script::{FaultScript, RunFault, ScheduledFault};
 
 /// The maximum number of writes of the run without faults for which each fault is tried.
 pub(super) const MAX_SYSTEMATIC_WRITES: u64 = 200;
@@ -40,10 +39,12 @@ pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
         RunFault::CrashBefore,
     ];
     let writes = 1..=observed.writes.min(MAX_SYSTEMATIC_WRITES);
-    let of_fault = |fault: RunFault| writes.clone().map(move |write| FaultScript::of(write, fault.clone()));
+    let of_fault =
+        |fault: RunFault| writes.clone().map(move |write| FaultScript::single(write, fault.clone()));
     let late = observed.watched.iter().flat_map(|resource| {
         let lag = RunFault::LagWatch { resource: resource.clone(), seconds: 8 };
-        (0..=observed.writes.min(MAX_SYSTEMATIC_WRITES)).map(move |write| FaultScript::of(write, lag.clone()))
+        (0..=observed.writes.min(MAX_SYSTEMATIC_WRITES))
+            .map(move |write| FaultScript::single(write, lag.clone()))
     });
     faults.into_iter().flat_map(of_fault).chain(late).collect()
 }
@@ -56,7 +57,7 @@ pub(super) fn random(observed: &Observed, seed: u64) -> FaultScript {
     // A fault makes the program repeat writes, so that later writes than without faults exist.
     let last_write = observed.writes + observed.writes / 2 + 2;
     let watched: Vec<&String> = observed.watched.iter().collect();
-    let mut faults: Vec<ScheduledFault> = (0..count)
+    let faults: Vec<ScheduledFault> = (0..count)
         .map(|_| {
             let write = 1 + below(last_write);
             let kind = below(if observed.elects { 12 } else { 11 });
@@ -82,6 +83,5 @@ pub(super) fn random(observed: &Observed, seed: u64) -> FaultScript {
             ScheduledFault { write, fault }
         })
         .collect();
-    faults.sort_by_key(|fault| fault.write);
-    FaultScript { schedule: seed.wrapping_add(1).max(1), faults }
+    FaultScript::new(seed.wrapping_add(1).max(1), faults)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::script::FaultScript;
+use informer_apiserver::FaultScript;
 
 /// The environment variable with the script that [`Explore::run`](super::Explore::run) replays.
 pub const EXPLORE_VARIABLE: &str = "INFORMER_EXPLORE";
@@ -49,7 +49,7 @@ pub struct ExploreFailure {
 impl fmt::Display for ExploreFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the check `{}` fails: {}", self.check, self.text)?;
-        if self.script.is_empty() && self.script.schedule == 0 {
+        if self.script.is_empty() && self.script.schedule() == 0 {
             writeln!(f, "  faults: none")?
         } else {
             writeln!(f, "  faults: {}", self.script)?;

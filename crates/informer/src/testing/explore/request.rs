@@ -3,6 +3,7 @@
 use std::fmt;
 
 use http::Method;
+use informer_apiserver::{is_dry_run, is_volatile};
 use serde_json::Value;
 
 use crate::testing::Verb;
@@ -97,16 +98,6 @@ impl ProgramWrite {
 
     /// Returns true if the request changes objects whose state is compared.
     pub(super) fn counts(&self, query: &str) -> bool {
-        let reads = matches!(self.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other);
-        let dry_run = query.split('&').any(|part| part.starts_with("dryRun="));
-        !reads && !dry_run && !self.is_lease() && !is_volatile(&self.group, &self.resource)
+        self.verb.writes() && !is_dry_run(query) && !is_volatile(&self.group, &self.resource)
     }
-}
-
-/// Returns true for resources whose objects are not part of the compared state: they report what happened, or
-/// the server does not store them.
-pub(super) fn is_volatile(group: &str, resource: &str) -> bool {
-    resource == "events"
-        || (group == "coordination.k8s.io" && resource == "leases")
-        || matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use informer_apiserver::{FaultScript, ScriptInjector};
 use informer_core::panics::panic_text;
 use informer_core::random::SeededThread;
 use parking_lot::Mutex;
@@ -14,10 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Explore;
-use super::injector::Injector;
 use super::plan::Observed;
 use super::record::{ProcessId, Record, Violation};
-use super::script::FaultScript;
 use super::state::{State, StoredObject, differences, normalize, terminating};
 use super::transport::{Process, Shared};
 use super::world::World;
@@ -61,7 +60,7 @@ pub(super) struct RunResult {
 
 /// Runs a script. `reference` is the result of the run without faults, which other runs are compared with.
 pub(super) fn run(explore: &Explore, script: &FaultScript, reference: Option<&RunResult>) -> RunResult {
-    let _seeded = SeededThread::new(script.schedule);
+    let _seeded = SeededThread::new(script.schedule());
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build();
     let runtime = runtime.unwrap_or_else(|error| panic!("create a runtime: {error}"));
@@ -92,10 +91,10 @@ async fn play(explore: &Explore, script: &FaultScript, reference: Option<&RunRes
     let shared = Arc::new(Shared {
         server: server.server().clone(),
         user: explore.user.clone(),
-        injector: Mutex::new(Injector::new(script)),
+        injector: Mutex::new(ScriptInjector::new(script)),
         record: Mutex::new(Record::new()),
         once: explore.once.clone(),
-        delays: (script.schedule != 0).then(|| Mutex::new(script.schedule)),
+        delays: (script.schedule() != 0).then(|| Mutex::new(script.schedule())),
     });
     let at_start = shared.injector.lock().start();
     for fault in at_start {

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use informer_apiserver::is_volatile;
 use serde_json::{Map, Value};
-
-use super::request::is_volatile;
 
 /// The maximum number of differences in a report.
 const MAX_DIFFERENCES: usize = 5;

@@ -1,11 +1,9 @@
 use std::collections::BTreeSet;
 
+use informer_apiserver::FaultScript;
 use serde_json::{Value, json};
 
-use super::injector::Injector;
 use super::plan::{self, Observed};
-use super::script::{FaultScript, RunFault};
-use super::shrink::{MAX_RUNS, Shrinker};
 use super::state::{IgnoredField, State, StoredObject, differences, normalize, terminating};
 
 fn script(text: &str) -> FaultScript {
@@ -17,22 +15,10 @@ fn observed() -> Observed {
 }
 
 #[test]
-fn script_is_parsed_from_its_own_text() {
-    let all = "schedule 7; lag pods 3s at write 0; crash before write 1; crash after write 2; 409 at write 3; \
-               500 at write 4; lost response at write 5; cut pods at write 6; expire pods at write 7; \
-               isolate 40s at write 8";
-    assert_eq!(script(all).to_string(), all);
+fn random_script_is_parsed_from_its_own_text() {
     for seed in 0..200 {
         let random = plan::random(&observed(), seed);
         assert_eq!(script(&random.to_string()), random);
-    }
-}
-
-#[test]
-fn invalid_script_is_rejected_with_its_part() {
-    for text in ["crash", "409 at write x", "lag pods 3 at write 1", "409 at write 1; schedule 3"] {
-        let error = text.parse::<FaultScript>().expect_err("an invalid script").to_string();
-        assert!(error.contains("is not a fault"), "{error}");
     }
 }
 
@@ -54,51 +40,6 @@ fn random_scripts_depend_on_the_seed_only() {
     assert!(texts.iter().any(isolates));
     let without = Observed { elects: false, ..observed() };
     assert!(!(0..100).map(|seed| plan::random(&without, seed).to_string()).any(|text| isolates(&text)));
-}
-
-#[test]
-fn fault_strikes_once_at_its_write() {
-    let mut injector = Injector::new(&script("lag pods 3s at write 0; 409 at write 2; cut pods at write 2"));
-    assert_eq!(injector.start().len(), 1);
-    assert_eq!(injector.write().request, None);
-    let strike = injector.write();
-    assert_eq!((strike.write, strike.request, strike.watches.len()), (2, Some(RunFault::Conflict), 1));
-    assert_eq!(injector.write().request, None);
-    assert_eq!((injector.writes(), injector.fired()), (3, 3));
-}
-
-#[test]
-fn disabled_faults_do_not_strike() {
-    let mut injector = Injector::new(&script("409 at write 1"));
-    injector.disable();
-    assert_eq!(injector.write().request, None);
-}
-
-/// Shrinks a script that fails as long as it contains all of `needed`.
-fn shrink(found: &str, needed: &[&str]) -> (String, usize) {
-    let mut shrinker = Shrinker::new(script(found));
-    while let Some(candidate) = shrinker.candidate() {
-        let text = candidate.to_string();
-        let fails = needed.iter().all(|part| text.contains(part));
-        shrinker.handle(candidate, fails);
-    }
-    let runs = shrinker.runs();
-    (shrinker.finish().to_string(), runs)
-}
-
-#[test]
-fn shrinker_keeps_only_the_parts_that_fail() {
-    let found = "schedule 9; 409 at write 1; crash after write 2; 500 at write 3; cut pods at write 4";
-    assert_eq!(shrink(found, &["crash after write 2"]).0, "crash after write 2");
-    assert_eq!(shrink(found, &["409", "cut"]).0, "409 at write 1; cut pods at write 4");
-    assert_eq!(shrink(found, &["schedule 9"]).0, "schedule 9");
-    assert_eq!(shrink("409 at write 1", &[]), ("409 at write 1".to_owned(), 0));
-}
-
-#[test]
-fn shrinker_ends_after_its_maximum_of_runs() {
-    let long: Vec<String> = (1..100).map(|write| format!("409 at write {write}")).collect();
-    assert_eq!(shrink(&long.join("; "), &["409 at write 1;"]).1, MAX_RUNS);
 }
 
 fn stored(resource: &str, object: Value) -> StoredObject {

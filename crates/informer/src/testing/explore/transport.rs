@@ -9,6 +9,7 @@ use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use informer_apiserver::{RunFault, ScriptInjector};
 use informer_client::Client;
 use informer_core::random;
 use parking_lot::Mutex;
@@ -18,10 +19,8 @@ use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::injector::Injector;
 use super::record::{MAX_REQUESTS_PER_SECOND, ProcessId, Record};
 use super::request::ProgramWrite;
-use super::script::RunFault;
 use crate::testing::{ApiServer, FaultAction, FaultMatch, User, Verb};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -36,7 +35,7 @@ pub(super) type OncePredicate = Arc<dyn Fn(&ProgramWrite) -> bool + Send + Sync>
 pub(super) struct Shared {
     pub(super) server: ApiServer,
     pub(super) user: Option<User>,
-    pub(super) injector: Mutex<Injector>,
+    pub(super) injector: Mutex<ScriptInjector>,
     pub(super) record: Mutex<Record>,
     pub(super) once: Vec<OncePredicate>,
     /// The state of the generator of delays, or `None` if each request takes 1 ms.
@@ -57,16 +56,7 @@ impl Shared {
 
     /// Injects a fault into the open watches of the program, or into those that match `start`.
     pub(super) fn inject(&self, fault: &RunFault, at_start: bool) {
-        let (resource, action) = match fault {
-            RunFault::LagWatch { resource, seconds } => {
-                (resource, FaultAction::Lag { millis: seconds * 1000 })
-            }
-            RunFault::CutWatch { resource } => {
-                (resource, FaultAction::Cut { after_events: Some(0), after_bytes: None, abrupt: false })
-            }
-            RunFault::ExpireWatch { resource } => (resource, FaultAction::Expire { after_events: 0 }),
-            _ => return,
-        };
+        let Some((resource, action)) = fault.watch_action() else { return };
         let matching = FaultMatch { client: Some(AGENT.to_owned()), ..FaultMatch::watch(resource) };
         let rule = self.server.faults().on(matching);
         if at_start {

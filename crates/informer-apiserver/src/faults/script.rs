@@ -4,9 +4,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A fault of a run.
+use super::FaultAction;
+
+/// The message of an injected 409, as kube-apiserver sends it for a stale resourceVersion.
+const CONFLICT: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// A fault of a [`FaultScript`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RunFault {
+#[non_exhaustive]
+pub enum RunFault {
     /// The process that sends the write ends before the server receives it.
     CrashBefore,
     /// The process that sent the write ends before it receives the response.
@@ -18,28 +25,78 @@ pub(super) enum RunFault {
     /// The server executes the write, and the connection breaks before the response.
     LostResponse,
     /// The open watches of a resource receive their events late.
-    LagWatch { resource: String, seconds: u64 },
+    LagWatch {
+        /// The plural name of the resource.
+        resource: String,
+        /// How late events arrive, in seconds.
+        seconds: u64,
+    },
     /// The open watches of a resource end.
-    CutWatch { resource: String },
+    CutWatch {
+        /// The plural name of the resource.
+        resource: String,
+    },
     /// The open watches of a resource receive 410, so that their informers list again.
-    ExpireWatch { resource: String },
+    ExpireWatch {
+        /// The plural name of the resource.
+        resource: String,
+    },
     /// All requests of the process that sends the write fail for this time. A leader loses its lease.
-    Isolate { seconds: u64 },
+    Isolate {
+        /// How long requests fail, in seconds.
+        seconds: u64,
+    },
 }
 
 impl RunFault {
-    /// Returns true if the fault prevents or replaces the response of the write.
-    pub(super) fn is_of_request(&self) -> bool {
+    /// Returns true if the fault prevents or replaces the response of the write. Returns false for faults of
+    /// watches.
+    pub fn is_of_request(&self) -> bool {
         !matches!(self, Self::LagWatch { .. } | Self::CutWatch { .. } | Self::ExpireWatch { .. })
+    }
+
+    /// Returns the fault rule's action for the write itself. Returns `None` for faults of watches and of
+    /// processes.
+    pub fn request_action(&self) -> Option<FaultAction> {
+        let status = |code, message: Option<&str>| FaultAction::Status {
+            code,
+            reason: None,
+            message: message.map(str::to_owned),
+            retry_after: None,
+            body: None,
+        };
+        match self {
+            Self::Conflict => Some(status(409, Some(CONFLICT))),
+            Self::InternalError => Some(status(500, None)),
+            Self::LostResponse => Some(FaultAction::LostAnswer),
+            _ => None,
+        }
+    }
+
+    /// Returns the resource whose watches the fault affects, and the action. Returns `None` for faults of
+    /// requests and of processes.
+    pub fn watch_action(&self) -> Option<(&str, FaultAction)> {
+        match self {
+            Self::LagWatch { resource, seconds } => {
+                Some((resource, FaultAction::Lag { millis: seconds.saturating_mul(1000) }))
+            }
+            Self::CutWatch { resource } => {
+                Some((resource, FaultAction::Cut { after_events: Some(0), after_bytes: None, abrupt: false }))
+            }
+            Self::ExpireWatch { resource } => Some((resource, FaultAction::Expire { after_events: 0 })),
+            _ => None,
+        }
     }
 }
 
 /// A fault and the number of the write at which it is injected. The writes of the tested program are numbered
 /// from 1. A fault at write 0 is injected before the program starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ScheduledFault {
-    pub(super) write: u64,
-    pub(super) fault: RunFault,
+pub struct ScheduledFault {
+    /// The number of the write.
+    pub write: u64,
+    /// The fault.
+    pub fault: RunFault,
 }
 
 impl fmt::Display for ScheduledFault {
@@ -93,7 +150,7 @@ impl FromStr for ScheduledFault {
     }
 }
 
-/// The faults of one run of an [`Explore`](super::Explore), and the seed of its delays.
+/// The faults of one run of a program that is explored, and the seed of its delays.
 ///
 /// The text form lists the faults, separated by `;`. A write is a request of the program that changes an
 /// object; Leases and Events do not count. Writes are numbered from 1, over all processes of the run.
@@ -112,23 +169,48 @@ impl FromStr for ScheduledFault {
 ///
 /// Faults of watches may have the write number 0: they then affect the first watch of the resource.
 ///
+/// A [`ScriptInjector`](super::ScriptInjector) injects the faults, and a
+/// [`ScriptShrinker`](super::ScriptShrinker) finds a smaller script that still fails.
+///
 /// ```
-/// use informer::testing::FaultScript;
+/// use informer_apiserver::FaultScript;
 ///
 /// let script: FaultScript = "crash after write 3; 409 at write 5".parse()?;
 /// assert_eq!(script.len(), 2);
 /// assert_eq!(script.to_string(), "crash after write 3; 409 at write 5");
 /// assert!("crash sometimes".parse::<FaultScript>().is_err());
-/// # Ok::<(), informer::testing::ParseScriptError>(())
+/// # Ok::<(), informer_apiserver::ParseScriptError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FaultScript {
-    /// The seed of delays and jitter. With 0, each request takes 1 ms.
+    /// The seed of delays and jitter; 0 for none.
     pub(super) schedule: u64,
     pub(super) faults: Vec<ScheduledFault>,
 }
 
 impl FaultScript {
+    /// Creates a script from the seed of its delays and its faults, which are injected in the order of their
+    /// write numbers. With seed 0, requests are not delayed at random.
+    pub fn new(schedule: u64, mut faults: Vec<ScheduledFault>) -> Self {
+        faults.sort_by_key(|fault| fault.write);
+        Self { schedule, faults }
+    }
+
+    /// Creates a script with one fault.
+    pub fn single(write: u64, fault: RunFault) -> Self {
+        Self { schedule: 0, faults: vec![ScheduledFault { write, fault }] }
+    }
+
+    /// Returns the seed of the delays of requests; 0 if requests are not delayed at random.
+    pub fn schedule(&self) -> u64 {
+        self.schedule
+    }
+
+    /// Returns the faults.
+    pub fn faults(&self) -> &[ScheduledFault] {
+        &self.faults
+    }
+
     /// Returns the number of faults.
     pub fn len(&self) -> usize {
         self.faults.len()
@@ -137,10 +219,6 @@ impl FaultScript {
     /// Returns true if the script has no faults.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
-    }
-
-    pub(super) fn of(write: u64, fault: RunFault) -> Self {
-        Self { schedule: 0, faults: vec![ScheduledFault { write, fault }] }
     }
 }
 
@@ -189,3 +267,6 @@ impl fmt::Display for ParseScriptError {
 }
 
 impl std::error::Error for ParseScriptError {}
+
+#[cfg(test)]
+mod tests;

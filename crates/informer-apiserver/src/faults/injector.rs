@@ -1,11 +1,22 @@
-//! Counts the writes of the tested program in a run, and returns the faults to inject at each write.
+//! Counts the writes of a tested program, and returns the faults of a script to inject at each write.
 
 use super::script::{FaultScript, RunFault, ScheduledFault};
 
-/// The faults of a run that have not been injected yet. A state machine without I/O: the caller injects the
-/// returned faults.
+/// The faults of a [`FaultScript`] that have not been injected yet. A state machine without I/O: the caller
+/// injects the returned faults.
+///
+/// ```
+/// use informer_apiserver::{FaultScript, RunFault, ScriptInjector};
+///
+/// let script: FaultScript = "409 at write 2".parse()?;
+/// let mut injector = ScriptInjector::new(&script);
+/// assert_eq!(injector.write().request, None);
+/// assert_eq!(injector.write().request, Some(RunFault::Conflict));
+/// assert_eq!(injector.fired(), 1);
+/// # Ok::<(), informer_apiserver::ParseScriptError>(())
+/// ```
 #[derive(Debug)]
-pub(super) struct Injector {
+pub struct ScriptInjector {
     pending: Vec<ScheduledFault>,
     writes: u64,
     fired: u64,
@@ -13,42 +24,46 @@ pub(super) struct Injector {
 
 /// The faults to inject at one write of the tested program.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Strike {
+#[non_exhaustive]
+pub struct Strike {
     /// The number of the write in the run, starting at 1; 0 for the faults at the start of the run.
-    pub(super) write: u64,
+    pub write: u64,
     /// The fault of the write itself, such as a 409 response or a crash of the process that sends it.
-    pub(super) request: Option<RunFault>,
+    pub request: Option<RunFault>,
     /// The faults of watches. They are injected before the write.
-    pub(super) watches: Vec<RunFault>,
+    pub watches: Vec<RunFault>,
 }
 
-impl Injector {
-    pub(super) fn new(script: &FaultScript) -> Self {
+impl ScriptInjector {
+    /// Creates the injector of one run of a script.
+    pub fn new(script: &FaultScript) -> Self {
         Self { pending: script.faults.clone(), writes: 0, fired: 0 }
     }
 
     /// Returns the faults to inject once at the start of a run, before the tested program starts. They are
     /// faults of watches.
-    pub(super) fn start(&mut self) -> Vec<RunFault> {
+    pub fn start(&mut self) -> Vec<RunFault> {
         self.take(0).watches
     }
 
     /// Counts a write of the tested program, and returns the faults to inject at it.
-    pub(super) fn write(&mut self) -> Strike {
+    pub fn write(&mut self) -> Strike {
         self.writes += 1;
         self.take(self.writes)
     }
 
     /// Discards the faults that have not been injected.
-    pub(super) fn disable(&mut self) {
+    pub fn disable(&mut self) {
         self.pending.clear();
     }
 
-    pub(super) fn writes(&self) -> u64 {
+    /// Returns the number of counted writes.
+    pub fn writes(&self) -> u64 {
         self.writes
     }
 
-    pub(super) fn fired(&self) -> u64 {
+    /// Returns the number of injected faults.
+    pub fn fired(&self) -> u64 {
         self.fired
     }
 
