@@ -6,6 +6,7 @@
 
 mod apiserver;
 mod etcd;
+pub(crate) mod explorer;
 mod flags;
 mod install;
 mod store;
@@ -15,6 +16,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use self::apiserver::Instance;
+pub(crate) use self::install::install;
 use crate::failure::Failure;
 
 /// Replaces the kube-apiserver and etcd of envtest, controller-runtime's test environment.

@@ -1,9 +1,10 @@
 //! The `informer` command: prints the events of an informer, serves a test API server, replaces the programs
-//! of envtest, creates operator projects, and runs a demo.
+//! of envtest, explores test suites under faults, creates operator projects, and runs a demo.
 
 mod certificates;
 mod demo;
 mod envtest;
+mod explore;
 mod failure;
 mod scaffold;
 mod serve;
@@ -45,6 +46,7 @@ enum Command {
     Watch(watch::WatchArguments),
     Serve(serve::ServeArguments),
     Envtest(envtest::EnvtestArguments),
+    Explore(explore::ExploreArguments),
     /// Print a shell completion script, for example `informer completions bash >
     /// /etc/bash_completion.d/informer`.
     Completions {
@@ -67,8 +69,9 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log_to_stderr();
     let outcome = match arguments.command {
-        // The command `serve` handles Ctrl-C itself, because it shuts down gracefully.
-        command @ Command::Serve(_) => run(command).await,
+        // The commands `serve` and `explore` handle Ctrl-C themselves: one shuts down gracefully, the other
+        // ends the processes that it has started, and reports an error.
+        command @ (Command::Serve(_) | Command::Explore(_)) => run(command).await,
         command => tokio::select! {
             outcome = run(command) => outcome,
             // At Ctrl-C the runtime is dropped, which closes sockets and ends child processes.
@@ -96,6 +99,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
         Command::Manifests(arguments) => scaffold::manifests(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
+        Command::Explore(arguments) => explore::run(arguments).await,
         Command::Envtest(arguments) => envtest::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::DemoServer(arguments) => demo::server::run(arguments).await.map(|()| ExitCode::SUCCESS),
     }

@@ -5,7 +5,7 @@
 //! At Ctrl-C or SIGTERM the listener closes, every watch response ends without an error, and other requests
 //! in flight are completed. Requests that take longer than [`GOODBYE`] are aborted.
 
-mod load;
+pub(crate) mod load;
 
 use std::fs;
 use std::io::{self, Write};

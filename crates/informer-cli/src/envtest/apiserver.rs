@@ -9,11 +9,13 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use informer::Gvr;
-use informer_apiserver::{ApiServer, Controllers, Tls, Tokens};
+use informer_apiserver::{ApiServer, Controllers, Listening, RequestHook, Tls, Tokens};
 use serde_json::json;
 
+use super::explorer::Explorer;
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use super::store::Store;
 use crate::certificates::{self, Files};
@@ -86,8 +88,12 @@ const ALWAYS_ENABLED: [&str; 6] = [
     "ValidatingAdmissionWebhook",
 ];
 
+/// The flags whose value is a path.
+const PATHS: [&str; 5] =
+    ["cert-dir", "client-ca-file", "tls-cert-file", "tls-private-key-file", "token-auth-file"];
+
 pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
-    let given = Given::parse(arguments, FLAGS)?;
+    let given = Given::parse(arguments.clone(), FLAGS)?;
     if given.version {
         println!("Kubernetes v1.36.3+embedded");
         return Ok(());
@@ -97,22 +103,72 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         println!("kube-apiserver, emulated by informer {version}\n\nFlags:\n{}", help(FLAGS));
         return Ok(());
     }
-    let address = address(&given)?;
-    let server = server(&given)?;
-    let tls = tls(&given, address.ip())?;
-    let store = Store::of(&given)?;
-    store.restore(&server).await?;
-    publish(&server, address, &given)?;
-    let listening = server
-        .listen_tls(address, tls)
-        .await
-        .map_err(|error| Failure::caused(format!("cannot listen on {address}"), error))?;
     let mut signals = Signals::listen()?;
-    // An error because stdout is closed is ignored: the server must continue to run.
-    let _ = writeln!(io::stdout(), "serving on {}", listening.url());
+    if let Some(explorer) = Explorer::of_environment()? {
+        return explorer.run_apiserver(arguments, &mut signals).await;
+    }
+    let instance = Instance::start(&given, None).await?;
+    announce(&instance.url());
     signals.told_to_end().await?;
-    listening.shutdown().await;
-    store.keep(&server).await
+    instance.stop().await
+}
+
+/// Prints the URL of the server. An error because stdout is closed is ignored: the server must continue to
+/// run.
+pub(super) fn announce(url: &str) {
+    let _ = writeln!(io::stdout(), "serving on {url}");
+}
+
+/// A running API server with the flags of kube-apiserver. Dropping it closes its connections, and loses its
+/// state, as if kube-apiserver was killed.
+pub(crate) struct Instance {
+    server: ApiServer,
+    listening: Listening,
+    store: Store,
+}
+
+impl Instance {
+    /// Starts the server that command-line arguments of kube-apiserver describe. Relative paths in the
+    /// arguments are relative to `directory`.
+    pub(crate) async fn start_in(
+        directory: &Path,
+        arguments: Vec<String>,
+        hook: Arc<dyn RequestHook>,
+    ) -> Result<Self, Failure> {
+        let mut given = Given::parse(arguments, FLAGS)?;
+        given.make_absolute(&PATHS, directory);
+        Self::start(&given, Some(hook)).await
+    }
+
+    async fn start(given: &Given, hook: Option<Arc<dyn RequestHook>>) -> Result<Self, Failure> {
+        let address = address(given)?;
+        let server = server(given)?;
+        // A new server has no hook yet, so that setting one succeeds.
+        let _ = hook.map(|hook| server.faults().set_hook(hook));
+        let tls = tls(given, address.ip())?;
+        let store = Store::of(given)?;
+        store.restore(&server).await?;
+        publish(&server, address, given)?;
+        let listening = server
+            .listen_tls(address, tls)
+            .await
+            .map_err(|error| Failure::caused(format!("cannot listen on {address}"), error))?;
+        Ok(Self { server, listening, store })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.listening.url()
+    }
+
+    pub(crate) fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// Shuts the server down gracefully, and saves its state in etcd.
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        self.listening.shutdown().await;
+        self.store.keep(&self.server).await
+    }
 }
 
 /// Creates or updates the Service `kubernetes` and its endpoints, as kube-apiserver does, because clients in

@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
+use super::explorer::{self, Explorer};
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -55,10 +56,12 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .map_err(|error| Failure::io(&format!("listen on {address}"), error))?;
     let state = Arc::new(directory.join(STATE_FILE));
     let mut signals = Signals::listen()?;
+    let explorer = Explorer::of_environment()?;
     // An error because stdout is closed is ignored: the server must continue to run.
     let _ = writeln!(io::stdout(), "serving on http://{address}");
     tokio::select! {
         () = serve(listener, state) => Ok(()),
+        () = explorer::ended(explorer) => Ok(()),
         outcome = signals.told_to_end() => outcome,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
 use crate::failure::Failure;
 
@@ -75,6 +76,15 @@ impl Given {
             }
         }
         Ok(given)
+    }
+
+    /// Makes the values of flags absolute that are paths relative to `directory`.
+    pub(super) fn make_absolute(&mut self, flags: &[&str], directory: &Path) {
+        for (_, values) in self.values.iter_mut().filter(|(flag, _)| flags.contains(flag)) {
+            for value in values {
+                *value = directory.join(&*value).to_string_lossy().into_owned();
+            }
+        }
     }
 
     pub(super) fn last(&self, name: &str) -> Option<&str> {

@@ -12,6 +12,22 @@ const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
 const MARK: &str = ".informer-envtest";
 
 pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failure> {
+    let linked = install(directory, kubectl)?;
+    let shown = directory.display();
+    let mut out = io::stdout().lock();
+    // An error because stdout is closed is ignored: the programs are already installed.
+    let _ = writeln!(
+        out,
+        "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"
+    );
+    if !linked {
+        let _ = writeln!(out, "found no kubectl in PATH to link to; set --kubectl FILE");
+    }
+    Ok(())
+}
+
+/// Writes the programs and a link to kubectl into a directory. Returns false if there is no kubectl.
+pub(crate) fn install(directory: &Path, kubectl: Option<&Path>) -> Result<bool, Failure> {
     let shown = directory.display();
     fs::create_dir_all(directory).map_err(|error| Failure::io(&format!("create {shown}"), error))?;
     let own = std::env::current_exe().map_err(|error| Failure::io("find this program", error))?;
@@ -33,16 +49,7 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
     }
     let kubectl = kubectl.map(Path::to_owned).or_else(|| find("kubectl"));
     let linked = kubectl.as_deref().map(|target| link(target, &directory.join("kubectl"))).transpose()?;
-    let mut out = io::stdout().lock();
-    // An error because stdout is closed is ignored: the programs are already installed.
-    let _ = writeln!(
-        out,
-        "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"
-    );
-    if linked.is_none() {
-        let _ = writeln!(out, "found no kubectl in PATH to link to; set --kubectl FILE");
-    }
-    Ok(())
+    Ok(linked.is_some())
 }
 
 /// Installs this executable under another name: as a hard link on the same file system, otherwise as a copy.

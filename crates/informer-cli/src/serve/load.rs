@@ -14,20 +14,20 @@ use crate::failure::Failure;
 const MAX_KINDS: usize = 256;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Access {
-    pub(super) tokens: Tokens,
-    pub(super) client_ca: Option<ClientCa>,
-    pub(super) rbac: bool,
+pub(crate) struct Access {
+    pub(crate) tokens: Tokens,
+    pub(crate) client_ca: Option<ClientCa>,
+    pub(crate) rbac: bool,
 }
 
-pub(super) struct Loaded {
-    pub(super) server: ApiServer,
-    pub(super) objects: usize,
+pub(crate) struct Loaded {
+    pub(crate) server: ApiServer,
+    pub(crate) objects: usize,
     /// The names of the custom kinds that were registered.
-    pub(super) kinds: Vec<String>,
+    pub(crate) kinds: Vec<String>,
 }
 
-pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Failure> {
+pub(crate) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Failure> {
     let mut kinds = Kinds { access: access.clone(), ..Kinds::default() };
     let Some(path) = path else {
         return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });

@@ -42,19 +42,39 @@ pub(crate) fn start_with<S: AsRef<OsStr>>(
     start_program(Path::new(env!("CARGO_BIN_EXE_informer")), args, kubeconfig)
 }
 
+/// Starts the command with an additional environment variable.
+pub(crate) fn start_with_variable<S: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = S>,
+    (name, value): (&str, &str),
+) -> Running {
+    start_in(Path::new(env!("CARGO_BIN_EXE_informer")), args, |command| {
+        command.env(name, value);
+    })
+}
+
 /// Starts a program in the same environment as [`start_with`] starts the command.
 pub(crate) fn start_program<S: AsRef<OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = S>,
     kubeconfig: Option<&Path>,
 ) -> Running {
+    start_in(program, args, |command| {
+        if let Some(path) = kubeconfig {
+            command.env("KUBECONFIG", path);
+        }
+    })
+}
+
+fn start_in<S: AsRef<OsStr>>(
+    program: &Path,
+    args: impl IntoIterator<Item = S>,
+    configure: impl FnOnce(&mut Command),
+) -> Running {
     let home = TempDir::new().unwrap();
     let mut command = Command::new(program);
     command.args(args).env("HOME", home.path()).env_remove("KUBECONFIG").env_remove("RUST_LOG");
     command.env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBERNETES_SERVICE_PORT");
-    if let Some(path) = kubeconfig {
-        command.env("KUBECONFIG", path);
-    }
+    configure(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
     let (out, err) = (Said::new(child.stdout.take().unwrap()), Said::new(child.stderr.take().unwrap()));

@@ -10,7 +10,9 @@ use tempfile::TempDir;
 
 use crate::command::{Running, run, start_program, start_with};
 
-struct Installed {
+pub(crate) struct Installed {
+    /// The directory with the programs.
+    bin: PathBuf,
     folder: TempDir,
     etcd: ReservedPort,
     apiserver: ReservedPort,
@@ -19,10 +21,15 @@ struct Installed {
 impl Installed {
     async fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let [etcd, apiserver] = [(); 2].map(|()| ReservedPort::new().unwrap());
-        let installed = Self { folder, etcd, apiserver };
-        let ended = run(["envtest", "install", installed.path("bin").to_str().unwrap()]).await;
+        let bin = folder.path().join("bin");
+        let ended = run(["envtest", "install", bin.to_str().unwrap()]).await;
         assert_eq!(ended.code, Some(0), "{}", ended.err);
+        Self::with_programs(folder, bin)
+    }
+
+    pub(crate) fn with_programs(folder: TempDir, bin: PathBuf) -> Self {
+        let [etcd, apiserver] = [(); 2].map(|()| ReservedPort::new().unwrap());
+        let installed = Self { bin, folder, etcd, apiserver };
         fs::write(installed.path("tokens.csv"), "secret,admin,admin,system:masters\n").unwrap();
         let authority = CertificateAuthority::new("users").unwrap();
         fs::write(installed.path("users.crt"), authority.certificate()).unwrap();
@@ -38,10 +45,10 @@ impl Installed {
     }
 
     fn start(&self, program: &str, args: &[String]) -> Running {
-        start_program(&self.path("bin").join(program), args, None)
+        start_program(&self.bin.join(program), args, None)
     }
 
-    async fn etcd(&self) -> Running {
+    pub(crate) async fn etcd(&self) -> Running {
         let url = format!("http://127.0.0.1:{}", self.etcd.number());
         let args = [
             format!("--advertise-client-urls={url}"),
@@ -55,7 +62,7 @@ impl Installed {
         etcd
     }
 
-    async fn apiserver(&self) -> Running {
+    pub(crate) async fn apiserver(&self) -> Running {
         let at = |name: &str| self.path(name).display().to_string();
         let args = [
             "--allow-privileged=true".to_owned(),
@@ -79,10 +86,13 @@ impl Installed {
     /// Returns a client of the API server that authenticates with the credentials in `user`, the YAML of a
     /// kubeconfig user.
     async fn client(&self, user: &str) -> Client {
+        Client::try_from(self.config(user).await).unwrap()
+    }
+
+    pub(crate) async fn config(&self, user: &str) -> Config {
         let config = kubeconfig(self.apiserver.number(), &self.path("certs/apiserver.crt"), user);
         let config = Kubeconfig::from_yaml(&config).unwrap();
-        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
-        Client::try_from(config).unwrap()
+        Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap()
     }
 
     async fn client_of(&self, name: &str) -> Client {

@@ -5,6 +5,8 @@
 mod command;
 #[cfg(unix)]
 mod envtest;
+#[cfg(unix)]
+mod explore;
 mod refusals;
 mod serve;
 #[cfg(unix)]

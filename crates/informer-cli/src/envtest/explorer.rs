@@ -1,0 +1,128 @@
+//! The connection of the installed `kube-apiserver` and `etcd` to `informer explore`.
+//!
+//! If `informer explore` has started the test suite, it serves the API of each `kube-apiserver` itself, so
+//! that it can number and change the requests of all servers of the suite. The started program only forwards
+//! its arguments and its end.
+//!
+//! # Protocol
+//!
+//! The programs connect to the address in [`VARIABLE`], and send one line with a [`Hello`]. For a
+//! `kube-apiserver`, the explorer sends one line with a [`Reply`] when the server listens. At its end, the
+//! program sends the line [`STOP`], and the explorer replies when the server has stopped. A connection that
+//! closes without this line means that the other process has ended.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use super::apiserver::announce;
+use crate::failure::Failure;
+use crate::signals::Signals;
+
+/// The environment variable with the address of the explorer and a secret: `127.0.0.1:1234/SECRET`.
+pub(crate) const VARIABLE: &str = "INFORMER_EXPLORE_CONTROL";
+
+/// The line with which a program asks the explorer to stop its server.
+pub(crate) const STOP: &str = "stop";
+
+/// The maximum length of a line of the protocol, in bytes.
+pub(crate) const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// The first line of a connection.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// The secret of the environment variable: other users of the machine can also connect.
+    pub(crate) secret: String,
+    /// The working directory of the program.
+    pub(crate) directory: PathBuf,
+    /// The arguments of `kube-apiserver`; `None` for `etcd`.
+    pub(crate) arguments: Option<Vec<String>>,
+}
+
+/// The response to a [`Hello`] or to [`STOP`].
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    /// The URL of the server.
+    #[serde(default)]
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) error: Option<String>,
+}
+
+/// The explorer that started this program.
+pub(super) struct Explorer {
+    address: String,
+    secret: String,
+}
+
+impl Explorer {
+    /// Returns the explorer that the environment names, if any.
+    pub(super) fn of_environment() -> Result<Option<Self>, Failure> {
+        let Some(value) = std::env::var_os(VARIABLE) else { return Ok(None) };
+        let text = value.to_string_lossy();
+        let (address, secret) = text.split_once('/').ok_or_else(|| {
+            Failure::new(format!("invalid {VARIABLE}: only `informer explore` sets it; unset it"))
+        })?;
+        Ok(Some(Self { address: address.to_owned(), secret: secret.to_owned() }))
+    }
+
+    async fn connect(self, arguments: Option<Vec<String>>) -> Result<BufReader<TcpStream>, Failure> {
+        let Self { address, secret } = self;
+        let failed = |error| {
+            Failure::caused(format!("connect to `informer explore` at {address}: it is not running"), error)
+        };
+        let directory = std::env::current_dir().map_err(|error| Failure::io("read the directory", error))?;
+        let mut stream = TcpStream::connect(&address).await.map_err(failed)?;
+        let hello = Hello { secret, directory, arguments };
+        let line = serde_json::to_string(&hello)
+            .map_err(|error| Failure::caused("encode the arguments of this program", error))?;
+        stream.write_all(format!("{line}\n").as_bytes()).await.map_err(failed)?;
+        Ok(BufReader::new(stream))
+    }
+
+    /// Lets the explorer run a `kube-apiserver` with these arguments until a signal arrives.
+    pub(super) async fn run_apiserver(
+        self,
+        arguments: Vec<String>,
+        signals: &mut Signals,
+    ) -> Result<(), Failure> {
+        let mut connection = self.connect(Some(arguments)).await?;
+        announce(&reply(&mut connection).await?.url);
+        tokio::select! {
+            outcome = signals.told_to_end() => outcome?,
+            // Only the end of the explorer closes the connection.
+            _ = reply(&mut connection) => return Ok(()),
+        }
+        let stop = format!("{STOP}\n");
+        if connection.get_mut().write_all(stop.as_bytes()).await.is_ok() {
+            reply(&mut connection).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the run of the explorer has ended; forever without an explorer. Otherwise an `etcd` would
+/// outlive a test suite that was killed because of a timeout.
+pub(super) async fn ended(explorer: Option<Explorer>) {
+    let Some(explorer) = explorer else { return std::future::pending().await };
+    if let Ok(mut connection) = explorer.connect(None).await {
+        let mut line = String::new();
+        let _ = connection.read_line(&mut line).await;
+    }
+}
+
+async fn reply(connection: &mut BufReader<TcpStream>) -> Result<Reply, Failure> {
+    let mut line = String::new();
+    let failed = |error| Failure::io("read from `informer explore`", error);
+    if connection.read_line(&mut line).await.map_err(failed)? == 0 {
+        return Err(Failure::new("`informer explore` has ended"));
+    }
+    let reply: Reply = serde_json::from_str(&line)
+        .map_err(|error| Failure::caused("read from `informer explore`: unknown reply", error))?;
+    match reply.error {
+        Some(error) => Err(Failure::new(error)),
+        None => Ok(reply),
+    }
+}

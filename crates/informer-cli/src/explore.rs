@@ -1,0 +1,355 @@
+//! `informer explore`: runs a test suite in any language again and again, each time with other faults in its
+//! API server.
+//!
+//! # Processes
+//!
+//! Every run starts the command with two API servers at its disposal, which both run in this process: the one
+//! that `KUBECONFIG` names, and those that the programs of `KUBEBUILDER_ASSETS` start. All servers of a run
+//! share one [`Session`], which numbers the writes, injects the faults and records the trace.
+//!
+//! # Shutdown
+//!
+//! A run ends with its command. The processes that the command has left behind in its process group are
+//! killed, and the servers close all connections. Ctrl-C and SIGTERM end the run, too.
+
+mod control;
+mod plan;
+mod process;
+mod report;
+mod selection;
+mod session;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use informer_apiserver::{FaultScript, Listening, ScriptShrinker};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use self::control::Control;
+use self::process::{Ended, Outcome};
+use self::report::{Found, Reporter};
+use self::selection::{ResourceFilter, Selection};
+use self::session::{Hook, Session, Summary};
+use crate::envtest;
+use crate::failure::Failure;
+use crate::serve::load::{self, Access};
+use crate::signals::Signals;
+use crate::watch::period;
+
+/// The default maximum number of runs with faults.
+const RUNS: u64 = 100;
+
+/// The timeout of a run is this number of times the duration of the run without faults, by default.
+const TIMEOUT_FACTOR: u32 = 5;
+
+/// The minimum of the default timeout. Retries with backoff take time, however short the command is.
+const MIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The default timeout of the run without faults.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// Runs a test suite under faults of the API server: failed writes, lost responses, broken watches.
+///
+/// COMMAND is a test suite, in any language, that exits with 0 if it passes. It runs once without faults, and
+/// then once for each fault. A fault that lets it fail is reduced to the smallest script that still fails,
+/// and printed with the trace of requests and the line that replays it. The command finds its API server in
+/// KUBECONFIG, or starts the programs in KUBEBUILDER_ASSETS, as Go's envtest does.
+#[derive(Debug, Clone, Args)]
+#[command(after_long_help = "\
+Examples:
+  informer explore -- pytest tests/
+      A suite that connects to the server of KUBECONFIG.
+  informer explore --user-agent manager -- go test ./controllers/...
+      A suite with envtest, whose manager has its own rest.Config with UserAgent \"manager\".
+  informer explore --resource websites/status --resource deployments -- go test ./...
+      Only these writes fail; test and controller may use the same client.
+  informer explore --replay '409 at write 3' -- go test ./...
+      Runs one script, and prints its trace.
+
+Faults:
+  409 at write N             the N-th write fails with Conflict, and is not executed
+  500 at write N             the N-th write fails, and is not executed
+  lost response at write N   the N-th write is executed, and the connection breaks
+  lag RESOURCE 2s at write N the open watches receive their events late
+  cut RESOURCE at write N    the open watches end
+  expire RESOURCE at write N the open watches receive 410 Gone
+  schedule SEED              requests are delayed by up to 60 ms
+
+Writes are counted from 1, over all servers of a run, among the requests that the options select. Events,
+Leases, reviews and dry runs are not counted. Faults of watches at write 0 affect the first watch.
+
+Environment of COMMAND:
+  KUBECONFIG          an embedded server, empty or with the objects of --load
+  KUBEBUILDER_ASSETS  kube-apiserver, etcd and kubectl, as `informer envtest install` installs them
+
+Exit codes:
+  0  COMMAND passes under all faults that were tried
+  1  it fails under a fault, or without faults; or the exploration cannot run
+  2  wrong usage")]
+pub(crate) struct ExploreArguments {
+    /// Inject faults only into requests whose User-Agent contains this string.
+    #[arg(long, value_name = "SUBSTRING")]
+    user_agent: Option<String>,
+    /// Inject faults only into requests of this authenticated user.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Inject faults only into writes of this resource: a plural name, `websites/status` for a subresource,
+    /// or `*` and `*/status`. Can be repeated.
+    #[arg(long = "resource", value_name = "RESOURCE[/SUBRESOURCE]", value_parser = selection::parse)]
+    resources: Vec<ResourceFilter>,
+    /// Load a manifest, or all manifests of a directory, into the server of KUBECONFIG.
+    #[arg(long, value_name = "FILE|DIR")]
+    load: Option<PathBuf>,
+    /// The maximum number of runs with faults.
+    #[arg(long, value_name = "N", default_value_t = RUNS)]
+    runs: u64,
+    /// Start no further run after this number of seconds.
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// The maximum duration of a run, for example `2m`; a longer run fails. By default five times the run
+    /// without faults, at least 30s.
+    #[arg(long, value_name = "DURATION", value_parser = period::parse)]
+    timeout: Option<Duration>,
+    /// Run only this script, and print its trace.
+    #[arg(long, value_name = "SCRIPT", conflicts_with_all = ["runs", "seconds"])]
+    replay: Option<FaultScript>,
+    /// Write the complete trace of the failing or replayed run to this file.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// The command to run, with its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Explores until a script fails, or all scripts have passed. Handles Ctrl-C and SIGTERM.
+pub(crate) async fn run(arguments: ExploreArguments) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen()?;
+    let explorer = Explorer::new(arguments)?;
+    tokio::select! {
+        outcome = explorer.run() => outcome,
+        outcome = signals.told_to_end() => {
+            outcome?;
+            Err(Failure::new("explore: interrupted by a signal"))
+        }
+    }
+}
+
+struct Explorer {
+    arguments: ExploreArguments,
+    selection: Selection,
+    reporter: Reporter,
+    /// Contains the programs of envtest, kubeconfigs and the output of commands.
+    folder: TempDir,
+}
+
+/// A run of the command.
+struct Run {
+    ended: Ended,
+    summary: Summary,
+}
+
+impl Run {
+    fn fails(&self) -> bool {
+        self.ended.outcome != Outcome::Passed
+    }
+}
+
+impl Explorer {
+    fn new(arguments: ExploreArguments) -> Result<Self, Failure> {
+        let unsupported = arguments.replay.iter().flat_map(FaultScript::faults).find(|fault| {
+            let fault = &fault.fault;
+            fault.request_action().is_none() && fault.watch_action().is_none()
+        });
+        if let Some(fault) = unsupported {
+            return Err(Failure::new(format!(
+                "replay {fault:?}: a command cannot be crashed or isolated; use a fault that \
+                 `informer explore --help` lists, or informer::testing::Explore for a controller in Rust",
+                fault = fault.to_string()
+            )));
+        }
+        let ExploreArguments { user_agent, user, resources, .. } = &arguments;
+        let selection = Selection::new(user_agent.clone(), user.clone(), resources.clone());
+        let folder = TempDir::new().map_err(|error| Failure::io("create a temporary directory", error))?;
+        envtest::install(&folder.path().join("assets"), None)?;
+        let reporter = Reporter::new(&arguments);
+        Ok(Self { arguments, selection, reporter, folder })
+    }
+
+    async fn run(&self) -> Result<ExitCode, Failure> {
+        if let Some(script) = &self.arguments.replay {
+            return self.replay(script).await;
+        }
+        let begin = Instant::now();
+        let first = self.attempt(0, &FaultScript::default(), self.first_timeout()).await?;
+        self.check_first(&first)?;
+        self.reporter.reference(&first);
+        let timeout = self
+            .arguments
+            .timeout
+            .unwrap_or_else(|| (first.ended.duration * TIMEOUT_FACTOR).max(MIN_TIMEOUT));
+        let scripts = plan::scripts(first.summary.observed());
+        let (mut faults, mut runs) = (0, 0);
+        let limit = self.arguments.seconds.map(Duration::from_secs);
+        for script in scripts {
+            if runs >= self.arguments.runs || limit.is_some_and(|limit| begin.elapsed() >= limit) {
+                break;
+            }
+            runs += 1;
+            let run = self.attempt(runs, &script, timeout).await?;
+            self.reporter.progress(runs, &script, &run);
+            if run.fails() {
+                let found = self.shrink(script, run, runs, timeout).await?;
+                self.reporter.found(&found)?;
+                return Ok(ExitCode::FAILURE);
+            }
+            if run.summary.requests == 0 {
+                return Err(no_requests(&self.arguments.command));
+            }
+            faults += run.summary.fired;
+        }
+        self.reporter.passed(runs, faults, &first, begin.elapsed());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn replay(&self, script: &FaultScript) -> Result<ExitCode, Failure> {
+        let run = self.attempt(1, script, self.first_timeout()).await?;
+        self.reporter.replayed(script, &run)?;
+        Ok(if run.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn first_timeout(&self) -> Duration {
+        self.arguments.timeout.unwrap_or(FIRST_TIMEOUT)
+    }
+
+    /// Returns an error if the run without faults cannot be compared with runs with faults.
+    fn check_first(&self, first: &Run) -> Result<(), Failure> {
+        if first.fails() {
+            let Ended { outcome, output, .. } = &first.ended;
+            self.reporter.output(output);
+            return Err(Failure::new(format!(
+                "run {} without faults: {outcome}; repair the command first, its output is above",
+                report::shown(&self.arguments.command)
+            )));
+        }
+        let summary = &first.summary;
+        if summary.requests == 0 {
+            return Err(no_requests(&self.arguments.command));
+        }
+        if summary.writes == 0 && summary.watched.is_empty() {
+            return Err(Failure::new(format!(
+                "explore: no write and no watch is selected; change {}; the clients are {}",
+                self.selection.options(),
+                summary.clients().join(", ")
+            )));
+        }
+        Ok(())
+    }
+
+    /// Shrinks a failing script. Its first repetition shows whether the failure depends on the script only.
+    async fn shrink(
+        &self,
+        found: FaultScript,
+        first: Run,
+        mut runs: u64,
+        timeout: Duration,
+    ) -> Result<Found, Failure> {
+        self.reporter.shrinking(&found);
+        runs += 1;
+        let again = self.attempt(runs, &found, timeout).await?;
+        if !again.fails() {
+            return Ok(Found { script: found.clone(), found, run: first, shrink_runs: 1, reproduced: false });
+        }
+        let mut last = again;
+        let mut shrinker = ScriptShrinker::new(found.clone());
+        while let Some(candidate) = shrinker.candidate() {
+            runs += 1;
+            let run = self.attempt(runs, &candidate, timeout).await?;
+            self.reporter.progress(runs, &candidate, &run);
+            let fails = run.fails();
+            if fails {
+                last = run;
+            }
+            shrinker.handle(candidate, fails);
+        }
+        let shrink_runs = 1 + shrinker.runs();
+        Ok(Found { script: shrinker.finish(), found, run: last, shrink_runs, reproduced: true })
+    }
+
+    /// Runs the command once, with new servers.
+    async fn attempt(&self, number: u64, script: &FaultScript, timeout: Duration) -> Result<Run, Failure> {
+        let session = Arc::new(Session::new(self.selection.clone(), script));
+        let listening = self.serve(&session).await?;
+        let kubeconfig = self.folder.path().join(format!("kubeconfig-{number}"));
+        std::fs::write(&kubeconfig, listening.kubeconfig())
+            .map_err(|error| Failure::io(&format!("write {}", kubeconfig.display()), error))?;
+        let control = Control::start(&session).await?;
+        let environment = [
+            ("KUBECONFIG", kubeconfig.as_os_str().to_owned()),
+            ("KUBEBUILDER_ASSETS", self.assets(number)?.into_os_string()),
+            (envtest::explorer::VARIABLE, control.variable().into()),
+        ];
+        let ended = process::run(&self.arguments.command, &environment, self.folder.path(), timeout).await;
+        control.stop().await;
+        listening.shutdown().await;
+        let ended = ended?;
+        // Each run has its own names, and none of them is used again.
+        let _ = std::fs::remove_file(&kubeconfig);
+        Ok(Run { ended, summary: session.finish() })
+    }
+
+    /// Starts the server of `KUBECONFIG`.
+    async fn serve(&self, session: &Arc<Session>) -> Result<Listening, Failure> {
+        let server = load::server(self.arguments.load.as_deref(), &Access::default())?.server;
+        // A new server has no hook yet, so that setting one succeeds.
+        let _ = server.faults().set_hook(Arc::new(Hook::new(session)));
+        session.add(&server);
+        server
+            .listen("127.0.0.1:0")
+            .await
+            .map_err(|error| Failure::io("listen on a free port of 127.0.0.1", error))
+    }
+
+    /// Returns the directory with the programs of envtest under a name of its own for each run. `go test`
+    /// would otherwise not run a passing suite again, but print its cached result.
+    fn assets(&self, number: u64) -> Result<PathBuf, Failure> {
+        let directory = self.folder.path().join("assets");
+        #[cfg(unix)]
+        {
+            let link = self.folder.path().join(format!("assets-{number}"));
+            std::os::unix::fs::symlink(&directory, &link)
+                .map_err(|error| Failure::io(&format!("link {}", link.display()), error))?;
+            Ok(link)
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = number;
+            Ok(directory)
+        }
+    }
+}
+
+fn no_requests(command: &[OsString]) -> Failure {
+    Failure::new(format!(
+        "explore: {} sent no request to an API server; it must connect to the server of KUBECONFIG, or start \
+         the programs in KUBEBUILDER_ASSETS, and must not reuse cached results (`go test -count=1`)",
+        report::shown(command)
+    ))
+}
+
+/// Returns a string as an argument of a POSIX shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Runs the API servers of the `kube-apiserver` programs that the explored command starts; see
+//! [`explorer`](crate::envtest::explorer) for the protocol.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::session::{Hook, Session};
+use crate::envtest::Instance;
+use crate::envtest::explorer::{Hello, MAX_LINE_BYTES, Reply, STOP};
+use crate::failure::Failure;
+
+/// The listener of one run. Dropping it ends its servers.
+pub(super) struct Control {
+    address: String,
+    secret: String,
+    task: JoinSet<()>,
+}
+
+impl Control {
+    pub(super) async fn start(session: &Arc<Session>) -> Result<Self, Failure> {
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let bound = listener.and_then(|listener| Ok((listener.local_addr()?.to_string(), listener)));
+        let (address, listener) =
+            bound.map_err(|error| Failure::io("listen on a free port of 127.0.0.1", error))?;
+        let secret = format!("{:032x}", rand::random::<u128>());
+        let mut task = JoinSet::new();
+        task.spawn(accept(listener, secret.clone(), Arc::clone(session)));
+        Ok(Self { address, secret, task })
+    }
+
+    /// Returns the value of the environment variable of the programs.
+    pub(super) fn variable(&self) -> String {
+        format!("{}/{}", self.address, self.secret)
+    }
+
+    /// Ends all servers, as if their processes were killed.
+    pub(super) async fn stop(mut self) {
+        self.task.shutdown().await;
+    }
+}
+
+async fn accept(listener: TcpListener, secret: String, session: Arc<Session>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(serve(BufReader::new(stream), secret.clone(), Arc::clone(&session)));
+                }
+                // The process has no free file descriptor; a connection that ends releases one.
+                Err(_) => drop(connections.join_next().await),
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Serves one program until it ends.
+async fn serve(mut connection: BufReader<TcpStream>, secret: String, session: Arc<Session>) {
+    let Some(line) = read(&mut connection).await else { return };
+    let Ok(hello) = serde_json::from_str::<Hello>(&line) else { return };
+    if hello.secret != secret {
+        return;
+    }
+    let Some(arguments) = hello.arguments else {
+        // The connection of an etcd stays open until the run ends or the program does.
+        read(&mut connection).await;
+        return;
+    };
+    let hook = Arc::new(Hook::new(&session));
+    let instance = match Instance::start_in(&hello.directory, arguments, hook).await {
+        Ok(instance) => instance,
+        Err(failure) => return reply(&mut connection, Err(failure)).await,
+    };
+    session.add(instance.server());
+    reply(&mut connection, Ok(instance.url())).await;
+    // Without the line the program was killed, and so is the server.
+    if read(&mut connection).await.is_some_and(|line| line.trim_end() == STOP) {
+        let stopped = instance.stop().await;
+        reply(&mut connection, stopped.map(|()| String::new())).await;
+    }
+}
+
+/// Returns the next line, or `None` if the connection has ended.
+async fn read(connection: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut line = String::new();
+    let read = connection.take(MAX_LINE_BYTES).read_line(&mut line).await.ok()?;
+    (read > 0).then_some(line)
+}
+
+async fn reply(connection: &mut BufReader<TcpStream>, outcome: Result<String, Failure>) {
+    let reply = match outcome {
+        Ok(url) => Reply { url, error: None },
+        Err(failure) => Reply { url: String::new(), error: Some(failure.to_string()) },
+    };
+    let Ok(line) = serde_json::to_string(&reply) else { return };
+    // An error because the program has ended is ignored: reading from it then ends, too.
+    let _ = connection.get_mut().write_all(format!("{line}\n").as_bytes()).await;
+}

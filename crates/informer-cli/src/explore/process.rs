@@ -1,0 +1,118 @@
+//! Runs the explored command once.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+
+/// The maximum number of bytes of the command's output that are read.
+const MAX_OUTPUT_BYTES: u64 = 64 << 10;
+
+/// The maximum number of lines of the command's output that are printed.
+const MAX_OUTPUT_LINES: usize = 60;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Passed,
+    Failed(ExitStatus),
+    TimedOut(Duration),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("passed"),
+            Self::Failed(status) => write!(f, "failed with {status}"),
+            Self::TimedOut(timeout) => write!(f, "did not end within {timeout:.1?}"),
+        }
+    }
+}
+
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) duration: Duration,
+    /// The last lines of stdout and stderr.
+    pub(super) output: Vec<String>,
+}
+
+/// Runs a command until it ends or `timeout` has passed, and then kills the processes that it left behind in
+/// its process group. Dropping the future kills them, too.
+pub(super) async fn run(
+    command: &[OsString],
+    environment: &[(&str, OsString)],
+    folder: &Path,
+    timeout: Duration,
+) -> Result<Ended, Failure> {
+    let failed = |error| Failure::io("capture the output of the command", error);
+    let mut output = tempfile::tempfile_in(folder).map_err(failed)?;
+    let begin = Instant::now();
+    let mut child = spawn(command, environment, &output)?;
+    let group = Group(child.id());
+    let outcome = match tokio::time::timeout(timeout, child.wait()).await {
+        Ok(Ok(status)) if status.success() => Outcome::Passed,
+        Ok(Ok(status)) => Outcome::Failed(status),
+        Ok(Err(error)) => return Err(Failure::io("wait for the command", error)),
+        Err(_) => Outcome::TimedOut(timeout),
+    };
+    let duration = begin.elapsed();
+    drop(group);
+    // On systems without process groups, this kills the command.
+    drop(child);
+    Ok(Ended { outcome, duration, output: tail(&mut output).map_err(failed)? })
+}
+
+fn spawn(command: &[OsString], environment: &[(&str, OsString)], output: &File) -> Result<Child, Failure> {
+    // The arguments of the command line contain at least the program.
+    let (program, arguments) = command.split_first().ok_or_else(|| Failure::new("explore: no command"))?;
+    let failed = |error: std::io::Error| {
+        let advice = match error.kind() {
+            std::io::ErrorKind::NotFound => "; name a program in PATH, or its path",
+            _ => "",
+        };
+        Failure::caused(format!("start {program:?}{advice}"), error)
+    };
+    let (out, err) = (output.try_clone().map_err(failed)?, output.try_clone().map_err(failed)?);
+    let mut child = Command::new(program);
+    child.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    child.stdin(Stdio::null()).stdout(out).stderr(err).kill_on_drop(true);
+    #[cfg(unix)]
+    child.process_group(0);
+    child.spawn().map_err(failed)
+}
+
+/// The process group of a command, which has the id of its first process. Dropping it kills all processes of
+/// the group.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        {
+            use rustix::process::{Pid, Signal, kill_process_group};
+            let id = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            // An error means that no process of the group is left.
+            let _ = id.map(|id| kill_process_group(id, Signal::KILL));
+        }
+    }
+}
+
+/// Returns the last lines of the output.
+fn tail(output: &mut File) -> std::io::Result<Vec<String>> {
+    let length = output.metadata()?.len();
+    output.seek(SeekFrom::Start(length.saturating_sub(MAX_OUTPUT_BYTES)))?;
+    let mut bytes = Vec::new();
+    output.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(MAX_OUTPUT_LINES);
+    Ok(lines[from..].iter().map(|line| (*line).to_owned()).collect())
+}

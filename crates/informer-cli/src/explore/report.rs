@@ -1,0 +1,179 @@
+//! The output of an exploration: progress on stderr, the result on stdout.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use informer_apiserver::FaultScript;
+
+use super::session::{Line, Summary};
+use super::{ExploreArguments, Run, quoted};
+use crate::failure::Failure;
+
+/// The maximum number of lines of a trace that are printed.
+const MAX_PRINTED_LINES: usize = 200;
+
+/// The number of lines of a trace that are printed before its first fault, if it is longer than
+/// [`MAX_PRINTED_LINES`].
+const LINES_BEFORE: usize = 40;
+
+/// A script under which the command fails.
+pub(super) struct Found {
+    /// The script with as few faults as possible.
+    pub(super) script: FaultScript,
+    /// The script that failed first.
+    pub(super) found: FaultScript,
+    /// The last failing run of `script`.
+    pub(super) run: Run,
+    pub(super) shrink_runs: usize,
+    /// False if the command passed when the script ran again.
+    pub(super) reproduced: bool,
+}
+
+pub(super) struct Reporter {
+    /// The options of a replay.
+    options: String,
+    command: Vec<OsString>,
+    trace: Option<PathBuf>,
+}
+
+impl Reporter {
+    pub(super) fn new(arguments: &ExploreArguments) -> Self {
+        let mut options = String::new();
+        let mut option = |name: &str, value: &str| {
+            // Writing to a `String` cannot fail.
+            let _ = write!(options, "--{name} {} ", quoted(value));
+        };
+        let ExploreArguments { user_agent, user, resources, load, timeout, .. } = arguments;
+        user_agent.iter().for_each(|value| option("user-agent", value));
+        user.iter().for_each(|value| option("user", value));
+        resources.iter().for_each(|value| option("resource", value.text()));
+        load.iter().for_each(|value| option("load", &value.to_string_lossy()));
+        timeout.iter().for_each(|value| option("timeout", &format!("{}ms", value.as_millis())));
+        Self { options, command: arguments.command.clone(), trace: arguments.trace.clone() }
+    }
+
+    /// Reports the run without faults.
+    pub(super) fn reference(&self, run: &Run) {
+        let Summary { writes, watched, .. } = &run.summary;
+        let watched: Vec<&str> = watched.iter().map(String::as_str).collect();
+        let watched = if watched.is_empty() { "none".to_owned() } else { watched.join(", ") };
+        eprintln!(
+            "without faults: passed in {:.1?}; {writes} writes; watches: {watched}",
+            run.ended.duration
+        );
+        run.summary.clients().iter().for_each(|client| eprintln!("  client {client}"));
+    }
+
+    pub(super) fn progress(&self, number: u64, script: &FaultScript, run: &Run) {
+        let outcome = run.ended.outcome;
+        let unused = match script.len() as u64 - run.summary.fired {
+            0 => String::new(),
+            unused => format!("; {unused} faults were not reached"),
+        };
+        let script = shown_script(script);
+        eprintln!("run {number}: {script}: {outcome} in {:.1?}{unused}", run.ended.duration);
+    }
+
+    pub(super) fn shrinking(&self, script: &FaultScript) {
+        eprintln!("shrinking; replay: {}", self.replay_line(script));
+    }
+
+    /// Reports that all runs passed.
+    pub(super) fn passed(&self, runs: u64, faults: u64, first: &Run, elapsed: Duration) {
+        let writes = first.summary.writes;
+        // An error because stdout is closed is ignored: the exit code has the result.
+        let _ = writeln!(
+            io::stdout(),
+            "passed: {runs} runs with {faults} faults, {writes} writes without faults, in {elapsed:.1?}"
+        );
+    }
+
+    /// Reports a failing script.
+    pub(super) fn found(&self, found: &Found) -> Result<(), Failure> {
+        let mut text = String::new();
+        let mut line = |line: String| text.extend([line.as_str(), "\n"]);
+        line(format!("{} {}", shown(&self.command), found.run.ended.outcome));
+        line(format!("  faults: {}", shown_script(&found.script)));
+        if found.found != found.script {
+            line(format!("  found with: {} ({} runs to shrink)", found.found, found.shrink_runs));
+        }
+        if !found.reproduced {
+            line("  a second run passed: the suite is not deterministic".to_owned());
+        }
+        line(format!("  replay: {}", self.replay_line(&found.script)));
+        self.finish(text, &found.run)
+    }
+
+    /// Reports a run that was requested with `--replay`.
+    pub(super) fn replayed(&self, script: &FaultScript, run: &Run) -> Result<(), Failure> {
+        let mut text = format!("{} {}\n", shown(&self.command), run.ended.outcome);
+        let (script, unused) = (shown_script(script), script.len() as u64 - run.summary.fired);
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "  faults: {script}");
+        if unused > 0 {
+            let _ = writeln!(text, "  {unused} faults were not reached");
+        }
+        self.finish(text, run)
+    }
+
+    /// Prints the last lines of the command's output.
+    pub(super) fn output(&self, output: &[String]) {
+        output.iter().for_each(|line| eprintln!("  {line}"));
+    }
+
+    fn finish(&self, mut text: String, run: &Run) -> Result<(), Failure> {
+        if !run.ended.output.is_empty() {
+            text.push_str("  output:\n");
+            run.ended.output.iter().for_each(|line| text.extend(["    ", line, "\n"]));
+        }
+        text.push_str("  trace:\n");
+        window(&run.summary).iter().for_each(|line| text.extend(["  ", line, "\n"]));
+        // An error because stdout is closed is ignored: the exit code has the result.
+        let _ = io::stdout().write_all(text.as_bytes());
+        let Some(path) = &self.trace else { return Ok(()) };
+        let lines: String = run.summary.lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(path, lines)
+            .map_err(|error| Failure::io(&format!("write the trace {}", path.display()), error))
+    }
+
+    fn replay_line(&self, script: &FaultScript) -> String {
+        let command: Vec<String> =
+            self.command.iter().map(|argument| quoted(&argument.to_string_lossy())).collect();
+        let (options, script) = (&self.options, quoted(&script.to_string()));
+        format!("informer explore {options}--replay {script} -- {}", command.join(" "))
+    }
+}
+
+/// Returns the lines of a trace to print: all of them, or a part around the first fault.
+fn window(summary: &Summary) -> Vec<String> {
+    let Summary { lines, dropped, .. } = summary;
+    let first_fault = lines.iter().position(Line::is_fault).unwrap_or_default();
+    let from = match lines.len() {
+        length if length <= MAX_PRINTED_LINES => 0,
+        length => first_fault.saturating_sub(LINES_BEFORE).min(length - MAX_PRINTED_LINES),
+    };
+    let to = lines.len().min(from + MAX_PRINTED_LINES);
+    let mut shown: Vec<String> = lines[from..to].iter().map(ToString::to_string).collect();
+    let more = (lines.len() - to) as u64 + dropped;
+    if from > 0 {
+        shown.insert(0, format!("  ({from} earlier lines; --trace FILE writes all lines)"));
+    }
+    if more > 0 {
+        shown.push(format!("  ({more} later lines; --trace FILE writes up to {} lines)", lines.len()));
+    }
+    shown
+}
+
+fn shown_script(script: &FaultScript) -> String {
+    if script.is_empty() && script.schedule() == 0 { "no faults".to_owned() } else { script.to_string() }
+}
+
+/// Returns the name of the program for messages.
+pub(super) fn shown(command: &[OsString]) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    words.join(" ")
+}

@@ -1,0 +1,337 @@
+//! The state that all servers of a run share: the faults that are left, and the trace of requests.
+//!
+//! # Lock order
+//!
+//! `state` is never held while a fault is injected, or while `servers` is held.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use informer_apiserver::{
+    ApiServer, FaultAction, FaultScript, Faults, RequestHook, RequestRecord, RunFault, ScriptInjector, Verb,
+};
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::Instant;
+
+use super::plan::Observed;
+use super::selection::Selection;
+
+/// The maximum number of lines of a trace.
+const MAX_LINES: usize = 20_000;
+
+/// The maximum number of clients that are distinguished.
+const MAX_CLIENTS: usize = 50;
+
+/// The maximum random delay of a request, in milliseconds.
+const MAX_DELAY: u64 = 60;
+
+#[derive(Debug)]
+pub(super) struct Session {
+    selection: Selection,
+    begin: Instant,
+    state: Mutex<State>,
+    /// The faults of the servers of the run, in the order of their start.
+    servers: Mutex<Vec<Faults>>,
+    /// The number of hooks that were created.
+    started: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct State {
+    injector: ScriptInjector,
+    /// The faults of the first watches.
+    start: Vec<RunFault>,
+    delays: Option<StdRng>,
+    lines: Vec<Line>,
+    dropped: u64,
+    requests: u64,
+    watched: BTreeSet<String>,
+    clients: BTreeMap<String, ClientCounts>,
+    /// The lines of requests without a response, by server and number of the request.
+    open: HashMap<(usize, u64), usize>,
+}
+
+/// A line of the trace.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    at: Duration,
+    text: String,
+    kind: LineKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum LineKind {
+    /// A fault that is injected between requests.
+    Fault,
+    /// A request and its fault. The status is `None` while there is no response.
+    Request { status: Option<u16>, fault: Option<RunFault> },
+}
+
+impl Line {
+    pub(super) fn is_fault(&self) -> bool {
+        matches!(self.kind, LineKind::Fault | LineKind::Request { fault: Some(_), .. })
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:9.3}  {}", self.at.as_secs_f64(), self.text)?;
+        let LineKind::Request { status, fault } = &self.kind else { return Ok(()) };
+        match (status, fault) {
+            (Some(status), Some(RunFault::LostResponse)) => {
+                write!(f, " -> {status}, and the response is lost (fault)")
+            }
+            (Some(status), Some(_)) => write!(f, " -> {status} (fault)"),
+            (Some(status), None) => write!(f, " -> {status}"),
+            (None, _) => f.write_str(" -> no response"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct ClientCounts {
+    users: BTreeSet<String>,
+    requests: u64,
+    writes: u64,
+    selected: u64,
+}
+
+/// The results of a run.
+#[derive(Debug)]
+pub(super) struct Summary {
+    /// The number of requests for resources.
+    pub(super) requests: u64,
+    /// The number of selected writes.
+    pub(super) writes: u64,
+    /// The number of injected faults.
+    pub(super) fired: u64,
+    /// The resources that selected clients watched.
+    pub(super) watched: BTreeSet<String>,
+    pub(super) lines: Vec<Line>,
+    /// The number of requests that the trace does not contain, because it is full.
+    pub(super) dropped: u64,
+    clients: BTreeMap<String, ClientCounts>,
+}
+
+impl Summary {
+    pub(super) fn observed(&self) -> Observed {
+        Observed { writes: self.writes, watched: self.watched.clone() }
+    }
+
+    /// Describes each client: its User-Agent, its users and its requests.
+    pub(super) fn clients(&self) -> Vec<String> {
+        let describe = |(agent, counts): (&String, &ClientCounts)| {
+            let users: Vec<&str> = counts.users.iter().map(String::as_str).collect();
+            let (users, ClientCounts { requests, writes, selected, .. }) = (users.join(" and "), counts);
+            format!("{agent:?} ({users}): {requests} requests, {writes} writes, {selected} of them selected")
+        };
+        self.clients.iter().map(describe).collect()
+    }
+}
+
+impl Session {
+    pub(super) fn new(selection: Selection, script: &FaultScript) -> Self {
+        let mut injector = ScriptInjector::new(script);
+        let start = injector.start();
+        let delays = (script.schedule() != 0).then(|| StdRng::seed_from_u64(script.schedule()));
+        let state = State {
+            injector,
+            start,
+            delays,
+            lines: Vec::new(),
+            dropped: 0,
+            requests: 0,
+            watched: BTreeSet::new(),
+            clients: BTreeMap::new(),
+            open: HashMap::new(),
+        };
+        Self {
+            selection,
+            begin: Instant::now(),
+            state: Mutex::new(state),
+            servers: Mutex::default(),
+            started: AtomicUsize::new(0),
+        }
+    }
+
+    /// Adds a server whose open watches faults affect.
+    pub(super) fn add(&self, server: &ApiServer) {
+        self.servers.lock().push(server.faults().clone());
+    }
+
+    /// Ends the run, and returns its results.
+    pub(super) fn finish(&self) -> Summary {
+        // The faults of a server refer to its hook, which refers to this session.
+        self.servers.lock().clear();
+        let mut state = self.state.lock();
+        Summary {
+            requests: state.requests,
+            writes: state.injector.writes(),
+            // Faults of the first watches count as injected when the script is loaded.
+            fired: state.injector.fired() - state.start.len() as u64,
+            watched: std::mem::take(&mut state.watched),
+            lines: std::mem::take(&mut state.lines),
+            dropped: state.dropped,
+            clients: std::mem::take(&mut state.clients),
+        }
+    }
+
+    fn request(&self, server: usize, request: &RequestRecord) -> Vec<FaultAction> {
+        let Some(gvr) = request.gvr.as_ref().filter(|_| request.number > 0) else { return Vec::new() };
+        let at = self.begin.elapsed();
+        let client = self.selection.selects_client(request);
+        let write = self.selection.selects_write(request);
+        let mut state = self.state.lock();
+        state.count(request, write);
+        let mut actions = Vec::new();
+        let strike = write.then(|| state.injector.write()).unwrap_or_default();
+        if client && request.verb == Verb::Watch {
+            state.watched.insert(gvr.resource.clone());
+            actions.extend(state.faults_of_first_watch(&gvr.resource, at));
+        } else if client && let Some(delays) = &mut state.delays {
+            actions.push(FaultAction::Delay { millis: delays.random_range(0..=MAX_DELAY) });
+        }
+        for fault in &strike.watches {
+            let text = format!("fault: {}", describe(fault));
+            state.line(Line { at, text, kind: LineKind::Fault });
+        }
+        actions.extend(strike.request.as_ref().and_then(RunFault::request_action));
+        let number = if write { format!("write {}: ", strike.write) } else { String::new() };
+        let text = format!("{}: {number}{}", agent(request), describe_request(request));
+        let kind = LineKind::Request { status: None, fault: strike.request };
+        if !is_background(request)
+            && let Some(index) = state.line(Line { at, text, kind })
+        {
+            state.open.insert((server, request.number), index);
+        }
+        drop(state);
+        strike.watches.iter().for_each(|fault| self.inject(fault));
+        actions
+    }
+
+    /// Injects a fault into the open watches of the selected clients, on all servers.
+    fn inject(&self, fault: &RunFault) {
+        let Some((resource, action)) = fault.watch_action() else { return };
+        let servers = self.servers.lock().clone();
+        for faults in servers {
+            let matches = |request: &RequestRecord| {
+                request.gvr.as_ref().is_some_and(|gvr| gvr.resource == resource)
+                    && self.selection.selects_client(request)
+            };
+            faults.inject_into_open_watches(matches, &action);
+        }
+    }
+
+    fn response(&self, server: usize, request: &RequestRecord, status: u16) {
+        let mut state = self.state.lock();
+        let Some(index) = state.open.remove(&(server, request.number)) else { return };
+        if let LineKind::Request { status: shown, .. } = &mut state.lines[index].kind {
+            *shown = Some(status);
+        }
+    }
+}
+
+impl State {
+    fn count(&mut self, request: &RequestRecord, selected: bool) {
+        self.requests += 1;
+        let agent = agent(request);
+        if !self.clients.contains_key(agent) && self.clients.len() >= MAX_CLIENTS {
+            return;
+        }
+        let counts = self.clients.entry(agent.to_owned()).or_default();
+        counts.requests += 1;
+        counts.writes += u64::from(request.counts_as_write());
+        counts.selected += u64::from(selected);
+        if counts.users.len() < MAX_CLIENTS {
+            counts.users.insert(request.user.clone());
+        }
+    }
+
+    /// Returns the actions of the faults at write 0 for the first watch of a resource.
+    fn faults_of_first_watch(&mut self, resource: &str, at: Duration) -> Vec<FaultAction> {
+        let of_resource =
+            |fault: &mut RunFault| fault.watch_action().is_some_and(|(watched, _)| watched == resource);
+        let faults: Vec<RunFault> = self.start.extract_if(.., of_resource).collect();
+        for fault in &faults {
+            let text = format!("fault: {}", describe(fault));
+            self.line(Line { at, text, kind: LineKind::Fault });
+        }
+        faults.iter().filter_map(|fault| fault.watch_action().map(|(_, action)| action)).collect()
+    }
+
+    /// Adds a line, and returns its index. Returns `None` if the trace is full.
+    fn line(&mut self, line: Line) -> Option<usize> {
+        if self.lines.len() >= MAX_LINES {
+            self.dropped += 1;
+            return None;
+        }
+        self.lines.push(line);
+        Some(self.lines.len() - 1)
+    }
+}
+
+/// The hook of one server of a run.
+#[derive(Debug)]
+pub(super) struct Hook {
+    session: Arc<Session>,
+    server: usize,
+}
+
+impl Hook {
+    /// Creates the hook of a server that is about to start. [`Session::add`] adds the server when it has
+    /// started.
+    pub(super) fn new(session: &Arc<Session>) -> Self {
+        let server = session.started.fetch_add(1, Ordering::Relaxed);
+        Self { session: Arc::clone(session), server }
+    }
+}
+
+impl RequestHook for Hook {
+    fn request(&self, request: &RequestRecord) -> Vec<FaultAction> {
+        self.session.request(self.server, request)
+    }
+
+    fn response(&self, request: &RequestRecord, status: u16) {
+        self.session.response(self.server, request, status);
+    }
+}
+
+/// Returns true for requests that would hide the others in a trace: Events, Leases and reviews.
+fn is_background(request: &RequestRecord) -> bool {
+    let volatile = |gvr: &informer::Gvr| informer_apiserver::is_volatile(&gvr.group, &gvr.resource);
+    request.gvr.as_ref().is_some_and(volatile)
+}
+
+/// Returns the program in a User-Agent, such as `manager/v1.2`.
+fn agent(request: &RequestRecord) -> &str {
+    request.user_agent.split(' ').next().filter(|agent| !agent.is_empty()).unwrap_or("(no User-Agent)")
+}
+
+fn describe_request(request: &RequestRecord) -> String {
+    let resource = request.gvr.as_ref().map_or("", |gvr| gvr.resource.as_str());
+    let subresource =
+        request.subresource.as_ref().map(|subresource| format!("/{subresource}")).unwrap_or_default();
+    let object = match (request.namespace.as_deref(), request.name.as_deref()) {
+        (Some(namespace), Some(name)) => format!(" {namespace}/{name}"),
+        (None, Some(name)) => format!(" {name}"),
+        (Some(namespace), None) => format!(" in {namespace}"),
+        (None, None) => String::new(),
+    };
+    format!("{} {resource}{subresource}{object}", request.verb.name())
+}
+
+fn describe(fault: &RunFault) -> String {
+    match fault {
+        RunFault::LagWatch { resource, seconds } => {
+            format!("watches of {resource} receive events {seconds} s late")
+        }
+        RunFault::CutWatch { resource } => format!("watches of {resource} end"),
+        RunFault::ExpireWatch { resource } => format!("watches of {resource} receive 410"),
+        fault => format!("{fault:?}"),
+    }
+}

@@ -1,0 +1,184 @@
+//! Tests of `informer explore`. The explored command is this test executable, which runs only
+//! [`explored_program`].
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use informer::client::Client;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::command::{Ended, start_with_variable};
+use crate::envtest::Installed;
+
+/// The environment variable that selects the program that [`explored_program`] is.
+const PROGRAM: &str = "EXPLORED_PROGRAM";
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// The program that is explored. In a normal run of the tests it does nothing.
+#[tokio::test]
+async fn explored_program() {
+    let Ok(program) = std::env::var(PROGRAM) else { return };
+    match program.as_str() {
+        "increments" => count(&Client::try_default().await.unwrap(), true).await,
+        "sets" => count(&Client::try_default().await.unwrap(), false).await,
+        "watches" => watch(&Client::try_default().await.unwrap()).await,
+        "hangs" => {
+            if send(&Client::try_default().await.unwrap(), Method::POST, MAPS, &map(0)).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        "fails" => panic!("this suite fails by itself"),
+        "envtest" => {
+            let assets = PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS").unwrap());
+            let installed = Installed::with_programs(TempDir::new().unwrap(), assets);
+            let (_etcd, mut apiserver) = (installed.etcd().await, installed.apiserver().await);
+            let config = installed.config("token: secret").await;
+            count(&Client::new(config).unwrap(), true).await;
+            apiserver.terminate().await;
+            assert_eq!(apiserver.status().await.code(), Some(0));
+        }
+        _ => {}
+    }
+}
+
+fn map(count: u64) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "counter"}, "data": {"count": count.to_string()}})
+}
+
+async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value, StatusCode> {
+    let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    // A broken connection is treated like an error of the server.
+    let Ok(response) = client.request(request.body(body).unwrap()).await else {
+        return Err(StatusCode::BAD_GATEWAY);
+    };
+    let status = response.status();
+    let Ok(text) = response.into_body().collect().await else { return Err(StatusCode::BAD_GATEWAY) };
+    let text = text.to_bytes();
+    if status.is_success() { Ok(serde_json::from_slice(&text).unwrap()) } else { Err(status) }
+}
+
+/// Creates a ConfigMap and changes its count to 1, and repeats what fails. If it `increments` the count, it
+/// counts twice if the response of the update is lost.
+async fn count(client: &Client, increments: bool) {
+    let object = format!("{MAPS}/counter");
+    let mut current = loop {
+        match send(client, Method::GET, &object, &Value::Null).await {
+            Ok(found) => break found,
+            Err(_) => drop(send(client, Method::POST, MAPS, &map(0)).await),
+        }
+    };
+    loop {
+        let before: u64 = current["data"]["count"].as_str().unwrap().parse().unwrap();
+        let after = if increments { before + 1 } else { 1 };
+        current["data"]["count"] = after.to_string().into();
+        if send(client, Method::PUT, &object, &current).await.is_ok() {
+            break;
+        }
+        current = send(client, Method::GET, &object, &Value::Null).await.unwrap();
+    }
+    let counted = send(client, Method::GET, &object, &Value::Null).await.unwrap();
+    assert_eq!(counted["data"]["count"], "1", "the counter counts once");
+}
+
+/// Waits for the event of a created object. The program does not watch again if the watch ends.
+async fn watch(client: &Client) {
+    let request = Request::get(format!("{MAPS}?watch=true")).body(Bytes::new()).unwrap();
+    let mut events = client.request(request).await.unwrap().into_body();
+    send(client, Method::POST, MAPS, &map(0)).await.unwrap();
+    let mut text = Vec::new();
+    while let Some(Ok(frame)) = events.frame().await {
+        text.extend_from_slice(&frame.into_data().unwrap());
+        if String::from_utf8_lossy(&text).contains("\"ADDED\"") {
+            return;
+        }
+    }
+    panic!("the watch ended without the event");
+}
+
+/// Explores a program with these options.
+async fn explore(program: &str, options: &[&str]) -> Ended {
+    let own = std::env::current_exe().unwrap();
+    let mut args = vec!["explore"];
+    args.extend(options);
+    args.extend(["--", own.to_str().unwrap(), "--exact", "explore::explored_program", "--nocapture"]);
+    start_with_variable(args, (PROGRAM, program)).ended().await
+}
+
+#[track_caller]
+fn check(ended: &Ended, code: i32, out: &[&str], err: &[&str]) {
+    let shown = format!("{}\n{}", ended.out, ended.err);
+    assert_eq!(ended.code, Some(code), "{shown}");
+    for (text, parts) in [(&ended.out, out), (&ended.err, err)] {
+        for part in parts {
+            assert!(text.contains(part), "no {part:?} in:\n{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn repeated_side_effect_after_lost_response_is_found_and_shrunk() {
+    let ended = explore("increments", &[]).await;
+    let found = [
+        "faults: lost response at write 2",
+        "--replay 'lost response at write 2' -- ",
+        "explore::explored_program --nocapture",
+        "the counter counts once",
+        "write 1: create configmaps in default -> 201",
+        "write 2: update configmaps default/counter -> 200, and the response is lost (fault)",
+        "write 3: update configmaps default/counter -> 200\n",
+    ];
+    check(&ended, 1, &found, &["2 writes", "run 1: lost response at write 1: passed"]);
+}
+
+#[tokio::test]
+async fn correct_program_passes_all_faults() {
+    let ended = explore("sets", &["--runs", "12"]).await;
+    check(&ended, 0, &["passed: 12 runs with ", "2 writes without faults"], &["run 12: schedule "]);
+}
+
+#[tokio::test]
+async fn suite_of_envtest_is_explored() {
+    let ended = explore("envtest", &["--resource", "configmaps"]).await;
+    let found = ["faults: lost response at write 2", "--resource configmaps --replay", "(fault)"];
+    check(&ended, 1, &found, &["2 writes", "(admin)"]);
+}
+
+#[tokio::test]
+async fn replay_runs_one_script_and_writes_its_trace() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("trace");
+    let options = |script| ["--trace", trace.to_str().unwrap(), "--replay", script];
+    let ended = explore("watches", &options("expire configmaps at write 1")).await;
+    let found = ["the watch ended without the event", "fault: watches of configmaps receive 410"];
+    check(&ended, 1, &found, &[]);
+    assert!(std::fs::read_to_string(&trace).unwrap().contains("receive 410"));
+    let ended = explore("watches", &options("cut configmaps at write 0")).await;
+    check(&ended, 1, &["the watch ended without the event", "fault: watches of configmaps end"], &[]);
+    let ended = explore("watches", &options("lag configmaps 1s at write 1; 409 at write 9")).await;
+    check(&ended, 0, &["passed", "events 1 s late", "1 faults were not reached"], &[]);
+    let ended = explore("watches", &["--replay", "crash after write 1"]).await;
+    check(&ended, 1, &[], &["cannot be crashed", "informer::testing::Explore"]);
+}
+
+#[tokio::test]
+async fn hanging_command_is_killed_at_the_timeout() {
+    let options = ["--timeout", "4s", "--replay", "500 at write 1"];
+    check(&explore("hangs", &options).await, 1, &["did not end within 4.0s"], &[]);
+}
+
+#[tokio::test]
+async fn command_that_cannot_be_explored_is_an_error_with_a_remedy() {
+    check(&explore("fails", &[]).await, 1, &[], &["this suite fails by itself", "repair the command first"]);
+    check(&explore("silent", &[]).await, 1, &[], &["sent no request", "KUBECONFIG", "-count=1"]);
+    let ended = explore("sets", &["--user-agent", "nobody"]).await;
+    check(&ended, 1, &[], &["--user-agent nobody", "no write and no watch is selected", "commands"]);
+    let ended = start_with_variable(["explore", "--", "absent-program"], (PROGRAM, "")).ended().await;
+    check(&ended, 1, &[], &["start \"absent-program\"", "PATH"]);
+    let ended = start_with_variable(["explore"], (PROGRAM, "")).ended().await;
+    check(&ended, 2, &[], &["COMMAND"]);
+}
