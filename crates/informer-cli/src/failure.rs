@@ -1,7 +1,7 @@
 //! The error with which a command of `informer` ends.
 
 use std::error::Error;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
 
 /// An error message and its causes, printed on stderr when the command ends.
@@ -44,3 +44,27 @@ impl fmt::Display for Failure {
 }
 
 impl Error for Failure {}
+
+/// Formats an error and its causes. Causes that add no information to the message are omitted.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            let _ = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Escapes control characters in a text, so that strings from the server cannot move the cursor of the
+/// terminal or change its colors.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { plain.extend(c.escape_default()) } else { plain.push(c) }
+    }
+    plain
+}

@@ -1,8 +1,11 @@
-//! The `informer` command: prints the events of an informer, serves a test API server, replaces the programs
-//! of envtest, explores test suites under faults, creates operator projects, and runs a demo.
+//! The `informer` command: prints the events of an informer, checks clusters, serves a test API server,
+//! replaces the programs of envtest, explores test suites under faults, creates operator projects, and runs a
+//! demo.
 
 mod certificates;
+mod connection;
 mod demo;
+mod doctor;
 mod envtest;
 mod explore;
 mod failure;
@@ -44,6 +47,7 @@ enum Command {
     Manifests(scaffold::ManifestsArguments),
     Demo(demo::DemoArguments),
     Watch(watch::WatchArguments),
+    Doctor(doctor::DoctorArguments),
     Serve(serve::ServeArguments),
     Envtest(envtest::EnvtestArguments),
     Explore(explore::ExploreArguments),
@@ -99,6 +103,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
         Command::Manifests(arguments) => scaffold::manifests(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
+        Command::Doctor(arguments) => doctor::run(arguments).await,
         Command::Explore(arguments) => explore::run(arguments).await,
         Command::Envtest(arguments) => envtest::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::DemoServer(arguments) => demo::server::run(arguments).await.map(|()| ExitCode::SUCCESS),

@@ -21,7 +21,6 @@ pub(crate) mod period;
 mod printer;
 mod target;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +36,7 @@ use self::ignore::IgnoredPath;
 use self::notes::Notes;
 use self::printer::Printer;
 use self::target::Targets;
+use crate::connection::ConnectionArguments;
 use crate::failure::Failure;
 
 /// The cached representation of watched objects: their JSON, which is parsed only when the content of an
@@ -118,21 +118,8 @@ pub(crate) struct WatchArguments {
     /// The format in which events are printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// The URL of the server; with this option no kubeconfig is read.
-    #[arg(long, value_name = "URL", value_parser = connect::server_url)]
-    server: Option<http::Uri>,
-    /// The path of the kubeconfig; by default KUBECONFIG or ~/.kube/config.
-    #[arg(long, value_name = "FILE", conflicts_with = "server")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig to use; by default its current context.
-    #[arg(long, value_name = "NAME", conflicts_with = "server")]
-    context: Option<String>,
-    /// Send all requests as this user (impersonation).
-    #[arg(long = "as", value_name = "USER")]
-    as_user: Option<String>,
-    /// Send all requests as a member of this group. Can be repeated.
-    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
-    as_groups: Vec<String>,
+    #[command(flatten)]
+    connection: ConnectionArguments,
     /// Exit with an error if the initial list is not complete after this time, for example `30s`. By default
     /// there is no timeout.
     #[arg(long, value_name = "DURATION", value_parser = period::parse)]
@@ -184,7 +171,7 @@ enum Streaming {
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let timeout = SyncTimeout::new(arguments.timeout);
     let notes = Notes::new();
-    let client = connect::client(&arguments).await?;
+    let client = arguments.connection.client().await?;
     let mut found: Vec<Found> = Vec::new();
     for target in arguments.kinds.iter().flat_map(|Targets(targets)| targets) {
         let kind = connect::find(&client, target, &notes, timeout).await?;

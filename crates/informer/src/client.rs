@@ -17,6 +17,6 @@ pub use informer_client::Packed;
 pub use informer_client::{
     Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings, HashKey,
     HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning,
-    RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, SplitLists,
-    StaticKind, StreamingLists, Typed, program_name,
+    RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody,
+    SplitLists, StaticKind, StreamingLists, Typed, program_name,
 };

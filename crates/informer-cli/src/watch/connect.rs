@@ -1,20 +1,18 @@
-//! Creates the client of the API server, and finds the kinds to watch with discovery.
+//! Finds the kinds to watch with discovery.
 
 use std::time::Duration;
 
 use informer::FieldSelector;
 use informer::cache::reflector::MAX_RETRY_AFTER;
 use informer::client::{Client, ResourceKind};
-use informer::kube_client::Config;
-use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use informer::source::SourceErrorKind;
 use rand::RngExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::notes::{Notes, chain};
+use super::notes::Notes;
 use super::target::Target;
-use super::{SyncTimeout, WatchArguments, near};
-use crate::failure::Failure;
+use super::{SyncTimeout, near};
+use crate::failure::{Failure, chain};
 
 /// The initial delay between two attempts of discovery. Each further delay is twice the previous one.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
@@ -37,51 +35,6 @@ impl Found {
         let selector = format!("{given}metadata.name={name}").parse();
         selector.map_err(|error| Failure::new(format!("cannot select the name {name:?}: {error}")))
     }
-}
-
-pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
-    let advice = "write it as http://127.0.0.1:8001";
-    let url: http::Uri = text.parse().map_err(|error| format!("not a URL ({error}); {advice}"))?;
-    match url.scheme_str() {
-        Some("http" | "https") if url.host().is_some_and(|host| !host.is_empty()) => Ok(url),
-        _ => Err(format!("not the URL of a server; {advice}")),
-    }
-}
-
-/// Returns a client for the server of `--server` or of the kubeconfig that the options select. Without these
-/// options, the client uses the default kubeconfig, or the service account inside a cluster.
-pub(super) async fn client(arguments: &WatchArguments) -> Result<Client, Failure> {
-    let WatchArguments { server, kubeconfig, context, as_user, as_groups, .. } = arguments;
-    let mut config = match server {
-        Some(url) => Config::new(url.clone()),
-        None if kubeconfig.is_none() && context.is_none() && as_user.is_none() => {
-            return Client::try_default().await.map_err(|error| {
-                let (advice, whole) = (error.to_string(), chain(&error));
-                let causes = whole.strip_prefix(&advice).unwrap_or_default();
-                Failure::new(format!("{advice}, or name a server with --server{causes}"))
-            });
-        }
-        None if kubeconfig.is_none() && context.is_none() => {
-            Config::infer().await.map_err(|error| Failure::new(format!("no server: {}", chain(&error))))?
-        }
-        None => {
-            let invalid = |error: &dyn std::error::Error| {
-                Failure::new(format!("the kubeconfig cannot be used: {}", chain(error)))
-            };
-            let file = match kubeconfig {
-                Some(file) => Kubeconfig::read_from(file),
-                None => Kubeconfig::read(),
-            };
-            let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-            let file = file.map_err(|error| invalid(&error))?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| invalid(&error))?
-        }
-    };
-    if as_user.is_some() {
-        config.auth_info.impersonate.clone_from(as_user);
-        config.auth_info.impersonate_groups = Some(as_groups.clone()).filter(|groups| !groups.is_empty());
-    }
-    Client::new(config).map_err(|error| Failure::new(chain(&error)))
 }
 
 /// Finds a kind on the server by its name. Retries while the server is unreachable or temporarily

@@ -7,8 +7,6 @@
 //! stay in order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +16,8 @@ use informer::cache::InformerState;
 use informer::cache::reflector::ReflectorPhase;
 use informer::source::{SourceError, SourceErrorKind};
 use parking_lot::Mutex;
+
+use crate::failure::{chain, plain};
 
 /// The maximum number of distinct failures reported in one outage. This limits the number of messages if each
 /// response of the server has a different message.
@@ -115,28 +115,4 @@ impl Notes {
         // Errors are ignored, because stderr may be closed.
         self.bar.suspend(|| drop(writeln!(io::stderr().lock(), "{}", plain(text))));
     }
-}
-
-/// Formats an error and its causes. Causes that add no information to the message are omitted.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            let _ = write!(text, ": {more}");
-        }
-        cause = error.source();
-    }
-    text
-}
-
-/// Escapes control characters in a text, so that strings from the server cannot move the cursor of the
-/// terminal or change its colors.
-pub(super) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { plain.extend(c.escape_default()) } else { plain.push(c) }
-    }
-    plain
 }

@@ -20,9 +20,8 @@ use tokio::sync::oneshot;
 
 use super::diff::{Difference, Rendering, differences, path};
 use super::ignore::IgnoredPath;
-use super::notes::{chain, plain};
 use super::{Output, Text, WatchArguments};
-use crate::failure::Failure;
+use crate::failure::{Failure, chain, plain};
 use crate::terminal;
 
 pub(super) struct Printer {

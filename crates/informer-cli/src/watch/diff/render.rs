@@ -6,8 +6,8 @@ use diffy::{DiffOptions, Line};
 use serde_json::Value;
 
 use super::{Difference, Segment};
+use crate::failure::plain;
 use crate::watch::mask;
-use crate::watch::notes::plain;
 use crate::watch::printer::Styles;
 
 /// The number of characters after which a printed value is truncated.

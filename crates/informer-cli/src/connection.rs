@@ -1,0 +1,84 @@
+//! The options that select the API server and the user, and the client for them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use informer::client::Client;
+use informer::kube_client::Config;
+use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::failure::{Failure, chain};
+
+/// Selects the API server and the user.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConnectionArguments {
+    /// The URL of the server; with this option no kubeconfig is read.
+    #[arg(long, value_name = "URL", value_parser = server_url)]
+    pub(crate) server: Option<http::Uri>,
+    /// The path of the kubeconfig; by default KUBECONFIG or ~/.kube/config.
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use; by default its current context.
+    #[arg(long, value_name = "NAME", conflicts_with = "server")]
+    pub(crate) context: Option<String>,
+    /// Send all requests as this user (impersonation).
+    #[arg(long = "as", value_name = "USER")]
+    as_user: Option<String>,
+    /// Send all requests as a member of this group. Can be repeated.
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
+    as_groups: Vec<String>,
+}
+
+fn server_url(text: &str) -> Result<http::Uri, String> {
+    let advice = "write it as http://127.0.0.1:8001";
+    let url: http::Uri = text.parse().map_err(|error| format!("not a URL ({error}); {advice}"))?;
+    match url.scheme_str() {
+        Some("http" | "https") if url.host().is_some_and(|host| !host.is_empty()) => Ok(url),
+        _ => Err(format!("not the URL of a server; {advice}")),
+    }
+}
+
+impl ConnectionArguments {
+    /// Returns a client for the server of `--server` or of the kubeconfig that the options select. Without
+    /// these options, the client uses the default kubeconfig, or the service account inside a cluster.
+    pub(crate) async fn client(&self) -> Result<Client, Failure> {
+        let Self { server, kubeconfig, context, as_user, .. } = self;
+        if server.is_none() && kubeconfig.is_none() && context.is_none() && as_user.is_none() {
+            return Client::try_default().await.map_err(|error| {
+                let (advice, whole) = (error.to_string(), chain(&error));
+                let causes = whole.strip_prefix(&advice).unwrap_or_default();
+                Failure::new(format!("{advice}, or name a server with --server{causes}"))
+            });
+        }
+        Client::new(self.config().await?).map_err(|error| Failure::new(chain(&error)))
+    }
+
+    /// Returns the configuration of [`client`](Self::client).
+    pub(crate) async fn config(&self) -> Result<Config, Failure> {
+        let Self { server, kubeconfig, context, as_user, as_groups } = self;
+        let mut config = match server {
+            Some(url) => Config::new(url.clone()),
+            None if kubeconfig.is_none() && context.is_none() => {
+                let failed = |error| Failure::new(format!("no server: {}", chain(&error)));
+                Config::infer().await.map_err(failed)?
+            }
+            None => {
+                let invalid = |error: &dyn std::error::Error| {
+                    Failure::new(format!("the kubeconfig cannot be used: {}", chain(error)))
+                };
+                let file = match kubeconfig {
+                    Some(file) => Kubeconfig::read_from(file),
+                    None => Kubeconfig::read(),
+                };
+                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+                let file = file.map_err(|error| invalid(&error))?;
+                Config::from_custom_kubeconfig(file, &options).await.map_err(|error| invalid(&error))?
+            }
+        };
+        if as_user.is_some() {
+            config.auth_info.impersonate.clone_from(as_user);
+            config.auth_info.impersonate_groups = Some(as_groups.clone()).filter(|groups| !groups.is_empty());
+        }
+        Ok(config)
+    }
+}

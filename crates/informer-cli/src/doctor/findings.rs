@@ -1,0 +1,127 @@
+//! The results of checks, and their output.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::failure::plain;
+use crate::terminal;
+
+/// The width of the column with the level.
+const LEVEL_WIDTH: usize = 7;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    Ok,
+    Warning,
+    Problem,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+
+    fn style(self) -> Style {
+        let color = match self {
+            Self::Ok => AnsiColor::Green,
+            Self::Warning => AnsiColor::Yellow,
+            Self::Problem => AnsiColor::Red,
+        };
+        terminal::style(color.on_default())
+    }
+}
+
+/// The result of a check.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    level: Level,
+    message: String,
+    /// What to do; `None` for the level `ok`.
+    remedy: Option<String>,
+}
+
+/// The results of all checks. In text form they are printed as they are added.
+pub(super) struct Findings {
+    found: Vec<Finding>,
+    text: bool,
+}
+
+impl Findings {
+    pub(super) fn new(text: bool) -> Self {
+        Self { found: Vec::new(), text }
+    }
+
+    pub(super) fn ok(&mut self, check: &'static str, message: impl Into<String>) {
+        self.add(Finding { check, level: Level::Ok, message: message.into(), remedy: None });
+    }
+
+    pub(super) fn warning(
+        &mut self,
+        check: &'static str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.report(Level::Warning, check, message, remedy);
+    }
+
+    pub(super) fn problem(
+        &mut self,
+        check: &'static str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.report(Level::Problem, check, message, remedy);
+    }
+
+    pub(super) fn report(
+        &mut self,
+        level: Level,
+        check: &'static str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.add(Finding { check, level, message: message.into(), remedy: Some(remedy.into()) });
+    }
+
+    /// Returns the number of results, to find out whether a check has added one.
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if self.text {
+            let Finding { check, level, message, remedy } = &finding;
+            let (style, name) = (level.style(), level.name());
+            let remedy = remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            // Messages contain strings from the server.
+            let line = plain(&format!("{check}: {message}{remedy}"));
+            // An error because stdout is closed is ignored: the exit code has the result.
+            let _ = writeln!(io::stdout(), "{style}{name:LEVEL_WIDTH$}{style:#} {line}");
+        }
+        self.found.push(finding);
+    }
+
+    /// Prints the end of the output, and returns the exit code.
+    pub(super) fn finish(self) -> ExitCode {
+        let count = |level| self.found.iter().filter(|finding| finding.level == level).count();
+        let (ok, warnings, problems) = (count(Level::Ok), count(Level::Warning), count(Level::Problem));
+        let text = if self.text {
+            format!("{ok} ok, {warnings} warnings, {problems} problems")
+        } else {
+            let checks = &self.found;
+            serde_json::json!({"checks": checks, "ok": ok, "warnings": warnings, "problems": problems})
+                .to_string()
+        };
+        let _ = writeln!(io::stdout(), "{text}");
+        if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

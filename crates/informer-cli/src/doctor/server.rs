@@ -1,0 +1,112 @@
+//! Checks the connection, the version of the server, and API priority and fairness.
+
+use serde_json::Value;
+
+use super::api::Api;
+use super::findings::Findings;
+
+/// The minor version of Kubernetes 1 whose types this program contains.
+const TYPES_MINOR: u32 = 36;
+
+/// An older server is a warning if its minor version is lower by more than this. Kubernetes supports clients
+/// of adjacent versions; reads and writes of stable fields work longer.
+const MAX_OLDER: u32 = 3;
+
+/// Checks that the server responds. Returns false if it does not, so that other checks are pointless.
+pub(super) async fn check(api: &Api, findings: &mut Findings) -> bool {
+    const CHECK: &str = "server";
+    let version = match api.get("/version").await {
+        Ok(version) => version,
+        Err(failure) if failure.status.is_some() => {
+            // RBAC of a hardened cluster may hide the version.
+            let remedy = "check that the URL is that of a Kubernetes API server";
+            findings.warning(CHECK, failure.to_string(), remedy);
+            return true;
+        }
+        Err(failure) => {
+            let remedy = "check the URL, the network and the CA certificate in the kubeconfig";
+            findings.problem(CHECK, failure.to_string(), remedy);
+            return false;
+        }
+    };
+    let git_version = version["gitVersion"].as_str().unwrap_or("of an unknown version");
+    let types = format!("the types are those of 1.{TYPES_MINOR}");
+    match minor(&version) {
+        Some(minor) if minor > TYPES_MINOR => findings.warning(
+            CHECK,
+            format!("Kubernetes {git_version}; {types}"),
+            "update the library: fields that it does not know cost additional requests",
+        ),
+        Some(minor) if TYPES_MINOR - minor > MAX_OLDER => findings.warning(
+            CHECK,
+            format!("Kubernetes {git_version}; {types}"),
+            "use only fields that this server has: it drops the others",
+        ),
+        Some(_) => findings.ok(CHECK, format!("Kubernetes {git_version}; {types}")),
+        None => findings.warning(
+            CHECK,
+            format!("Kubernetes {git_version}"),
+            "check that the URL is that of a Kubernetes API server",
+        ),
+    }
+    true
+}
+
+/// Returns the minor version of Kubernetes 1. Some providers append a sign, as in `36+`.
+fn minor(version: &Value) -> Option<u32> {
+    let minor = version["minor"].as_str().filter(|_| version["major"] == "1")?;
+    minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+}
+
+/// Checks whether requests were rejected, and reports the flow schema.
+pub(super) async fn check_fairness(api: &Api, findings: &mut Findings) {
+    const CHECK: &str = "fairness";
+    let seen = api.fairness();
+    let Some(uid) = &seen.flow_schema else {
+        if seen.rejected > 0 {
+            let message = format!("{} requests were rejected with 429", seen.rejected);
+            return findings.warning(CHECK, message, "reduce the load of the server, or its rate limits");
+        }
+        return findings.ok(CHECK, "no request was rejected; the server reports no flow schema");
+    };
+    let schema = name(api, "flowschemas", uid).await;
+    let level = match &seen.priority_level {
+        Some(uid) => name(api, "prioritylevelconfigurations", uid).await,
+        None => "unknown".to_owned(),
+    };
+    let flow = format!("flow schema {schema}, priority level {level}");
+    if seen.rejected > 0 {
+        let message = format!("{} requests were rejected with 429; {flow}", seen.rejected);
+        let remedy = "add a FlowSchema for the controller, with a priority level that has enough shares";
+        findings.warning(CHECK, message, remedy);
+    } else if schema == "catch-all" {
+        let remedy = "add a FlowSchema for the user: the level of catch-all has hardly any shares";
+        findings.warning(CHECK, flow, remedy);
+    } else {
+        findings.ok(CHECK, flow);
+    }
+}
+
+/// Returns the name of the object with a uid; the uid if the user may not list the objects.
+async fn name(api: &Api, resource: &str, uid: &str) -> String {
+    let list =
+        api.get(&format!("/apis/flowcontrol.apiserver.k8s.io/v1/{resource}")).await.unwrap_or_default();
+    let mut items = list["items"].as_array().into_iter().flatten();
+    let found = items.find(|item| item["metadata"]["uid"] == uid);
+    found.and_then(|item| item["metadata"]["name"].as_str()).unwrap_or(uid).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn minor_version_is_read_with_the_suffix_of_a_provider() {
+        assert_eq!(minor(&json!({"major": "1", "minor": "36+"})), Some(36));
+        assert_eq!(minor(&json!({"major": "1", "minor": "29"})), Some(29));
+        assert_eq!(minor(&json!({"major": "1", "minor": ""})), None);
+        assert_eq!(minor(&json!({})), None);
+    }
+}

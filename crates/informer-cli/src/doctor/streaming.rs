@@ -1,0 +1,83 @@
+//! Checks whether the server supports streaming lists (WatchList).
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http_body_util::BodyExt;
+use informer::client::ResponseBody;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::api::Api;
+use super::findings::Findings;
+use super::manifests::Manifests;
+
+const CHECK: &str = "streaming-lists";
+
+/// How long the check waits for the end of the initial events.
+const INITIAL_EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum size of the initial events that are read.
+const MAX_EVENT_BYTES: usize = 16 << 20;
+
+const QUERY: &str = "watch=true&allowWatchBookmarks=true&sendInitialEvents=true\
+                     &resourceVersionMatch=NotOlderThan&timeoutSeconds=10";
+
+/// The annotation of the bookmark that ends the initial events.
+const INITIAL_EVENTS_END: &[u8] = b"\"k8s.io/initial-events-end\"";
+
+/// Starts a streaming list of a kind that the controller watches, or else of Leases.
+pub(super) async fn check(api: &Api, namespace: &str, crds: &Manifests, findings: &mut Findings) {
+    let path = crds
+        .0
+        .first()
+        .and_then(collection)
+        .unwrap_or_else(|| format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"));
+    let fallback = "nothing is needed: informers use ordinary lists, which take the server more memory";
+    match api.watch(&format!("{path}?{QUERY}")).await {
+        Ok(response) if response.status().is_success() => {
+            let ended = timeout(INITIAL_EVENTS_TIMEOUT, initial_events_end(response.into_body())).await;
+            if ended == Ok(true) {
+                findings.ok(CHECK, "supported");
+            } else {
+                findings.warning(CHECK, "the server ignores the request for a streaming list", fallback);
+            }
+        }
+        Ok(response) if response.status() == StatusCode::FORBIDDEN => {
+            let message = format!("cannot be checked: the user may not watch {path}");
+            findings.warning(CHECK, message, "grant list and watch, or name a watched kind with --crd");
+        }
+        Ok(response) => {
+            let message = format!("not supported: {}", response.status());
+            findings.warning(CHECK, message, fallback);
+        }
+        Err(failure) => findings.warning(CHECK, failure.to_string(), "repair the connection"),
+    }
+}
+
+/// Returns the collection of a CRD's kind.
+fn collection(crd: &Value) -> Option<String> {
+    let spec = &crd["spec"];
+    let mut versions = spec["versions"].as_array().into_iter().flatten();
+    let version = versions.find(|version| version["served"] == true)?["name"].as_str()?;
+    let (group, plural) = (spec["group"].as_str()?, spec["names"]["plural"].as_str()?);
+    Some(format!("/apis/{group}/{version}/{plural}"))
+}
+
+/// Returns true if the body contains the bookmark that ends the initial events.
+async fn initial_events_end(mut body: ResponseBody) -> bool {
+    let mut text = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        // The annotation may be split between two frames.
+        let from = text.len().saturating_sub(INITIAL_EVENTS_END.len());
+        text.extend_from_slice(&data);
+        if text[from..].windows(INITIAL_EVENTS_END.len()).any(|part| part == INITIAL_EVENTS_END) {
+            return true;
+        }
+        if text.len() > MAX_EVENT_BYTES {
+            return false;
+        }
+    }
+    false
+}
