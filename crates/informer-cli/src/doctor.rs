@@ -50,8 +50,8 @@ Examples:
 
 Checks:
   kubeconfig      it is readable, and its context exists
-  server          it is reachable; its version is near that of the Kubernetes types
   tls             the CA certificates are valid
+  server          it is reachable; its version is near that of the Kubernetes types
   credentials     the server accepts them; certificates and tokens have not expired
   permissions     Leases, Events, and those of --role and --crd
   crds            they are established, and serve the versions of --crd
@@ -122,12 +122,11 @@ async fn check(arguments: &DoctorArguments, roles: &Manifests, crds: &Manifests,
             return findings.problem("kubeconfig", chain(&error), remedy);
         }
     };
-    let api = Api::new(client, arguments.timeout);
-    if !server::check(&api, findings).await {
-        return;
-    }
+    // An expired certificate is the likely reason if the server then cannot be reached.
     credentials::check_tls(&config, clock::now(), findings);
-    if !credentials::check(&api, &config, clock::now(), findings).await {
+    credentials::check_expiry(&config.auth_info, clock::now(), findings);
+    let api = Api::new(client, arguments.timeout);
+    if !server::check(&api, findings).await || !credentials::check(&api, &config, findings).await {
         return;
     }
     permissions::check(&api, &namespace, roles, crds, findings).await;

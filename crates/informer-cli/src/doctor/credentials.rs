@@ -63,9 +63,8 @@ fn report(
 
 /// Checks the credentials of the user. Returns false if the server rejects them, so that other checks are
 /// pointless.
-pub(super) async fn check(api: &Api, config: &Config, now: f64, findings: &mut Findings) -> bool {
+pub(super) async fn check(api: &Api, config: &Config, findings: &mut Findings) -> bool {
     const CHECK: &str = "credentials";
-    check_expiry(&config.auth_info, now, findings);
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     match api.review("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await {
         Ok(answer) => {
@@ -105,7 +104,7 @@ pub(super) async fn check(api: &Api, config: &Config, now: f64, findings: &mut F
 }
 
 /// Checks whether the client certificate and the token have expired.
-fn check_expiry(user: &AuthInfo, now: f64, findings: &mut Findings) {
+pub(super) fn check_expiry(user: &AuthInfo, now: f64, findings: &mut Findings) {
     const CHECK: &str = "credentials";
     if let Some(certificate) = certificate(user) {
         let validity = certificate.and_then(|pem| Validity::of_pem(&pem, now, false));

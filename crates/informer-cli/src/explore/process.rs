@@ -102,6 +102,8 @@ impl Drop for Group {
             // An error means that no process of the group is left.
             let _ = id.map(|id| kill_process_group(id, Signal::KILL));
         }
+        #[cfg(not(unix))]
+        let _ = self.0;
     }
 }
 
