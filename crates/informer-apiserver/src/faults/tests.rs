@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{FaultMatch, Faults};
+use parking_lot::Mutex;
+
+use super::{FaultAction, FaultMatch, Faults, RequestHook};
 use crate::requests::{RequestRecord, Verb};
 
 fn watch() -> Arc<RequestRecord> {
@@ -31,4 +33,62 @@ fn ended_watches_are_dropped_and_open_watches_receive_later_faults() {
     assert!((10..100).contains(&remembered), "{remembered} of 10,010, where 10 are open");
     let stalled = faults.on(FaultMatch::default()).stall_after(0);
     assert_eq!(stalled.fired(), open.len() as u64, "the fault applies to the open watches");
+}
+
+/// Delays watches, and collects the statuses of responses.
+#[derive(Debug, Default)]
+struct DelayWatches {
+    statuses: Mutex<Vec<u16>>,
+}
+
+impl RequestHook for DelayWatches {
+    fn request(&self, request: &RequestRecord) -> Vec<FaultAction> {
+        let delay = FaultAction::Delay { millis: 30 };
+        if request.verb == Verb::Watch { vec![delay] } else { Vec::new() }
+    }
+
+    fn response(&self, _: &RequestRecord, status: u16) {
+        self.statuses.lock().push(status);
+    }
+}
+
+#[test]
+fn hook_chooses_faults_in_addition_to_the_rules() {
+    let faults = Faults::default();
+    let _rule = faults.on(FaultMatch::default()).then(FaultAction::Delay { millis: 10 });
+    assert!(faults.set_hook(Arc::new(DelayWatches::default())).is_ok());
+    assert_eq!(faults.plan(&watch()).delay, Duration::from_millis(40));
+    let list = RequestRecord { verb: Verb::List, ..RequestRecord::clone(&watch()) };
+    assert_eq!(faults.plan(&Arc::new(list)).delay, Duration::from_millis(10));
+    assert!(faults.set_hook(Arc::new(DelayWatches::default())).is_err(), "a server has one hook");
+}
+
+#[tokio::test]
+async fn hook_receives_the_status_of_each_response() {
+    use tower::ServiceExt;
+
+    let server = crate::ApiServer::builder().build();
+    let hook = Arc::new(DelayWatches::default());
+    assert!(server.faults().set_hook(Arc::clone(&hook) as Arc<dyn RequestHook>).is_ok());
+    let _fault = server.faults().on(FaultMatch::path("/version")).status(500);
+    for path in ["/api/v1/namespaces/default", "/api/v1/namespaces/absent", "/version"] {
+        let request = http::Request::get(path).body(http_body_util::Empty::<bytes::Bytes>::new());
+        server.service().oneshot(request.expect("a valid request")).await.expect("a response");
+    }
+    assert_eq!(*hook.statuses.lock(), [200, 404, 500]);
+}
+
+#[test]
+fn fault_is_injected_only_into_selected_open_watches() {
+    let faults = Faults::default();
+    let other = RequestRecord { user: "other".to_owned(), ..RequestRecord::clone(&watch()) };
+    let open: Vec<_> =
+        [watch(), Arc::new(other)].iter().filter_map(|request| faults.plan(request).open).collect();
+    let expire = FaultAction::Expire { after_events: 0 };
+    let selected = faults.inject_into_open_watches(|request| request.user == "other", &expire);
+    assert_eq!(selected, 1);
+    assert!(open[0].take().is_empty());
+    assert_eq!(open[1].take(), [expire]);
+    let delay = FaultAction::Delay { millis: 1 };
+    assert_eq!(faults.inject_into_open_watches(|_| true, &delay), 0, "a delay is no fault of an open watch");
 }

@@ -26,11 +26,7 @@ async fn explored_program() {
         "increments" => count(&Client::try_default().await.unwrap(), true).await,
         "sets" => count(&Client::try_default().await.unwrap(), false).await,
         "watches" => watch(&Client::try_default().await.unwrap()).await,
-        "hangs" => {
-            if send(&Client::try_default().await.unwrap(), Method::POST, MAPS, &map(0)).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
+        "hangs" => create_or_hang(&Client::try_default().await.unwrap()).await,
         "fails" => panic!("this suite fails by itself"),
         "envtest" => {
             let assets = PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS").unwrap());
@@ -83,6 +79,13 @@ async fn count(client: &Client, increments: bool) {
     }
     let counted = send(client, Method::GET, &object, &Value::Null).await.unwrap();
     assert_eq!(counted["data"]["count"], "1", "the counter counts once");
+}
+
+/// Creates an object, and never ends if this fails.
+async fn create_or_hang(client: &Client) {
+    if send(client, Method::POST, MAPS, &map(0)).await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Waits for the event of a created object. The program does not watch again if the watch ends.
