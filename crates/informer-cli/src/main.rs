@@ -15,6 +15,7 @@ mod signals;
 mod terminal;
 mod watch;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -57,6 +58,13 @@ enum Command {
         /// The shell for which the completion script is printed.
         shell: Shell,
     },
+    /// Write man pages of this command and its subcommands to a folder, for example `informer man
+    /// ~/.local/share/man/man1`.
+    Man {
+        /// The folder, which is created if it does not exist. Pages of an earlier version are overwritten.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Runs the API server of the demo. The command `demo` starts it as a child process.
     #[command(hide = true)]
     DemoServer(demo::server::ServerArguments),
@@ -98,6 +106,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "informer", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Man { folder } => write_man_pages(&folder).map(|()| ExitCode::SUCCESS),
         Command::New(arguments) => scaffold::new(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Add(arguments) => scaffold::add(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Manifests(arguments) => scaffold::manifests(&arguments).map(|()| ExitCode::SUCCESS),
@@ -108,6 +117,12 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
         Command::Envtest(arguments) => envtest::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::DemoServer(arguments) => demo::server::run(arguments).await.map(|()| ExitCode::SUCCESS),
     }
+}
+
+fn write_man_pages(folder: &Path) -> Result<(), failure::Failure> {
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
+    written.map_err(|error| failure::Failure::io(&format!("write man pages to {}", folder.display()), error))
 }
 
 fn log_to_stderr() {

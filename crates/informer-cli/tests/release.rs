@@ -60,16 +60,19 @@ fn is_installed(program: &str) -> bool {
 /// Packs fake programs for a target like the workflow does, and returns the folder of the archive.
 fn pack(target: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let (programs, completions) = (folder.path().join("programs"), folder.path().join("completions"));
+    let (programs, documents) = (folder.path().join("programs"), folder.path().join("documents"));
     fs::create_dir(&programs).unwrap();
-    fs::create_dir(&completions).unwrap();
+    for name in ["completions/informer.bash", "man/informer.1"] {
+        let document = documents.join(name);
+        fs::create_dir_all(document.parent().unwrap()).unwrap();
+        fs::write(document, "").unwrap();
+    }
     for program in PROGRAMS {
         fs::write(programs.join(format!("{program}{}", suffix(target))), program).unwrap();
     }
-    fs::write(completions.join("informer.bash"), "").unwrap();
     let packed = Command::new(root().join(".ci/package"))
         .arg(target)
-        .args([programs, completions, folder.path().join("archives")])
+        .args([programs, documents, folder.path().join("archives")])
         .output()
         .unwrap();
     assert!(packed.status.success(), "{target}: {}", String::from_utf8_lossy(&packed.stderr));

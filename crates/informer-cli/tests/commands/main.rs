@@ -8,6 +8,7 @@ mod doctor;
 mod envtest;
 #[cfg(unix)]
 mod explore;
+mod man;
 mod refusals;
 mod serve;
 #[cfg(unix)]
