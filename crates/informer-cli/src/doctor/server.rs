@@ -6,7 +6,7 @@ use super::api::Api;
 use super::findings::Findings;
 
 /// The minor version of Kubernetes 1 whose types this program contains.
-const TYPES_MINOR: u32 = 36;
+const TYPES_MINOR: u32 = 37;
 
 /// An older server is a warning if its minor version is lower by more than this. Kubernetes supports clients
 /// of adjacent versions; reads and writes of stable fields work longer.
@@ -101,6 +101,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn types_are_those_of_the_newest_kubernetes_that_the_workspace_supports() {
+        assert_eq!(env!("K8S_OPENAPI_ENABLED_VERSION"), format!("1.{TYPES_MINOR}"));
+    }
 
     #[test]
     fn minor_version_is_read_with_the_suffix_of_a_provider() {

@@ -74,7 +74,7 @@ async fn healthy_cluster_has_no_problem() {
     let ended = cluster.doctor(&[]).await;
     let lines = [
         "ok      kubeconfig: server http://127.0.0.1:",
-        "ok      server: Kubernetes v1.36.3+embedded; the types are those of 1.36\n",
+        "ok      server: Kubernetes v1.36.3+embedded; the types are those of 1.37\n",
         "ok      tls: not used, on a loopback address",
         "ok      credentials: the server knows this user as",
         "ok      permissions: all 5 are granted",
@@ -108,7 +108,7 @@ async fn missing_kubeconfig_and_unreachable_server_are_problems() {
 async fn version_skew_is_a_warning() {
     let cluster = Cluster::new(|builder| builder).await;
     cluster.respond("/version", &json!({"major": "1", "minor": "99", "gitVersion": "v1.99.0"}));
-    let newer = ["warning server: Kubernetes v1.99.0; the types are those of 1.36; update the library"];
+    let newer = ["warning server: Kubernetes v1.99.0; the types are those of 1.37; update the library"];
     check(&cluster.doctor(&[]).await, 0, &newer);
     cluster.server.faults().clear();
     cluster.respond("/version", &json!({"major": "1", "minor": "28+", "gitVersion": "v1.28.1"}));
