@@ -77,8 +77,8 @@ pub use registry::Controllers;
 pub use registry::storage::History;
 pub use requests::{RequestRecord, Verb, is_dry_run, is_volatile};
 pub use server::{
-    ApiServer, ApiServerBuilder, LoadError, RawWriter, RestoreError, RewindError, Snapshot, SnapshotError,
-    Usage,
+    ApiServer, ApiServerBuilder, LoadError, ObjectChange, RawWriter, RestoreError, RewindError, Snapshot,
+    SnapshotError, Usage,
 };
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use tls::CertificateAuthority;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use informer_core::Gvr;
@@ -83,9 +84,32 @@ pub struct RequestRecord {
     pub user: String,
     /// True for a server-side apply, which is a patch that creates an object if it does not exist.
     pub is_apply: bool,
+    pub(crate) status: ResponseStatus,
+}
+
+/// The status code of a response, or 0 before the response. A clone is a snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseStatus(AtomicU16);
+
+impl ResponseStatus {
+    pub(crate) fn set(&self, status: http::StatusCode) {
+        self.0.store(status.as_u16(), Ordering::Relaxed);
+    }
+}
+
+impl Clone for ResponseStatus {
+    fn clone(&self) -> Self {
+        Self(self.0.load(Ordering::Relaxed).into())
+    }
 }
 
 impl RequestRecord {
+    /// Returns the status code of the response. Returns `None` if the server had not responded when this
+    /// record was read from the log. A watch has its status from its start on.
+    pub fn status(&self) -> Option<u16> {
+        Some(self.status.0.load(Ordering::Relaxed)).filter(|status| *status != 0)
+    }
+
     /// Returns the memory that the logged request uses, in bytes.
     fn bytes(&self) -> usize {
         let gvr = self.gvr.as_ref().map_or(0, |gvr| gvr.group.len() + gvr.version.len() + gvr.resource.len());

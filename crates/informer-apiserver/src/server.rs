@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 pub use builder::ApiServerBuilder;
 pub use load::LoadError;
-pub use objects::RawWriter;
+pub use objects::{ObjectChange, RawWriter};
 pub use snapshot::{RestoreError, Snapshot, SnapshotError};
 
 use crate::faults::Faults;
@@ -137,6 +137,27 @@ impl ApiServer {
     /// Returns the resourceVersion of the last write.
     pub fn version(&self) -> u64 {
         self.shared.storage.read().version()
+    }
+
+    /// Returns a receiver of the resourceVersion of the last write, which is notified after each write. A
+    /// test can wait for a condition without polling, and without a watch request that faults could affect.
+    ///
+    /// ```
+    /// # use informer_apiserver::ApiServer;
+    /// # use informer_core::Gvr;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = ApiServer::builder().build();
+    /// let mut version = server.watch_version();
+    /// server.create(&Gvr::new("", "v1", "configmaps"), "default", json!({"metadata": {"name": "settings"}}))?;
+    /// version.changed().await?;
+    /// assert_eq!(*version.borrow(), server.version());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch_version(&self) -> watch::Receiver<u64> {
+        self.shared.version.subscribe()
     }
 
     /// Returns the memory usage of the stored objects. This call takes time proportional to the number of

@@ -21,6 +21,7 @@ fn watch() -> Arc<RequestRecord> {
         user_agent: String::new(),
         user: String::new(),
         is_apply: false,
+        status: Default::default(),
     })
 }
 

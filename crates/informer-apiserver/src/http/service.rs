@@ -25,7 +25,7 @@ use crate::http::{Frontend, discovery, gzip};
 use crate::model::error::ApiError;
 use crate::model::query::Query;
 use crate::model::user::User;
-use crate::requests::{RequestRecord, Verb};
+use crate::requests::{RequestRecord, ResponseStatus, Verb};
 
 /// Response extension: the connection must not accept further requests after this response.
 #[derive(Debug, Clone, Copy)]
@@ -146,6 +146,7 @@ impl ApiService {
                 response
             }
         };
+        record.status.set(response.status());
         let mut response = strip_head_body(&head, add_common_headers(&head, response));
         if response_faults.go_away {
             response.extensions_mut().insert(GoAway);
@@ -251,6 +252,7 @@ impl ApiService {
             user_agent: header(head, USER_AGENT).to_owned(),
             user: String::new(),
             is_apply: head.method == Method::PATCH && media_type(head) == APPLY,
+            status: ResponseStatus::default(),
         }
     }
 }

@@ -326,6 +326,14 @@ impl Storage {
         Ok(Pulled { events, version, complete: complete && !table.closed })
     }
 
+    /// Returns the last `max` events of the object with this key in the history of its kind, oldest first.
+    pub(crate) fn last_events(&self, table: usize, key: &str, max: usize) -> Vec<Arc<Event>> {
+        let newest = self.tables[table].ring.iter().rev().filter(|event| event.key() == key);
+        let mut events: Vec<_> = newest.take(max).cloned().collect();
+        events.reverse();
+        events
+    }
+
     /// Drops the history up to and including `version`. Watches and lists from an earlier resourceVersion
     /// fail with 410.
     pub(crate) fn compact(&mut self, version: u64) {

@@ -17,6 +17,7 @@ fn request(path_bytes: usize) -> RequestRecord {
         user_agent: String::new(),
         user: String::new(),
         is_apply: false,
+        status: Default::default(),
     }
 }
 

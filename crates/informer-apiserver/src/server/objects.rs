@@ -1,5 +1,7 @@
 //! Methods that read and write objects without HTTP requests.
 
+use std::sync::Arc;
+
 use informer_core::{Gvr, ObjectKey};
 use serde_json::Value;
 
@@ -11,7 +13,7 @@ use crate::model::write_options::WriteMode;
 use crate::pipeline::DeleteOptions;
 use crate::pipeline::ready::ready;
 use crate::registry::select::Filter;
-use crate::registry::storage::EventType;
+use crate::registry::storage::{Event, EventType, Stored};
 
 /// Number of objects that a bulk load writes before it releases the storage lock. Readers therefore wait for
 /// at most one batch.
@@ -143,6 +145,51 @@ impl ApiServer {
         Ok(live.iter().map(|stored| (stored.key.clone(), stored.version)).collect())
     }
 
+    /// Returns the last changes of an object that the [history](crate::ApiServerBuilder::history) contains,
+    /// at most `max`, oldest first. The object may have been deleted. Like [`get`](Self::get), it calls no
+    /// conversion webhook.
+    ///
+    /// ```
+    /// use informer_apiserver::ApiServer;
+    /// use informer_core::Gvr;
+    /// use serde_json::json;
+    ///
+    /// let server = ApiServer::builder().build();
+    /// let maps = Gvr::new("", "v1", "configmaps");
+    /// server.create(&maps, "default", json!({"metadata": {"name": "settings"}}))?;
+    /// server.delete(&maps, "default", "settings")?;
+    /// let changes = server.changes(&maps, "default", "settings", 10)?;
+    /// assert_eq!(changes.len(), 2);
+    /// assert!(changes[0].before.is_none() && changes[1].after.is_none());
+    /// # Ok::<(), informer_apiserver::ApiError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kind is not served.
+    pub fn changes(
+        &self,
+        gvr: &Gvr,
+        namespace: &str,
+        name: &str,
+        max: usize,
+    ) -> Result<Vec<ObjectChange>, ApiError> {
+        let resource = self.shared.resource(gvr)?;
+        let key = some(namespace).map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+        let events = self.shared.storage.read().last_events(resource.table, &key, max);
+        let value = |stored: &Option<Arc<Stored>>| {
+            let stored = stored.as_ref()?;
+            let shown = resource.present(stored, EventType::Modified);
+            Some(parse(shown.as_ref().unwrap_or(stored).as_slice()))
+        };
+        let change = |event: &Arc<Event>| ObjectChange {
+            version: event.version,
+            before: value(&event.previous),
+            after: value(&event.next),
+        };
+        Ok(events.iter().map(change).collect())
+    }
+
     /// Creates or replaces many objects of a kind, each in the namespace of its metadata. Returns the number
     /// of objects.
     ///
@@ -171,6 +218,18 @@ impl ApiServer {
         }
         Ok(count)
     }
+}
+
+/// A write of an object, as returned by [`ApiServer::changes`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ObjectChange {
+    /// The resourceVersion of the write.
+    pub version: u64,
+    /// The object before the write; `None` if the write created it.
+    pub before: Option<Value>,
+    /// The object after the write; `None` if the write deleted it.
+    pub after: Option<Value>,
 }
 
 /// Writes objects without defaulting and validation; returned by [`ApiServer::raw`].
