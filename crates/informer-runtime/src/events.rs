@@ -127,8 +127,43 @@ impl EventSubject {
         }
     }
 
+    /// Returns the API version of the object, such as `apps/v1`.
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// Returns the kind of the object, such as `Deployment`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Returns the namespace of the object; empty for a cluster-scoped object.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Returns the name of the object.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the uid of the object; empty if the object was not read from the server.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
     fn identity(&self) -> [&str; 5] {
         [&self.api_version, &self.kind, &self.namespace, &self.name, &self.uid]
+    }
+}
+
+/// Prints `KIND NAMESPACE/NAME`, or `KIND NAME` for a cluster-scoped object.
+impl fmt::Display for EventSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.namespace {
+            "" => write!(f, "{} {}", self.kind, self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
+        }
     }
 }
 
@@ -165,6 +200,16 @@ pub enum EventType {
     Normal,
     /// An event of this type reports a problem of the object.
     Warning,
+}
+
+impl EventType {
+    /// Returns the type as in the API: `Normal` or `Warning`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
 }
 
 /// A recorded event in the buffer between [`EventRecorder`] and the task that sends events.
@@ -209,6 +254,13 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
+    /// Creates a recorder and the receiver of its events.
+    pub(crate) fn channel() -> (Self, mpsc::Receiver<Recorded>) {
+        let (events, recorded) = mpsc::channel(BUFFER);
+        let recorder = Self { controller: "informer".into(), related: None, events, dropped: Arc::default() };
+        (recorder, recorded)
+    }
+
     pub(crate) fn of(&self, controller: &str) -> Self {
         Self { controller: cut(controller, MAX_REASON_BYTES).into(), ..self.clone() }
     }

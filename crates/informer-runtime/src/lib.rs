@@ -7,6 +7,8 @@ pub mod client;
 pub mod handler;
 pub mod predicate;
 pub mod source;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 

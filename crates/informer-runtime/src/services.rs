@@ -16,7 +16,7 @@ pub struct Services {
     pub cache: Cache,
     /// Records Kubernetes events. In a reconciler, the recorder has the name of its controller.
     pub recorder: EventRecorder,
-    clock: Clock,
+    pub(crate) clock: Clock,
 }
 
 impl Services {
@@ -58,10 +58,13 @@ impl fmt::Debug for Services {
 
 /// The time at which the manager was created, by the system clock and by tokio's clock. The difference
 /// between the time passed on both clocks shows whether a test simulates time.
-#[derive(Clone, Copy)]
-struct Clock {
+#[derive(Clone)]
+pub(crate) struct Clock {
     tokio: Instant,
     system: std::time::Instant,
+    /// The time that a test has set, and tokio's time at that moment.
+    #[cfg(feature = "testing")]
+    set: std::sync::Arc<parking_lot::Mutex<Option<(Timestamp, Instant)>>>,
 }
 
 impl Clock {
@@ -70,10 +73,26 @@ impl Clock {
     const NOISE: Duration = Duration::from_millis(1);
 
     fn start() -> Self {
-        Self { tokio: Instant::now(), system: system_now() }
+        Self {
+            tokio: Instant::now(),
+            system: system_now(),
+            #[cfg(feature = "testing")]
+            set: std::sync::Arc::default(),
+        }
     }
 
-    fn now(self) -> Timestamp {
+    /// Sets the current time of all clones of this clock. From then on the time follows tokio's clock.
+    #[cfg(feature = "testing")]
+    pub(crate) fn set(&self, now: Timestamp) {
+        *self.set.lock() = Some((now, Instant::now()));
+    }
+
+    fn now(&self) -> Timestamp {
+        #[cfg(feature = "testing")]
+        if let Some((then, since)) = *self.set.lock() {
+            let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+            return then.saturating_add(passed).unwrap_or(then);
+        }
         let (simulated, passed) = (self.tokio.elapsed(), system_now() - self.system);
         let now = Timestamp::now();
         if simulated.abs_diff(passed) < Self::NOISE {

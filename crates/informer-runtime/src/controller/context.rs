@@ -24,6 +24,22 @@ pub(super) struct ControllerContext {
     pub(super) cancel: CancellationToken,
 }
 
+#[cfg(feature = "testing")]
+impl Context {
+    /// Creates a context without a running controller, for [`TestContext`](crate::testing::TestContext).
+    pub(crate) fn detached(controller: &str, services: Services) -> Self {
+        let (controller, cancel) = (controller.into(), CancellationToken::new());
+        let shared = Arc::new(ControllerContext { controller, services, cancel });
+        Self { shared, id: ReconcileId { run: 0, number: 0 }, owned: None }
+    }
+
+    /// Returns the context of another reconcile of the same controller.
+    pub(crate) fn with_number(&self, number: u64) -> Self {
+        let id = ReconcileId { number, ..self.id };
+        Self { id, ..self.clone() }
+    }
+}
+
 impl Context {
     /// Returns the name of the controller.
     pub fn controller(&self) -> &str {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{EventState, EventWrite, WriteResult};
-use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
+use super::{EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
 use crate::random::jitter;
 use crate::{BoxError, Runnable, RunnableGroup};
 
@@ -44,15 +44,9 @@ pub(crate) struct EventSender {
 
 impl EventSender {
     pub(crate) fn new(client: Client) -> (Self, EventRecorder) {
-        let (sender, events) = mpsc::channel(BUFFER);
-        let dropped = Arc::<AtomicU64>::default();
+        let (recorder, events) = EventRecorder::channel();
+        let dropped = Arc::clone(&recorder.dropped);
         let instance: Arc<str> = std::env::var("HOSTNAME").unwrap_or_else(|_| "informer".to_owned()).into();
-        let recorder = EventRecorder {
-            controller: "informer".into(),
-            related: None,
-            events: sender,
-            dropped: Arc::clone(&dropped),
-        };
         (Self { client, instance, events, dropped, state: EventState::default() }, recorder)
     }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::state::{EventWrite, WriteResult};
-use super::{EventKey, EventSubject, EventType};
+use super::{EventKey, EventSubject};
 
 /// The namespace of an Event about a cluster-scoped object, as in client-go: Events are always namespaced.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -69,10 +69,6 @@ fn namespace(subject: &EventSubject) -> &str {
 
 fn event(write: &EventWrite, namespace: &str, instance: &str) -> Value {
     let key = &write.key;
-    let event_type = match key.event_type {
-        EventType::Normal => "Normal",
-        EventType::Warning => "Warning",
-    };
     let mut event = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -84,7 +80,7 @@ fn event(write: &EventWrite, namespace: &str, instance: &str) -> Value {
         "reason": key.reason,
         "regarding": reference(&key.regarding),
         "note": write.note,
-        "type": event_type,
+        "type": key.event_type.name(),
     });
     if let Some(related) = &key.related {
         event["related"] = reference(related);

@@ -1,0 +1,231 @@
+//! Contexts for unit tests of reconcilers.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use informer_cache::SyncError;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::events::Recorded;
+use crate::{CachedClient, Context, EventRecorder, EventSubject, EventType, KubeObject, Request, Services};
+
+/// The timeout for the first list of a watched kind. It is reached only if the server rejects the list.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Calls a reconciler in a unit test, without a manager: creates the [`Context`] of each call.
+///
+/// The context is the one of a controller: its client writes under the controller's name,
+/// [`ctx.get`](Context::get) reads [watched](TestContextBuilder::watches) kinds from a cache, and
+/// [`ctx.now`](Services::now) follows tokio's clock. In place of a server, the test receives the events that
+/// the reconciler records. A reconciler with a state gets it as an argument, as from
+/// [`reconcile_with`](crate::ControllerBuilder::reconcile_with).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use informer_runtime::testing::TestContext;
+/// use informer_runtime::{CachedClient, Context, EventType, Outcome, ReconcileError, Request};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// struct Settings {
+///     key: String,
+/// }
+///
+/// async fn reconcile(
+///     request: Request,
+///     ctx: Context,
+///     settings: Arc<Settings>,
+/// ) -> Result<Outcome, ReconcileError> {
+///     let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
+///     if !map.data.iter().flatten().any(|(key, _)| *key == settings.key) {
+///         ctx.recorder.warning(&map, "MissingKey", "Validate", format!("{} is missing", settings.key));
+///     }
+///     Ok(Outcome::Done)
+/// }
+///
+/// # async fn example(client: CachedClient) -> Result<(), Box<dyn std::error::Error>> {
+/// // `client` is a `FakeClient` that has the ConfigMap `default/settings`.
+/// let test = TestContext::builder(&client).controller("settings").watches::<ConfigMap>().build().await?;
+/// let settings = Arc::new(Settings { key: "region".to_owned() });
+/// let outcome = reconcile(test.request("default/settings"), test.context(), settings).await;
+/// assert!(matches!(outcome, Ok(Outcome::Done)));
+/// let events = test.take_events();
+/// assert_eq!((events[0].event_type, events[0].reason.as_str()), (EventType::Warning, "MissingKey"));
+/// # Ok(()) }
+/// ```
+pub struct TestContext {
+    context: Context,
+    next: AtomicU64,
+    events: Mutex<mpsc::Receiver<Recorded>>,
+}
+
+/// Builds a [`TestContext`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct TestContextBuilder {
+    client: CachedClient,
+    controller: String,
+    now: Option<Timestamp>,
+    watched: Vec<StartInformer>,
+}
+
+type StartInformer =
+    Box<dyn FnOnce(CachedClient) -> Pin<Box<dyn Future<Output = Result<(), SyncError>> + Send>> + Send>;
+
+/// An event that a reconciler has recorded in a unit test, as returned by [`TestContext::take_events`].
+///
+/// `Display` prints `TYPE REASON OBJECT: NOTE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedEvent {
+    /// The type of the event: normal operation, or a problem.
+    pub event_type: EventType,
+    /// The reason, such as `Created`.
+    pub reason: String,
+    /// The action that the controller took.
+    pub action: String,
+    /// The text for humans.
+    pub note: String,
+    /// The object of the event.
+    pub regarding: EventSubject,
+    /// The secondary object; see [`EventRecorder::related`].
+    pub related: Option<EventSubject>,
+    /// The name of the controller that recorded the event.
+    pub controller: String,
+}
+
+impl TestContext {
+    /// Returns a builder of a context with this client, usually a `FakeClient` of the crate `informer`.
+    pub fn builder(client: &CachedClient) -> TestContextBuilder {
+        TestContextBuilder {
+            client: client.clone(),
+            controller: "test".to_owned(),
+            now: None,
+            watched: Vec::new(),
+        }
+    }
+
+    /// Returns the context of a reconcile. Each call returns a new [`ReconcileId`](crate::ReconcileId).
+    pub fn context(&self) -> Context {
+        self.context.with_number(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns the request for the object with this key: `NAMESPACE/NAME`, or `NAME` for a cluster-scoped
+    /// kind.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is invalid.
+    #[track_caller]
+    pub fn request(&self, key: &str) -> Request {
+        key.parse().unwrap_or_else(|error| panic!("create a request for {key:?}: {error}"))
+    }
+
+    /// Returns the events that were recorded since the last call, oldest first. Unlike on a server, equal
+    /// events form no series: each of them is returned.
+    ///
+    /// At most 1000 events are kept until the next call. Further ones are lost and
+    /// [counted](crate::EventRecorder::dropped).
+    pub fn take_events(&self) -> Vec<RecordedEvent> {
+        let mut recorded = self.events.lock();
+        std::iter::from_fn(|| recorded.try_recv().ok()).map(RecordedEvent::from).collect()
+    }
+
+    /// Returns the current time of the contexts.
+    pub fn now(&self) -> Timestamp {
+        self.context.now()
+    }
+
+    /// Sets the current time of all contexts. It then follows tokio's clock, so that in paused time only
+    /// `tokio::time::advance` and sleeps change it.
+    pub fn set_now(&self, now: Timestamp) {
+        self.context.clock.set(now);
+    }
+
+    /// Cancels [`Context::stopping`] of all contexts, as a controller does that stops.
+    pub fn stop(&self) {
+        self.context.stopping().cancel();
+    }
+}
+
+impl TestContextBuilder {
+    /// Sets the name of the controller: the field owner of its writes, and the reporter of its events. The
+    /// default is `test`.
+    pub fn controller(mut self, name: impl Into<String>) -> Self {
+        self.controller = name.into();
+        self
+    }
+
+    /// Adds a kind that the controller watches, so that [`Context::get`] finds its objects. As in a program,
+    /// it returns an error for other kinds.
+    pub fn watches<K: KubeObject>(mut self) -> Self {
+        self.watched.push(Box::new(|client| {
+            Box::pin(async move { client.cache().informer::<K>().wait_for_sync(SYNC_TIMEOUT).await })
+        }));
+        self
+    }
+
+    /// Sets the current time; see [`TestContext::set_now`]. The default is that of the system clock.
+    pub fn now(mut self, now: Timestamp) -> Self {
+        self.now = Some(now);
+        self
+    }
+
+    /// Starts the informers of the watched kinds, waits until they have synced, and builds the context.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an informer does not sync, for example because a CRD is missing.
+    pub async fn build(self) -> Result<TestContext, SyncError> {
+        self.client.cache().start();
+        for start in self.watched {
+            start(self.client.clone()).await?;
+        }
+        let (recorder, recorded) = EventRecorder::channel();
+        let services =
+            Services::new(self.client.of_controller(&self.controller), recorder.of(&self.controller));
+        if let Some(now) = self.now {
+            services.clock.set(now);
+        }
+        let context = Context::detached(&self.controller, services);
+        Ok(TestContext { context, next: AtomicU64::new(1), events: Mutex::new(recorded) })
+    }
+}
+
+impl From<Recorded> for RecordedEvent {
+    fn from(Recorded { key, note }: Recorded) -> Self {
+        Self {
+            event_type: key.event_type,
+            reason: key.reason,
+            action: key.action,
+            note,
+            regarding: key.regarding,
+            related: key.related,
+            controller: key.controller.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for RecordedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}: {}", self.event_type.name(), self.reason, self.regarding, self.note)
+    }
+}
+
+impl fmt::Debug for TestContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestContext").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TestContextBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestContextBuilder")
+            .field("controller", &self.controller)
+            .field("watched", &self.watched.len())
+            .finish_non_exhaustive()
+    }
+}
