@@ -23,8 +23,13 @@ mod error;
 mod explore;
 #[cfg(feature = "runtime")]
 mod fake;
+mod fields;
+mod files;
+mod golden;
 mod manifests;
+mod matcher;
 mod permissions;
+mod wait;
 
 use std::fmt;
 
@@ -34,19 +39,27 @@ pub use error::TestServerError;
 pub use explore::{EXPLORE_VARIABLE, Explore, ExploreFailure, ExploreReport, ProgramWrite, World};
 #[cfg(feature = "runtime")]
 pub use fake::{FakeClient, FakeClientBuilder};
+pub use golden::{GOLDEN_VARIABLE, Golden, GoldenError, assert_golden};
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use informer_apiserver::CertificateAuthority;
 pub use informer_apiserver::{
     ApiServer, ApiServerBuilder, ExtraField, ExtraFieldError, Fault, FaultAction, FaultBuilder, FaultMatch,
-    FaultScript, FaultWhen, Faults, Kind, Listening, ManualClock, ParseScriptError, RequestRecord,
-    SnapshotError, User, Verb,
+    FaultScript, FaultWhen, Faults, Kind, Listening, ManualClock, ObjectChange, ParseScriptError,
+    RequestRecord, SnapshotError, User, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
+#[cfg(feature = "runtime")]
+pub use informer_runtime::testing::{RecordedEvent, TestContext, TestContextBuilder};
 pub use manifests::{ManifestState, Manifests, ManifestsError, ManifestsReport};
+pub use matcher::{
+    Absent, Expectation, Matcher, absent, exists, has_condition, has_field, has_finalizer, is_terminating,
+    not, satisfies,
+};
 pub use permissions::{
     Permission, PermissionComparison, PermissionDifference, PermissionsError, PermissionsUsed, RoleRules,
 };
+pub use wait::WAIT_TIMEOUT;
 
 use informer_client::{Client, Lazy, SharedInformerFactory, StreamingLists};
 use informer_core::{Gvr, ObjectKey};
@@ -63,6 +76,7 @@ pub struct TestServer {
     server: ApiServer,
     client: Client,
     factory: SharedInformerFactory,
+    wait_timeout: std::time::Duration,
 }
 
 /// A running informer of a [`TestServer`], as returned by [`TestServer::informer`]. It runs until its last
@@ -106,7 +120,7 @@ impl TestServer {
     pub fn of(server: ApiServer) -> Self {
         let client = Client::from_service(server.service(), "default");
         let factory = SharedInformerFactory::new(client.clone()).streaming_lists(StreamingLists::Off);
-        Self { server, client, factory }
+        Self { server, client, factory, wait_timeout: WAIT_TIMEOUT }
     }
 
     /// Returns a client of the test server. The client calls the server without a socket.

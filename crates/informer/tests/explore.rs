@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use informer::prelude::*;
 use informer::runtime::{LeaderElection, runnable};
-use informer::testing::{Explore, ExploreFailure, FaultScript, TestServer, User, Verb, World};
+use informer::testing::{Explore, ExploreFailure, FaultScript, TestServer, User, Verb, World, absent};
 use informer::{CancellationToken, Gvr};
 use k8s_openapi::api::core::v1::ConfigMap;
 use sample::{Reconciler, Website, WebsiteStatus, website};
@@ -196,11 +196,11 @@ fn denied_request_is_found() {
 fn failing_scenario_and_panicking_program_are_found() {
     let waits = marking().scenario(|world| async move {
         world.create(&website("shop", 1)).await;
-        world.wait_until_deleted::<Website>("default/shop").await;
+        world.eventually("default/shop", absent::<Website>()).await;
     });
     let failure = failure_of(&waits);
     assert_eq!(failure.check, "scenario", "{failure}");
-    assert!(failure.text.contains("wait until websites default/shop is deleted"), "{failure}");
+    assert!(failure.text.contains("wait for Website default/shop: not reached within"), "{failure}");
 
     let panics = Explore::program(|_| panic!("no configuration"));
     assert_eq!(failure_of(&panics).check, "panic");

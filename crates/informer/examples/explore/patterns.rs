@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use informer::kube_core::ResourceExt;
 use informer::prelude::*;
-use informer::testing::{Explore, World};
+use informer::testing::{Explore, World, absent};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -132,6 +132,6 @@ pub(crate) fn cleanup(first: bool) -> Explore {
         world.create(&website("shop", 1)).await;
         world.settled().await;
         world.delete::<Website>("default/shop").await;
-        world.wait_until_deleted::<Website>("default/shop").await;
+        world.eventually("default/shop", absent::<Website>()).await;
     })
 }

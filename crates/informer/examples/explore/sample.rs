@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use informer::kube_core::{Resource, ResourceExt};
 use informer::prelude::*;
 use informer::runtime::Fetched;
-use informer::testing::{Explore, TestServer, World};
+use informer::testing::{Explore, TestServer, World, absent};
 use informer::{CustomResource, Gvr};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde::{Deserialize, Serialize};
@@ -169,7 +169,7 @@ pub(crate) async fn scenario(world: World) {
     world.settled().await;
     world.edit::<Website>("default/shop", |site| site.spec.replicas = 3).await;
     world.delete::<Website>("default/blog").await;
-    world.wait_until_deleted::<Website>("default/blog").await;
+    world.eventually("default/blog", absent::<Website>()).await;
 }
 
 /// Returns the exploration of a controller of websites. It calls `reconciler` for each process, so that a

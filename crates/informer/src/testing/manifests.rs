@@ -15,6 +15,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 pub use error::ManifestsError;
 
+use super::files::{read_text, write_text};
+
 /// The folders whose manifests become templates of the Helm chart. Each entry has the folder, a prefix for
 /// the names of its templates, and the condition under which a template is enabled.
 const SOURCES: [(&str, &str, ChartCondition); 3] = [
@@ -108,10 +110,7 @@ impl Manifests {
     pub fn write(&self) -> Result<ManifestsReport, ManifestsError> {
         self.apply(|path, content| match content {
             Some(content) => {
-                let written = path.parent().map_or(Ok(()), fs::create_dir_all);
-                written
-                    .and_then(|()| fs::write(path, content))
-                    .map_err(|error| ManifestsError::io("write", path, error))?;
+                write_text(path, content).map_err(|error| ManifestsError::io("write", path, error))?;
                 Ok(ManifestState::Written)
             }
             None => {
@@ -128,11 +127,7 @@ impl Manifests {
         let mut files = Vec::new();
         for (path, expected) in self.expected()? {
             let full = self.folder.join(&path);
-            let present = match fs::read_to_string(&full) {
-                Ok(text) => Some(text.replace("\r\n", "\n")),
-                Err(error) if error.kind() == ErrorKind::NotFound => None,
-                Err(error) => return Err(ManifestsError::io("read", &full, error)),
-            };
+            let present = read_text(&full).map_err(|error| ManifestsError::io("read", &full, error))?;
             match (present == expected, &expected) {
                 (true, Some(_)) => files.push((path, ManifestState::Unchanged)),
                 (true, None) => {}

@@ -109,6 +109,7 @@ async fn play(explore: &Explore, script: &FaultScript, reference: Option<&RunRes
     // The processes start before users act, so that the trace shows them first.
     tokio::task::yield_now().await;
     let quiet = if elects { SETTLED_ELECTION } else { SETTLED_QUIET };
+    let server = server.within(explore.settle);
     let world = World { server, shared: Arc::clone(&shared), timeout: explore.settle, quiet };
     let run = Run { explore, reference, world };
     run.scenario().await;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use informer_apiserver::is_volatile;
 use serde_json::{Map, Value};
 
+use crate::testing::fields::{differing_fields, is_time, path_segments, remove_path};
+
 /// The maximum number of differences in a report.
 const MAX_DIFFERENCES: usize = 5;
 
@@ -41,19 +43,7 @@ impl IgnoredField {
             Some((resource, path)) if !resource.contains('[') => (Some(resource.to_owned()), path),
             _ => (None, text),
         };
-        let mut segments = Vec::new();
-        let mut rest = path;
-        while !rest.is_empty() {
-            if let Some((inner, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-                segments.push(inner.to_owned());
-                rest = after.strip_prefix('.').unwrap_or(after);
-                continue;
-            }
-            let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            segments.push(rest[..end].to_owned());
-            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
-        }
-        Self { resource, path: segments }
+        Self { resource, path: path_segments(path) }
     }
 
     fn remove(&self, resource: &str, object: &mut Value) {
@@ -61,19 +51,6 @@ impl IgnoredField {
             return;
         }
         remove_path(object, &self.path);
-    }
-}
-
-fn remove_path(value: &mut Value, path: &[String]) {
-    match (value, path) {
-        (Value::Array(items), path) => items.iter_mut().for_each(|item| remove_path(item, path)),
-        (Value::Object(fields), [last]) => drop(fields.remove(last)),
-        (Value::Object(fields), [first, rest @ ..]) => {
-            if let Some(inner) = fields.get_mut(first) {
-                remove_path(inner, rest);
-            }
-        }
-        _ => {}
     }
 }
 
@@ -117,7 +94,7 @@ pub(super) fn differences(reference: &State, state: &State) -> Vec<String> {
     for (key, expected) in reference {
         match state.get(key) {
             None => found.push(format!("{key} is missing")),
-            Some(actual) => compare(key, "", expected, actual, &mut found),
+            Some(actual) => compare(key, expected, actual, &mut found),
         }
     }
     let unexpected = state.keys().filter(|key| !reference.contains_key(*key));
@@ -130,22 +107,11 @@ pub(super) fn differences(reference: &State, state: &State) -> Vec<String> {
     found
 }
 
-fn compare(key: &str, path: &str, expected: &Value, actual: &Value, found: &mut Vec<String>) {
-    if expected == actual {
-        return;
-    }
-    if let (Value::Object(expected), Value::Object(actual)) = (expected, actual) {
-        let names: std::collections::BTreeSet<&String> = expected.keys().chain(actual.keys()).collect();
-        for name in names {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            let null = Value::Null;
-            let of = |fields: &Map<String, Value>| fields.get(name).cloned().unwrap_or_else(|| null.clone());
-            compare(key, &path, &of(expected), &of(actual), found);
-        }
-        return;
-    }
+fn compare(key: &str, expected: &Value, actual: &Value, found: &mut Vec<String>) {
     let show = |value: &Value| if value.is_null() { "not set".to_owned() } else { value.to_string() };
-    found.push(format!("{key}: {path} is {}, without faults {}", show(actual), show(expected)));
+    differing_fields("", expected, actual, &mut |path, expected, actual| {
+        found.push(format!("{key}: {path} is {}, without faults {}", show(actual), show(expected)));
+    });
 }
 
 /// The uid of an object, and its name if it is generated, with their replacements.
@@ -199,15 +165,4 @@ fn replace(value: &mut Value, aliases: &HashMap<String, String>) {
         }
         _ => {}
     }
-}
-
-/// Returns true for times such as `2026-01-01T00:00:00Z`, with or without fractions of a second.
-fn is_time(text: &str) -> bool {
-    let pattern = b"dddd-dd-ddTdd:dd:dd";
-    let bytes = text.as_bytes();
-    let matches = |(pattern, byte): (&u8, &u8)| match pattern {
-        b'd' => byte.is_ascii_digit(),
-        pattern => pattern == byte,
-    };
-    bytes.len() > pattern.len() && bytes.len() <= 40 && pattern.iter().zip(bytes).all(matches)
 }

@@ -12,17 +12,18 @@ use tokio::time::{Instant, sleep};
 use super::transport::Shared;
 use crate::testing::{TestServer, TestServerError};
 
-/// The interval between two checks of a condition.
+/// The shortest pause before the next check whether the program has settled.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The users of a run of an [`Explore`](super::Explore): the methods of the [`TestServer`], and waits.
 ///
-/// No fault affects the requests of users. The methods of this type add a line to the trace.
+/// No fault affects the requests of users. [`eventually`](TestServer::eventually) has the timeout
+/// [`settle_within`](super::Explore::settle_within). The methods of this type add a line to the trace.
 #[derive(Clone)]
 pub struct World {
     pub(super) server: TestServer,
     pub(super) shared: Arc<Shared>,
-    /// The timeout of waits.
+    /// The maximum time until the program has settled.
     pub(super) timeout: Duration,
     /// The program has settled if it sends no write for this time.
     pub(super) quiet: Duration,
@@ -64,39 +65,6 @@ impl World {
         expect(self.server.delete::<K>(key).await);
     }
 
-    /// Waits until an object exists and satisfies a condition, and returns it.
-    ///
-    /// # Panics
-    ///
-    /// If this takes longer than [`settle_within`](super::Explore::settle_within).
-    pub async fn wait_for<K>(&self, key: &str, condition: impl Fn(&K) -> bool) -> K
-    where
-        K: Resource<DynamicType = ()> + DeserializeOwned,
-    {
-        let begin = Instant::now();
-        loop {
-            match self.server.get::<K>(key).await {
-                Ok(object) if condition(&object) => return object,
-                _ => self.pause(begin, || format!("{} {key} satisfies the condition", K::plural(&()))).await,
-            }
-        }
-    }
-
-    /// Waits until an object does not exist.
-    ///
-    /// # Panics
-    ///
-    /// If this takes longer than [`settle_within`](super::Explore::settle_within).
-    pub async fn wait_until_deleted<K>(&self, key: &str)
-    where
-        K: Resource<DynamicType = ()> + DeserializeOwned,
-    {
-        let begin = Instant::now();
-        while self.server.get::<K>(key).await.is_ok() {
-            self.pause(begin, || format!("{} {key} is deleted", K::plural(&()))).await;
-        }
-    }
-
     /// Waits until the program has sent no write for some time: 10 s, or 40 s with leader election.
     ///
     /// Returns after [`settle_within`](super::Explore::settle_within) in any case.
@@ -115,11 +83,6 @@ impl World {
     /// Waits for a duration of simulated time.
     pub async fn advance_time(&self, duration: Duration) {
         sleep(duration).await;
-    }
-
-    async fn pause(&self, begin: Instant, wanted: impl Fn() -> String) {
-        assert!(begin.elapsed() < self.timeout, "wait until {}: not within {:?}", wanted(), self.timeout);
-        sleep(POLL).await;
     }
 
     fn line(&self, verb: &str, resource: &str, key: &str) {

@@ -1,0 +1,99 @@
+//! Paths of fields in JSON objects.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Parses a path such as `status.lastSync`. A segment in brackets may contain dots:
+/// `metadata.annotations[example.com/checked]`, with or without quotes.
+pub(super) fn path_segments(path: &str) -> Vec<String> {
+    let mut segments = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some((inner, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            segments.push(inner.trim_matches(['\'', '"']).to_owned());
+            rest = after.strip_prefix('.').unwrap_or(after);
+            continue;
+        }
+        let end = rest.find(['.', '[']).unwrap_or(rest.len());
+        segments.push(rest[..end].to_owned());
+        rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
+    }
+    segments
+}
+
+/// Returns the field at a path. A number selects an item of a list.
+pub(super) fn get_path<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, segment| match value {
+        Value::Array(items) => items.get(segment.parse::<usize>().ok()?),
+        value => value.get(segment),
+    })
+}
+
+/// Removes the field at a path. In lists, it is removed from each item.
+pub(super) fn remove_path(value: &mut Value, path: &[String]) {
+    match (value, path) {
+        (Value::Array(items), path) => items.iter_mut().for_each(|item| remove_path(item, path)),
+        (Value::Object(fields), [last]) => drop(fields.remove(last)),
+        (Value::Object(fields), [first, rest @ ..]) => {
+            if let Some(inner) = fields.get_mut(first) {
+                remove_path(inner, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Calls `found` with the path and both values of each field that differs. Lists are compared as a whole. A
+/// missing field is null.
+pub(super) fn differing_fields(
+    path: &str,
+    a: &Value,
+    b: &Value,
+    found: &mut dyn FnMut(&str, &Value, &Value),
+) {
+    match (a, b) {
+        _ if a == b => {}
+        (Value::Object(fields), Value::Object(others)) => {
+            let names: BTreeSet<&String> = fields.keys().chain(others.keys()).collect();
+            for name in names {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let [a, b] = [fields, others].map(|fields| fields.get(name).unwrap_or(&Value::Null));
+                differing_fields(&path, a, b, found);
+            }
+        }
+        _ => found(path, a, b),
+    }
+}
+
+/// Returns true for times such as `2026-01-01T00:00:00Z`, with or without fractions of a second.
+pub(super) fn is_time(text: &str) -> bool {
+    let pattern = b"dddd-dd-ddTdd:dd:dd";
+    let bytes = text.as_bytes();
+    let matches = |(pattern, byte): (&u8, &u8)| match pattern {
+        b'd' => byte.is_ascii_digit(),
+        pattern => pattern == byte,
+    };
+    bytes.len() > pattern.len() && bytes.len() <= 40 && pattern.iter().zip(bytes).all(matches)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{get_path, path_segments};
+
+    #[test]
+    fn paths_have_brackets_quotes_and_list_indexes() {
+        let segments = ["metadata", "annotations", "example.com/checked"];
+        for path in
+            ["metadata.annotations[example.com/checked]", "metadata.annotations['example.com/checked']"]
+        {
+            assert_eq!(path_segments(path), segments);
+        }
+        let object = json!({"spec": {"containers": [{"image": "web:1"}]}});
+        assert_eq!(get_path(&object, &path_segments("spec.containers[0].image")), Some(&json!("web:1")));
+        assert_eq!(get_path(&object, &path_segments("spec.containers[1].image")), None);
+        assert_eq!(get_path(&object, &path_segments("spec.replicas.max")), None);
+    }
+}
