@@ -27,7 +27,7 @@ async fn operator_acquires_its_lease_before_its_controllers_run() {
             .and_then(|spec| spec.holder_identity.as_ref());
         holder.is_some_and(|holder| !holder.is_empty())
     };
-    cluster::wait_for(&server, &key, held).await;
+    server.eventually(&key, held).await;
 
     handle.stop();
     running
@@ -35,7 +35,7 @@ async fn operator_acquires_its_lease_before_its_controllers_run() {
         .expect("the manager does not panic")
         .expect("the manager stops without an error");
     let released = |lease: &Lease| !held(lease);
-    cluster::wait_for(&server, &key, released).await;
+    server.eventually(&key, released).await;
     assert_eq!(
         server.requests(FaultMatch::verb(Verb::Delete)).count(),
         0,

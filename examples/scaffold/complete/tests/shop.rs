@@ -7,7 +7,7 @@ use complete::api::shop::{Shop, ShopSpec};
 use complete::controllers;
 use informer::k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use informer::prelude::*;
-use informer::testing::{FaultMatch, TestServer, Verb};
+use informer::testing::{FaultMatch, TestServer, Verb, absent, has_field};
 
 const KEY: &str = "shop";
 const DEPLOYMENT: &str = "default/shop-shop";
@@ -33,7 +33,7 @@ fn shop(replicas: i32) -> Shop {
 
 async fn wait_for_replicas(server: &TestServer, replicas: i32) -> Deployment {
     let wanted = |deployment: &Deployment| deployment.spec.replicas == Some(replicas);
-    cluster::wait_for(server, DEPLOYMENT, wanted).await
+    server.eventually(DEPLOYMENT, wanted).await
 }
 
 /// Reports replicas in the status of the Deployment, as the controllers of a cluster do.
@@ -48,11 +48,8 @@ async fn become_available(server: &TestServer, mut deployment: Deployment, repli
 }
 
 async fn wait_for_status(server: &TestServer, replicas: i32) {
-    let wanted = |object: &Shop| {
-        let status = object.status.as_ref();
-        status.is_some_and(|status| status.available_replicas == replicas)
-    };
-    cluster::wait_for(server, KEY, wanted).await;
+    let wanted = has_field::<Shop>("status.availableReplicas", replicas);
+    server.eventually(KEY, wanted).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,9 +82,7 @@ async fn deployment_is_deleted_with_the_shop() {
     wait_for_status(&server, 0).await;
 
     server.delete::<Shop>(KEY).await.expect("it exists");
-    server.server().controllers_idle().await;
-    let deployment = server.get::<Deployment>(DEPLOYMENT).await;
-    assert!(deployment.is_err(), "{deployment:?}");
+    server.eventually(DEPLOYMENT, absent::<Deployment>()).await;
 }
 
 #[tokio::test(start_paused = true)]

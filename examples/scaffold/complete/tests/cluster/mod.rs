@@ -3,12 +3,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of this module")]
 
-use std::time::Duration;
-
 use informer::client::Client;
-use informer::kube_core::Resource;
 use informer::testing::{ApiServer, TestServer, User};
-use serde::de::DeserializeOwned;
 
 /// Starts a server with these CRDs of `config/crd` and with these roles of `config/rbac`.
 pub async fn start(crds: &[&str], roles: &[&str]) -> TestServer {
@@ -38,27 +34,4 @@ pub fn role_manifest(role: &str) -> String {
 /// Returns a client with the permissions of the operator's service account.
 pub fn client(server: &TestServer) -> Client {
     server.client_as(User::new("system:serviceaccount:complete-system:complete"))
-}
-
-/// Reads an object until it satisfies a condition. In paused time, the wait takes no real time.
-///
-/// The object is read without a request, so that all requests of the server are those of the
-/// operator.
-pub async fn wait_for<K>(server: &TestServer, key: &str, condition: impl Fn(&K) -> bool) -> K
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
-{
-    let satisfied = async {
-        loop {
-            match server.get::<K>(key).await {
-                Ok(object) if condition(&object) => return object,
-                _ => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        }
-    };
-    let kind = K::kind(&());
-    match tokio::time::timeout(Duration::from_secs(60), satisfied).await {
-        Ok(object) => object,
-        Err(_) => panic!("{kind} {key} did not reach the expected state within 60 s"),
-    }
 }
