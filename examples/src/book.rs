@@ -41,6 +41,9 @@ pub struct Replicas;
 #[doc = include_str!("../../docs/book/src/guides/start-a-project.md")]
 pub struct NewProject;
 
+#[doc = include_str!("../../docs/book/src/guides/testing.md")]
+pub struct Testing;
+
 #[doc = include_str!("../../docs/book/src/guides/webhooks.md")]
 pub struct Webhooks;
 
