@@ -111,7 +111,7 @@ async fn clock_of_a_context_follows_paused_time_by_default() {
 async fn context_of_a_kind_that_the_server_does_not_serve_is_not_built() {
     let client = FakeClient::builder().build().await.unwrap();
     let error = TestContext::builder(&client).watches::<Shop>().build().await.unwrap_err().to_string();
-    assert!(error.contains("Shop"), "{error}");
+    assert!(error.contains("informer shops.v1.example.com"), "{error}");
 }
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]
