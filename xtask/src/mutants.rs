@@ -63,7 +63,7 @@ impl Subject {
 }
 
 /// The mutated crates. The simulator also tests the crates whose state machines it drives.
-const SUBJECTS: [Subject; 10] = [
+const SUBJECTS: [Subject; 11] = [
     judged("core", &["informer-core", "informer-store", "informer-cache"], &[]),
     judged("store", &["informer-store", "informer-cache", "informer-simulator"], &[]),
     judged("cache", &["informer-cache", "informer-simulator"], &["prometheus", "testing"]),
@@ -73,6 +73,12 @@ const SUBJECTS: [Subject; 10] = [
     judged("runtime", &["informer-runtime", "informer"], &["packed", "prometheus", "webhook"]),
     Subject { name: "schema", judges: &["informer-schema"], features: &[], judged: false },
     Subject { name: "apiserver", judges: &["informer-apiserver"], features: &["cel"], judged: false },
+    Subject {
+        name: "http",
+        judges: &["informer-http", "informer-apiserver", "informer-runtime"],
+        features: &[],
+        judged: false,
+    },
     Subject { name: "cli", judges: &["informer-cli"], features: &[], judged: false },
 ];
 

@@ -12,18 +12,17 @@ mod verify;
 use std::fmt;
 use std::sync::Arc;
 
+use informer_http::{TlsConfig, certified_key, server_config};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{CipherSuite, RootCertStore, ServerConfig};
+use rustls::sign::CertifiedKey;
+use rustls::{CipherSuite, RootCertStore};
 
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use authority::CertificateAuthority;
 pub use error::TlsError;
+pub(crate) use informer_http::default_provider;
 pub(crate) use subject::requested_groups;
-use verify::ClientVerifier;
-pub(crate) use verify::PeerCertificate;
+pub(crate) use verify::{ClientVerifier, PeerCertificate};
 
 /// The ALPN protocols, by preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -109,11 +108,8 @@ impl Tls {
     /// Returns an error if the certificate or key is invalid, or if the key does not belong to the
     /// certificate.
     pub fn with_provider(certificate: &Certificate, provider: Arc<CryptoProvider>) -> Result<Self, TlsError> {
-        let chain = certificates(&certificate.chain)?;
-        let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes())
-            .map_err(|error| TlsError::Pem { what: "a private key", source: error })?;
-        let certified =
-            CertifiedKey::from_der(chain, key, &provider).map_err(|error| TlsError::Key(Box::new(error)))?;
+        let Certificate { chain, key } = certificate;
+        let certified = certified_key(chain.as_bytes(), key.as_bytes(), &provider)?;
         let trusted = certificate.chain.clone();
         Ok(Self { certified: Arc::new(certified), provider, trusted })
     }
@@ -146,21 +142,14 @@ impl Tls {
     /// Returns the TLS configuration of a listener. The listener requests client certificates if there is a
     /// client CA.
     pub(crate) fn configure(&self, clients: Option<&ClientCa>) -> Result<ListenerTls, TlsError> {
-        let builder = ServerConfig::builder_with_provider(Arc::new(aes128_first(&self.provider)))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::Key(Box::new(error)))?;
         let client_verifier =
             clients.map(|clients| ClientVerifier::new(clients, &self.provider)).transpose()?;
-        let resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified)));
-        let mut config = match &client_verifier {
-            None => builder.with_no_client_auth().with_cert_resolver(resolver),
-            Some(client_verifier) => {
-                builder.with_client_cert_verifier(client_verifier.accept_any()).with_cert_resolver(resolver)
-            }
-        };
+        let accepted = client_verifier.as_ref().map(ClientVerifier::accept_any);
+        let provider = Arc::new(aes128_first(&self.provider));
+        let mut config = server_config(provider, Arc::clone(&self.certified), accepted, &PROTOCOLS)
+            .map_err(|error| TlsError::Key(Box::new(error)))?;
         config.ignore_client_order = true;
-        config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
-        Ok(ListenerTls { config: Arc::new(config), client_verifier })
+        Ok(ListenerTls { config: config.into(), client_verifier })
     }
 }
 
@@ -172,7 +161,7 @@ impl fmt::Debug for Tls {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerTls {
-    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) config: TlsConfig,
     /// Verifies client certificates; `None` without a client CA.
     pub(crate) client_verifier: Option<ClientVerifier>,
 }
@@ -188,11 +177,7 @@ impl std::str::FromStr for ClientCa {
     type Err = TlsError;
 
     fn from_str(pem: &str) -> Result<Self, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(pem)? {
-            roots.add(certificate).map_err(|error| TlsError::Key(Box::new(error)))?;
-        }
-        Ok(Self { roots: Arc::new(roots) })
+        Ok(Self { roots: Arc::new(informer_http::authorities(pem.as_bytes())?) })
     }
 }
 
@@ -210,28 +195,4 @@ fn aes128_first(provider: &CryptoProvider) -> CryptoProvider {
         (suite.tls13().is_none(), !quick)
     });
     provider
-}
-
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let read = read.map_err(|source| TlsError::Pem { what: "a certificate", source })?;
-    if read.is_empty() {
-        Err(TlsError::Pem { what: "a certificate", source: rustls::pki_types::pem::Error::NoItemsFound })
-    } else {
-        Ok(read)
-    }
-}
-
-/// Returns the crypto provider that the process has installed, else the one of this crate's features.
-pub(crate) fn default_provider() -> Option<Arc<CryptoProvider>> {
-    if let Some(provider) = CryptoProvider::get_default() {
-        return Some(Arc::clone(provider));
-    }
-    #[cfg(feature = "ring")]
-    let ours = Some(Arc::new(rustls::crypto::ring::default_provider()));
-    #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
-    let ours = Some(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
-    #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
-    let ours = None;
-    ours
 }

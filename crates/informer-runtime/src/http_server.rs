@@ -10,21 +10,19 @@
 //!
 //! # Lock order
 //!
-//! The handler of a path is copied from the table of routes under its lock and runs without the lock. The
-//! lock of the connection slots (`slots.rs`) is never held together with the lock of the routes.
+//! The handler of a path is copied from the table of routes under its lock and runs without the lock.
 //!
 //! # Shutdown
 //!
 //! 1. The server accepts no more connections.
-//! 2. Running requests have [`DRAIN_TIMEOUT`] to end.
+//! 2. Running requests have [`DRAIN_TIMEOUT`] to end. Then their connections are closed.
 
 mod access;
+#[cfg(feature = "prometheus")]
+mod certificate_reads;
 mod serve;
-mod slots;
 #[cfg(test)]
 pub(crate) mod tests;
-mod tls;
-mod write_timeout;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,8 +41,9 @@ use tokio_util::sync::CancellationToken;
 
 use access::Access;
 #[cfg(feature = "prometheus")]
-pub(crate) use tls::CertificateReads;
-pub use tls::{Tls, TlsError};
+pub(crate) use certificate_reads::CertificateReads;
+#[doc(inline)]
+pub use informer_http::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
@@ -93,6 +92,8 @@ pub struct HttpServer {
     address: Address,
     routes: Routes,
     tls: Option<Tls>,
+    #[cfg(feature = "prometheus")]
+    reads: CertificateReads,
     access: Option<Arc<Access>>,
     pub(crate) body_max: usize,
     bound: watch::Sender<Option<SocketAddr>>,
@@ -139,6 +140,8 @@ impl HttpServer {
             address,
             routes: Routes::default(),
             tls: None,
+            #[cfg(feature = "prometheus")]
+            reads: CertificateReads::default(),
             access: None,
             body_max: MAX_BODY_BYTES,
             bound: watch::Sender::new(None),
@@ -193,10 +196,10 @@ impl HttpServer {
         self
     }
 
-    /// Counts in `reads` how often the server reads its certificate files. Without TLS, it has no effect.
+    /// Counts in `reads` how often the server reads its certificate files.
     #[cfg(feature = "prometheus")]
     pub(crate) fn counted(mut self, reads: CertificateReads) -> Self {
-        self.tls = self.tls.map(|tls| tls.counted(reads));
+        self.reads = reads;
         self
     }
 

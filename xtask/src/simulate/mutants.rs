@@ -64,6 +64,7 @@ const OF_PROGRAMS: Simulator = Simulator {
         "crates/informer-workqueue",
         "crates/informer-control",
         "crates/informer-client",
+        "crates/informer-http",
         "crates/informer-apiserver",
         "crates/informer-runtime",
         "conformance/simulator",

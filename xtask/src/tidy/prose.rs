@@ -12,13 +12,14 @@ use crate::report::Report;
 
 /// All checked folders. A finding counts for the first folder that contains its file, so a folder inside
 /// another one comes first.
-const FOLDERS: [&str; 17] = [
+const FOLDERS: [&str; 18] = [
     "crates/informer-apiserver",
     "crates/informer-cache",
     "crates/informer-cli",
     "crates/informer-client",
     "crates/informer-control",
     "crates/informer-core",
+    "crates/informer-http",
     "crates/informer-runtime",
     "crates/informer-schema",
     "crates/informer-store",

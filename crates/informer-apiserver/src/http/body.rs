@@ -1,13 +1,13 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::Stream;
 use futures_util::StreamExt;
 use http_body::{Frame, SizeHint};
+use informer_http::ResetFlag;
 
 use crate::clock::Clock;
 use crate::faults::{BodyEnd, BodyPosition, Trickle};
@@ -25,7 +25,7 @@ pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + S
 pub struct ApiBody {
     inner: Inner,
     /// The flag that is set when the body fails with [`BrokenOff`]. The connection then sends a reset.
-    reset: Option<Arc<AtomicBool>>,
+    reset: Option<ResetFlag>,
 }
 
 enum Inner {
@@ -90,7 +90,7 @@ impl ApiBody {
     }
 
     /// Adds the flag that is set when the body fails, so that the connection is reset.
-    pub(crate) fn with_reset_flag(mut self, reset: Option<Arc<AtomicBool>>) -> Self {
+    pub(crate) fn with_reset_flag(mut self, reset: Option<ResetFlag>) -> Self {
         self.reset = reset;
         self
     }
@@ -159,7 +159,7 @@ impl ApiBody {
             }
         };
         if let (Some(Err(_)), Some(reset)) = (&chunk, &self.reset) {
-            reset.store(true, Ordering::Release);
+            reset.set();
         }
         Poll::Ready(chunk.map(|chunk| chunk.map(BodyPart::Bytes)))
     }

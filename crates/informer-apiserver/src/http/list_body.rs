@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
+use informer_http::Serving;
 
 use crate::http::body::{ApiBody, BodyPart, BrokenOff};
-use crate::http::listen::InFlightGuard;
 use crate::registry::storage::{Form, Stored};
 
 #[derive(Debug)]
@@ -140,12 +140,13 @@ pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
 /// A response body for hyper, which writes the segments of a batch to the socket without joining them.
 pub(crate) struct SocketBody {
     body: ApiBody,
-    _in_flight: InFlightGuard,
+    _serving: Serving,
 }
 
 impl SocketBody {
-    pub(crate) fn new(body: ApiBody, in_flight: InFlightGuard) -> Self {
-        Self { body, _in_flight: in_flight }
+    /// The connection is not closed in favor of another one while the body exists.
+    pub(crate) fn new(body: ApiBody, serving: Serving) -> Self {
+        Self { body, _serving: serving }
     }
 }
 

@@ -2,15 +2,11 @@
 //!
 //! # Shutdown
 //!
-//! [`Listening::shutdown`] first cancels a token, which closes the listener, and then ends all watches. Each
-//! connection finishes the responses in flight. After a timeout the remaining connections are closed.
+//! [`Listening::shutdown`] first closes the listener, and then ends all watches. Each connection finishes the
+//! responses in flight. After a timeout the remaining connections are closed.
 
-mod accept;
 mod browser;
-mod in_flight;
-mod refused;
-mod socket;
-mod timeouts;
+mod service;
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,32 +15,40 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use informer_http::{Http2Options, Server, ServerOptions, Sleep, Timeouts};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use accept::Acceptor;
-
-pub(crate) use in_flight::InFlightGuard;
-
+use crate::clock::Clock;
 use crate::http::{ApiService, Frontend};
 use crate::tls::{Certificate, ListenerTls};
+use service::RemoteService;
 
+/// The maximum number of connections to one listener. The limit of file descriptors is usually lower. Beyond
+/// it, idle connections are closed in favor of new ones.
+const MAX_CONNECTIONS: usize = 1 << 16;
 /// Time that a shutdown waits for responses in flight. Without this limit a stalled response would block it
 /// forever.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeouts of connections; those of a head and of an idle connection are the same as in kube-apiserver,
+/// where the one of a response limits the whole request.
+const TIMEOUTS: Timeouts = Timeouts {
+    head: Duration::from_secs(32),
+    idle: Duration::from_secs(90),
+    response: Duration::from_secs(60),
+};
+/// Size of an HTTP/2 connection window in stream windows; the same as in kube-apiserver.
+const WINDOWED_STREAMS: u32 = 100;
+/// Flow control window of an HTTP/2 stream in bytes; the same as in kube-apiserver.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// Maximum size of HTTP/2 request headers in bytes; the same as in kube-apiserver.
+const MAX_HEADER_BYTES: u32 = (1 << 20) + 320;
 
 /// A server that listens on a TCP socket. Dropping it closes the listener and all connections.
 #[derive(Debug)]
 pub struct Listening {
-    addr: SocketAddr,
     frontend: Arc<Frontend>,
-    stop: CancellationToken,
-    /// Notifies all connections that they must close immediately.
-    cut: watch::Sender<()>,
-    connections: TaskTracker,
+    server: Server,
     /// The CA certificates of the server as PEM; `None` without TLS.
     authorities: Option<String>,
 }
@@ -58,36 +62,33 @@ impl Listening {
         tls: Option<(ListenerTls, String)>,
     ) -> io::Result<Self> {
         let (tls, authorities) = tls.unzip();
-        let listening = Self {
-            addr: listener.local_addr()?,
-            authorities,
-            frontend: Arc::clone(frontend),
-            stop: CancellationToken::new(),
-            cut: watch::Sender::default(),
-            connections: TaskTracker::new(),
+        let (config, client_verifier) = tls.map(|tls| (tls.config, tls.client_verifier)).unzip();
+        let options = ServerOptions {
+            clock: Arc::new(ServerClock(Arc::clone(&frontend.clock))),
+            tls: config,
+            max_connections: MAX_CONNECTIONS,
+            timeouts: TIMEOUTS,
+            http2: Some(Http2Options {
+                max_streams: frontend.http2_streams,
+                stream_window_bytes: STREAM_WINDOW_BYTES,
+                connection_window_bytes: STREAM_WINDOW_BYTES * WINDOWED_STREAMS,
+                max_header_bytes: MAX_HEADER_BYTES,
+            }),
         };
-        let acceptor = Acceptor {
-            service: ApiService::new(Arc::clone(frontend)),
-            clock: Arc::clone(&frontend.clock),
-            stop: listening.stop.clone(),
-            cut: listening.cut.subscribe(),
-            connections: listening.connections.clone(),
-            streams: frontend.http2_streams,
-            tls,
-        };
-        listening.connections.spawn(acceptor.run(listener));
-        Ok(listening)
+        let service = RemoteService::new(ApiService::new(Arc::clone(frontend)), client_verifier.flatten());
+        let server = Server::start(listener, options, service)?;
+        Ok(Self { frontend: Arc::clone(frontend), server, authorities })
     }
 
     /// Returns the address of the listener.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.server.addr()
     }
 
     /// Returns the base URL of the server: `https` with TLS, else `http`.
     pub fn url(&self) -> String {
         let scheme = if self.authorities.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.addr)
+        format!("{scheme}://{}", self.addr())
     }
 
     /// Returns a kubeconfig for this server, without credentials.
@@ -127,26 +128,28 @@ impl Listening {
     /// seconds of the runtime's time it closes the remaining connections, because a fault may have stalled a
     /// response.
     pub async fn shutdown(self) {
-        self.stop.cancel();
+        self.server.stop();
         self.frontend.end_watches();
-        self.connections.close();
-        if tokio::time::timeout(DRAIN_TIMEOUT, self.connections.wait()).await.is_err() {
-            self.cut_connections();
-            self.connections.wait().await;
-        }
+        self.server.drain(DRAIN_TIMEOUT).await;
     }
 
     /// Closes all connections immediately, including those with responses in flight.
     ///
     /// The listener stays open. To simulate a crash, drop the handle instead: that closes the listener, too.
     pub fn cut_connections(&self) {
-        self.cut.send_replace(());
+        self.server.cut_connections();
     }
 }
 
-impl Drop for Listening {
-    fn drop(&mut self) {
-        // Dropping the server also drops `cut`, which ends all connections.
-        self.stop.cancel();
+/// The server's clock, which also times the connections.
+struct ServerClock(Arc<dyn Clock>);
+
+impl informer_http::Clock for ServerClock {
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep_until(&self, at: Duration) -> Sleep {
+        self.0.sleep_until(at)
     }
 }

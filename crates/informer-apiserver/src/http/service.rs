@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Buf;
 use http::header::USER_AGENT;
 use http::{Method, Request, request};
+use informer_http::LongRunning;
 
 use crate::auth::Attributes;
 use crate::faults::Plan;
@@ -30,10 +31,6 @@ use crate::requests::{RequestRecord, ResponseStatus, Verb};
 /// Response extension: the connection must not accept further requests after this response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GoAway;
-
-/// Response extension: the response is long-running, so the client may take any time to read its body.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LongRunning;
 
 /// The API server as a `tower::Service` of HTTP requests, without a socket.
 ///

@@ -1,3 +1,4 @@
+use informer_http::{AuthorityError, PairError};
 use rustls::pki_types::pem;
 use thiserror::Error;
 
@@ -36,4 +37,25 @@ pub enum TlsError {
     /// The server could not bind the address.
     #[error("cannot listen")]
     Listen(#[from] std::io::Error),
+}
+
+impl From<PairError> for TlsError {
+    fn from(error: PairError) -> Self {
+        match error {
+            PairError::Certificate(source) => Self::Pem { what: "a certificate", source },
+            PairError::Key(source) => Self::Pem { what: "a private key", source },
+            PairError::Mismatch(cause) => Self::Key(Box::new(cause)),
+        }
+    }
+}
+
+impl From<AuthorityError> for TlsError {
+    fn from(error: AuthorityError) -> Self {
+        match error {
+            AuthorityError::Missing(source) | AuthorityError::Pem(source) => {
+                Self::Pem { what: "a certificate", source }
+            }
+            AuthorityError::Certificate(cause) => Self::Key(Box::new(cause)),
+        }
+    }
 }

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -128,10 +127,6 @@ pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     (Tls::files(folder.join("tls.crt"), folder.join("tls.key"), default_provider()), roots)
 }
 
-async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) -> bool {
-    shake_hands(acceptor, roots, None).await.0
-}
-
 pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>) -> TlsConnector {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let config = config.with_safe_default_protocol_versions().expect("ring supports TLS");
@@ -148,60 +143,22 @@ pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>)
     TlsConnector::from(Arc::new(config))
 }
 
-async fn shake_hands(
-    acceptor: &super::tls::Acceptor,
-    roots: &RootCertStore,
-    certificate: Option<&Certificate>,
-) -> (bool, bool) {
-    let (client, server) = tokio::io::duplex(64 << 10);
-    let name = ServerName::try_from("here").expect("a valid name");
-    let connector = connector(roots.clone(), certificate);
-    let (client, server) = tokio::join!(connector.connect(name, client), acceptor.acceptor().accept(server));
-    (client.is_ok(), server.is_ok())
-}
-
+#[cfg(feature = "prometheus")]
 #[tokio::test]
-async fn replaced_certificate_is_served_and_invalid_one_is_not() {
+async fn reads_of_the_certificate_are_counted() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (tls, first) = certificate(folder.path());
-    #[cfg(feature = "prometheus")]
+    let (tls, _) = certificate(folder.path());
     let mut registry = prometheus_client::registry::Registry::default();
-    #[cfg(feature = "prometheus")]
-    let tls = tls.counted(super::CertificateReads::register(&mut registry));
-    let acceptor = tls.load().await.expect("a valid pair");
-    assert!(shakes_hands(&acceptor, &first).await);
-    assert!(!acceptor.renew().await.expect("nothing has changed"));
-
-    let key = folder.path().join("tls.key");
-    std::fs::write(&key, "garbage").expect("a writable folder");
-    let error = acceptor.renew().await.expect_err("the key is broken").to_string();
-    assert!(error.ends_with("the key is not PEM"), "{error}");
-    assert!(shakes_hands(&acceptor, &first).await, "the old pair is still served");
-
-    let (_, second) = certificate(folder.path());
-    assert!(acceptor.renew().await.expect("a valid pair"));
-    assert!(shakes_hands(&acceptor, &second).await);
-    assert!(!shakes_hands(&acceptor, &first).await);
-
-    #[cfg(feature = "prometheus")]
-    {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("valid text");
-        for line in
-            ["certwatcher_read_certificate_total 4\n", "certwatcher_read_certificate_errors_total 1\n"]
-        {
-            assert!(text.contains(line), "{line}{text}");
-        }
+    let reads = super::CertificateReads::register(&mut registry);
+    let _running = run(here().tls(tls.clone()).counted(reads.clone())).await;
+    std::fs::remove_file(folder.path().join("tls.key")).expect("it exists");
+    let server = Box::new(here().tls(tls).counted(reads));
+    server.run(CancellationToken::new()).await.expect_err("a file is missing");
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("valid text");
+    for line in ["certwatcher_read_certificate_total 2\n", "certwatcher_read_certificate_errors_total 1\n"] {
+        assert!(text.contains(line), "{line}{text}");
     }
-}
-
-#[tokio::test]
-async fn certificate_and_key_that_do_not_match_are_rejected() {
-    let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let _ = (certificate(one.path()), certificate(other.path()));
-    let tls = Tls::files(one.path().join("tls.crt"), other.path().join("tls.key"), default_provider());
-    let error = tls.load().await.err().expect("a mismatch").to_string();
-    assert!(error.ends_with("the key does not match the certificate"), "{error}");
 }
 
 #[tokio::test]
@@ -215,6 +172,7 @@ async fn invalid_certificate_stops_the_manager_with_an_error_naming_its_files() 
     assert_eq!(error.to_string(), "the manager ended: webhooks failed");
     let cause = std::error::Error::source(&error).expect("a cause").to_string();
     assert!(cause.contains("tls.crt") && cause.contains("tls.key"), "{cause}");
+    assert!(cause.ends_with("the certificate is not PEM"), "{cause}");
 }
 
 #[tokio::test]
@@ -269,107 +227,4 @@ async fn invalid_client_authority_at_the_start_stops_the_manager_with_an_error_n
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     handle.stop();
     running.await.expect("no panic").expect("a clean stop");
-}
-
-#[tokio::test(start_paused = true)]
-async fn certificate_files_are_reloaded_every_ten_seconds() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (tls, _) = certificate(folder.path());
-    let acceptor = tls.load().await.expect("a valid pair");
-    let (_, second) = certificate(folder.path());
-    tokio::select! {
-        () = acceptor.watch() => {}
-        () = tokio::time::sleep(Duration::from_secs(25)) => {}
-    }
-    assert!(shakes_hands(&acceptor, &second).await);
-}
-
-#[tokio::test]
-async fn replaced_client_authority_applies_to_the_next_connection() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (tls, roots) = certificate(folder.path());
-    let write = |text: &str| {
-        std::fs::write(folder.path().join("ca.crt"), text).expect("a writable folder");
-        folder.path().join("ca.crt")
-    };
-    let authority = |name: &str| CertificateAuthority::new(name).expect("a key can be generated");
-    let (before, after) = (authority("before"), authority("after"));
-    let user = |authority: &CertificateAuthority| authority.issue_to(&User::new("caller")).expect("a name");
-    let (old, new) = (user(&before), user(&after));
-    let acceptor = tls.client_authority(write(before.certificate())).load().await.expect("valid files");
-    let taken = async |certificate: Option<&Certificate>| shake_hands(&acceptor, &roots, certificate).await.1;
-    assert!(taken(Some(&old)).await && !taken(Some(&new)).await && !taken(None).await);
-
-    write("garbage");
-    let error = acceptor.renew().await.expect_err("the renewal fails").to_string();
-    assert!(error.contains("there is no client CA in ") && error.ends_with("ca.crt"), "{error}");
-    assert!(taken(Some(&old)).await, "the old CA is still accepted");
-
-    write(after.certificate());
-    assert!(acceptor.renew().await.expect("valid files"));
-    assert!(taken(Some(&new)).await && !taken(Some(&old)).await && !taken(None).await);
-}
-
-/// Writes a self-signed certificate to a versioned subfolder, like kubelet does for a mounted Secret. Returns
-/// the root certificates with which a client trusts a server with this certificate.
-fn version(folder: &std::path::Path, name: &str) -> RootCertStore {
-    let version = folder.join(name);
-    std::fs::create_dir(&version).expect("a writable folder");
-    certificate(&version).1
-}
-
-#[tokio::test]
-async fn certificate_is_reloaded_after_the_symlink_swap_of_a_mounted_secret() {
-    use std::os::unix::fs::symlink;
-
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
-    let swap = |name: &str| {
-        symlink(name, path("..data_tmp")).expect("a writable folder");
-        std::fs::rename(path("..data_tmp"), path("..data")).expect("a writable folder");
-    };
-    let first = version(folder.path(), "..1");
-    swap("..1");
-    for name in ["tls.crt", "tls.key"] {
-        symlink(format!("..data/{name}"), path(name)).expect("a writable folder");
-    }
-    let tls = Tls::files(path("tls.crt"), path("tls.key"), default_provider());
-    let acceptor = tls.load().await.expect("a valid pair");
-    assert!(shakes_hands(&acceptor, &first).await);
-
-    let second = version(folder.path(), "..2");
-    assert!(!acceptor.renew().await.expect("nothing has changed"));
-    swap("..2");
-    std::fs::remove_dir_all(path("..1")).expect("a writable folder");
-    assert!(acceptor.renew().await.expect("a valid pair"));
-    assert!(shakes_hands(&acceptor, &second).await);
-    assert!(!shakes_hands(&acceptor, &first).await);
-}
-
-#[tokio::test]
-async fn certificate_is_reloaded_after_files_are_renamed_over_it_or_removed_and_written_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
-    let (tls, first) = certificate(folder.path());
-    let acceptor = tls.load().await.expect("a valid pair");
-
-    let second = version(folder.path(), "2");
-    std::fs::rename(path("2/tls.crt"), path("tls.crt")).expect("a writable folder");
-    let error = acceptor.renew().await.expect_err("half of a pair").to_string();
-    assert!(error.ends_with("the key does not match the certificate"), "{error}");
-    assert!(shakes_hands(&acceptor, &first).await, "the old pair is still served");
-    std::fs::rename(path("2/tls.key"), path("tls.key")).expect("a writable folder");
-    assert!(acceptor.renew().await.expect("a valid pair"));
-    assert!(shakes_hands(&acceptor, &second).await);
-
-    for name in ["tls.crt", "tls.key"] {
-        std::fs::remove_file(path(name)).expect("it exists");
-        let error = acceptor.renew().await.expect_err("a file is missing").to_string();
-        let named = format!("the file {} cannot be read", path("tls.crt").display());
-        assert!(error.ends_with(&named), "{error}");
-        assert!(shakes_hands(&acceptor, &second).await, "the old pair is still served");
-    }
-    let (_, third) = certificate(folder.path());
-    assert!(acceptor.renew().await.expect("a valid pair"));
-    assert!(shakes_hands(&acceptor, &third).await && !shakes_hands(&acceptor, &second).await);
 }

@@ -8,14 +8,14 @@ const MIN_DELAY: Duration = Duration::from_millis(5);
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(super) struct AcceptBackoff {
+pub(crate) struct AcceptBackoff {
     delay: Duration,
 }
 
 impl AcceptBackoff {
     /// Returns the delay after a failed `accept`. Without a delay the loop would spin while file descriptors
     /// are exhausted. There is no delay if the peer has aborted the connection.
-    pub(super) fn next_delay(&mut self, error: &Error) -> Duration {
+    pub(crate) fn next_delay(&mut self, error: &Error) -> Duration {
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) {
             return Duration::ZERO;
         }
@@ -23,7 +23,7 @@ impl AcceptBackoff {
         self.delay
     }
 
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.delay = Duration::ZERO;
     }
 }

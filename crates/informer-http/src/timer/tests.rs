@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use super::{ConnectionTimer, TimeoutCheck};
+use super::{ConnectionTimer, TimeoutCheck, Timeouts};
+
+const TIMEOUTS: Timeouts = Timeouts { head: at(32), idle: at(90), response: at(60) };
 
 const fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -25,7 +27,7 @@ fn end(waiting: &ConnectionTimer, from: u64) -> (u64, TimeoutCheck) {
 
 #[test]
 fn slow_request_head_times_out_after_32_seconds() {
-    let mut waiting = ConnectionTimer::new(at(5));
+    let mut waiting = ConnectionTimer::new(TIMEOUTS, at(5));
     assert_eq!(end(&waiting, 5), (37, TimeoutCheck::TimedOut));
     for second in 5..37 {
         waiting.on_read(b"P", at(second));
@@ -35,7 +37,7 @@ fn slow_request_head_times_out_after_32_seconds() {
 
 #[test]
 fn idle_connection_times_out_after_90_seconds_and_next_head_after_32() {
-    let mut waiting = ConnectionTimer::new(at(0));
+    let mut waiting = ConnectionTimer::new(TIMEOUTS, at(0));
     waiting.on_read(b"GET / HTTP/1.1\r\n\r\n", at(1));
     waiting.on_request(at(1));
     waiting.on_response(false, at(2));
@@ -48,7 +50,7 @@ fn idle_connection_times_out_after_90_seconds_and_next_head_after_32() {
 
 #[test]
 fn unread_response_times_out_but_watch_does_not() {
-    let mut waiting = ConnectionTimer::new(at(0));
+    let mut waiting = ConnectionTimer::new(TIMEOUTS, at(0));
     waiting.on_read(b"GET", at(0));
     waiting.on_request(at(0));
     assert_eq!(
@@ -64,7 +66,7 @@ fn unread_response_times_out_but_watch_does_not() {
 
 #[test]
 fn http2_connection_is_idle_between_requests_despite_ping_frames() {
-    let mut waiting = ConnectionTimer::new(at(0));
+    let mut waiting = ConnectionTimer::new(TIMEOUTS, at(0));
     for piece in [&b"PRI * HT"[..], b"TP/2.0\r\n\r\nSM\r", b"\n\r\n\0\0"] {
         waiting.on_read(piece, at(10));
     }
@@ -81,9 +83,68 @@ fn http2_connection_is_idle_between_requests_despite_ping_frames() {
 
 #[test]
 fn partial_http2_preface_is_treated_as_http1() {
-    let mut waiting = ConnectionTimer::new(at(0));
+    let mut waiting = ConnectionTimer::new(TIMEOUTS, at(0));
     waiting.on_read(b"PRI", at(1));
     waiting.on_read(b" *X", at(2));
     waiting.on_read(b" HTTP/2.0\r\n\r\nSM\r\n\r\n", at(3));
     assert_eq!(end(&waiting, 3), (32, TimeoutCheck::TimedOut));
+}
+
+/// Returns a connection on which the body of a response has ended at 2 seconds, after `blocked` writes.
+fn responded(blocked: bool, long_running: bool) -> ConnectionTimer {
+    let mut timer = ConnectionTimer::new(TIMEOUTS, at(0));
+    timer.on_read(b"GET", at(0));
+    timer.on_request(at(0));
+    timer.on_response(long_running, at(1));
+    if blocked {
+        timer.on_write_blocked(at(1));
+    }
+    timer.on_response_end(at(2));
+    timer
+}
+
+#[test]
+fn unread_rest_of_an_ended_response_times_out_after_60_seconds() {
+    assert_eq!(end(&responded(false, false), 2), (92, TimeoutCheck::Idle));
+    assert_eq!(
+        end(&responded(true, false), 2),
+        (61, TimeoutCheck::TimedOut),
+        "from the start of the response"
+    );
+    assert_eq!(end(&responded(true, true), 2), (62, TimeoutCheck::TimedOut), "from the end of a watch");
+    let mut timer = responded(false, false);
+    for second in 2..50 {
+        timer.on_write_blocked(at(second));
+    }
+    assert_eq!(end(&timer, 50), (62, TimeoutCheck::TimedOut), "from the first blocked write");
+    timer.on_flush(at(51));
+    assert_eq!(end(&timer, 51), (141, TimeoutCheck::Idle));
+}
+
+#[test]
+fn blocked_write_of_http2_or_of_an_open_watch_does_not_time_out() {
+    let mut http2 = ConnectionTimer::new(TIMEOUTS, at(0));
+    http2.on_read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", at(0));
+    http2.on_write_blocked(at(10));
+    assert_eq!(end(&http2, 10), (90, TimeoutCheck::Idle));
+    http2.on_request(at(20));
+    http2.on_response(false, at(20));
+    assert_eq!(end(&http2, 20).0, u64::MAX);
+
+    let mut watch = ConnectionTimer::new(TIMEOUTS, at(0));
+    watch.on_request(at(0));
+    watch.on_response(true, at(0));
+    watch.on_write_blocked(at(1));
+    assert_eq!(end(&watch, 1).0, u64::MAX);
+}
+
+#[test]
+fn next_check_is_early_enough_for_the_shortest_timeout() {
+    let timeouts = Timeouts { head: at(32), idle: at(5), response: at(60) };
+    let mut timer = ConnectionTimer::new(timeouts, at(0));
+    assert_eq!(timer.check_timeout(at(0)), TimeoutCheck::Pending(at(5)));
+    timer.on_request(at(0));
+    timer.on_response(false, at(0));
+    timer.on_response_end(at(0));
+    assert_eq!(timer.check_timeout(at(5)), TimeoutCheck::Idle);
 }

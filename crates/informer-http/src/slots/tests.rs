@@ -1,9 +1,11 @@
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 
 use super::{Slot, Slots};
 
-fn take(slots: &Slots) -> Slot {
-    slots.take().now_or_never().expect("a free slot")
+fn take(slots: &Slots) -> Arc<Slot> {
+    Arc::new(slots.take().now_or_never().expect("a free slot"))
 }
 
 fn is_closed(slot: &Slot) -> bool {
@@ -65,4 +67,16 @@ fn closing_connection_frees_its_slot_in_any_state() {
     let mut next = Box::pin(slots.take());
     assert!(next.as_mut().now_or_never().is_none());
     assert!(is_closed(&second));
+}
+
+#[test]
+fn connection_with_several_requests_is_not_closed_before_the_last_one_has_ended() {
+    let slots = Slots::new(1);
+    let first = take(&slots);
+    let (one, other) = (first.serve(), first.serve());
+    let mut next = Box::pin(slots.take());
+    drop(one);
+    assert!(next.as_mut().now_or_never().is_none() && !is_closed(&first));
+    drop(other);
+    assert!(next.as_mut().now_or_never().is_none() && is_closed(&first));
 }

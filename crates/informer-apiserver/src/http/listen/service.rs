@@ -1,0 +1,57 @@
+//! The API server as the service of a listener.
+
+use http::{HeaderValue, Request, Response};
+use informer_http::{Certificates, Connection, Incoming, Service};
+
+use super::browser;
+use crate::http::ApiService;
+use crate::http::list_body::SocketBody;
+use crate::http::service::GoAway;
+use crate::tls::{ClientVerifier, PeerCertificate};
+
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+pub(super) struct RemoteService {
+    service: ApiService,
+    /// Verifies client certificates; `None` without a client CA.
+    client_verifier: Option<ClientVerifier>,
+}
+
+impl RemoteService {
+    pub(super) fn new(service: ApiService, client_verifier: Option<ClientVerifier>) -> Self {
+        Self { service, client_verifier }
+    }
+}
+
+impl Service for RemoteService {
+    type Body = SocketBody;
+    type Client = Option<PeerCertificate>;
+
+    fn client(&self, certificates: Option<Certificates<'_>>) -> Option<PeerCertificate> {
+        self.client_verifier.as_ref().and_then(|verifier| verifier.verify(certificates))
+    }
+
+    async fn respond(
+        &self,
+        mut request: Request<Incoming>,
+        connection: &Connection<Option<PeerCertificate>>,
+    ) -> Response<SocketBody> {
+        let serving = connection.serve();
+        // The reset flag closes the whole connection, so it is only used with HTTP/1.1. Over HTTP/2 only the
+        // stream is reset.
+        let http1 = request.version() < http::Version::HTTP_2;
+        let reset = http1.then(|| connection.reset_flag());
+        if let Some(peer) = connection.client() {
+            request.extensions_mut().insert(peer.clone());
+        }
+        let mut response = self.service.respond_remote(request, browser::check).await;
+        match response.extensions_mut().remove() {
+            Some(GoAway) if http1 => {
+                response.headers_mut().insert(http::header::CONNECTION, CLOSE);
+            }
+            Some(GoAway) => connection.close(),
+            None => {}
+        }
+        response.map(|body| SocketBody::new(body.with_reset_flag(reset), serving))
+    }
+}

@@ -1,0 +1,208 @@
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{ConnectionDriver, HANDSHAKE};
+use crate::slots::Slots;
+use crate::socket::Transport;
+use crate::tls::tests::certificate;
+use crate::{
+    CertificateReloader, Certificates, Connection, LongRunning, Service, Timeouts, TlsConfig, TokioClock,
+};
+
+const RESPONSE_BYTES: usize = 100_000;
+pub(crate) const TIMEOUTS: Timeouts = Timeouts {
+    head: Duration::from_secs(32),
+    idle: Duration::from_secs(40),
+    response: Duration::from_secs(60),
+};
+
+/// Responds with a large body to `/` and `/long`, which is long-running, and with `short` to other paths.
+pub(crate) struct Pages;
+
+impl Service for Pages {
+    type Body = Full<Bytes>;
+    type Client = ();
+
+    fn client(&self, _: Option<Certificates<'_>>) {}
+
+    async fn respond(&self, request: Request<Incoming>, _: &Connection<()>) -> Response<Full<Bytes>> {
+        let mut response = Response::new(match request.uri().path() {
+            "/" | "/long" => Full::from("x".repeat(RESPONSE_BYTES)),
+            _ => Full::from("short"),
+        });
+        if request.uri().path() == "/long" {
+            response.extensions_mut().insert(LongRunning);
+        }
+        response
+    }
+}
+
+impl Transport for DuplexStream {
+    async fn peek(&self) -> io::Result<Option<u8>> {
+        Ok(Some(HANDSHAKE))
+    }
+
+    fn reset_on_drop(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the client's side of a connection to a server, and the server's task. The buffer of the connection
+/// is small, so a client that does not read soon blocks the server.
+async fn connected(tls: Option<TlsConfig>) -> (DuplexStream, JoinHandle<()>) {
+    let (peer, here) = tokio::io::duplex(1024);
+    let slot = Slots::new(1).take().await;
+    let (cut_sender, cut) = watch::channel(());
+    let driver = ConnectionDriver {
+        service: Arc::new(Pages),
+        clock: Arc::new(TokioClock::default()),
+        timeouts: TIMEOUTS,
+        http2: None,
+        tls,
+        stop: CancellationToken::new(),
+        cut,
+    };
+    let run = async move {
+        driver.run(here, slot).await;
+        drop(cut_sender);
+    };
+    (peer, tokio::spawn(run))
+}
+
+/// Returns the client's side of a connection on which it has requested a large response, and the server's
+/// task.
+async fn requested() -> (DuplexStream, JoinHandle<()>) {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
+    (peer, task)
+}
+
+async fn ended_after_the_response_timeout(task: JoinHandle<()>) {
+    let start = Instant::now();
+    let limit = TIMEOUTS.response + Duration::from_secs(1);
+    timeout(limit, task).await.expect("the connection is closed").expect("no panic");
+    assert!(start.elapsed() >= TIMEOUTS.response, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_reads_its_response_is_disconnected() {
+    let (_peer, task) = requested().await;
+    ended_after_the_response_timeout(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_reading_peer_does_not_extend_the_response_timeout() {
+    let (mut peer, task) = requested().await;
+    let read = async {
+        while peer.read_u8().await.is_ok() {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let limit = TIMEOUTS.response + Duration::from_secs(2);
+    tokio::select! {
+        ended = timeout(limit, task) => ended.expect("the connection is closed").expect("no panic"),
+        () = read => unreachable!("there is more to read than a byte a second"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_response_has_its_own_timeout() {
+    let (mut peer, task) = requested().await;
+    for _ in 0..3 {
+        sleep(TIMEOUTS.response * 3 / 4).await;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(peer.read_u8().await.expect("an open connection"));
+        }
+        peer.read_exact(&mut vec![0; RESPONSE_BYTES]).await.expect("a complete response");
+        sleep(Duration::from_secs(20)).await;
+        peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
+    }
+    drop(peer);
+    task.await.expect("no panic");
+}
+
+/// Asserts that the server closes a connection within `limit` while its client sends `text` at one byte per
+/// second.
+async fn closed_within(limit: Duration, peer: DuplexStream, task: JoinHandle<()>, text: &str) {
+    let (mut read, mut write) = tokio::io::split(peer);
+    let send = async {
+        for byte in text.bytes() {
+            if write.write_all(&[byte]).await.is_err() {
+                break;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        std::future::pending::<()>().await
+    };
+    let drain = async {
+        let _ = read.read_to_end(&mut Vec::new()).await;
+        std::future::pending::<()>().await
+    };
+    tokio::select! {
+        ended = timeout(limit, task) => ended.expect("the connection is closed").expect("no panic"),
+        () = send => {}
+        () = drain => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_sends_nothing_is_disconnected_after_the_header_timeout() {
+    let (peer, task) = connected(None).await;
+    closed_within(TIMEOUTS.head + Duration::from_secs(1), peer, task, "").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_completes_its_head_is_disconnected_after_the_header_timeout() {
+    let (peer, task) = connected(None).await;
+    let head = format!("GET /short HTTP/1.1\r\n{}", "a: b\r\n".repeat(100));
+    closed_within(TIMEOUTS.head + Duration::from_secs(1), peer, task, &head).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_completes_its_body_is_disconnected_after_the_response() {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"POST /short HTTP/1.1\r\nhost: here\r\ncontent-length: 1000\r\n\r\n")
+        .await
+        .expect("the server reads");
+    closed_within(TIMEOUTS.idle + TIMEOUTS.head + Duration::from_secs(1), peer, task, &"x".repeat(999)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_is_idle_after_a_response_is_disconnected_after_the_idle_timeout() {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"GET /short HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
+    closed_within(TIMEOUTS.idle + Duration::from_secs(1), peer, task, "").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_completes_its_tls_handshake_is_disconnected_after_the_header_timeout() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, _) = certificate(folder.path());
+    let tls = CertificateReloader::load(tls, |_| {}).await.expect("a valid pair").config();
+    // These bytes of a TLS handshake announce a record of 512 bytes. Most bytes of that record are never
+    // sent, so the server waits for the rest.
+    let hello = "\x16\x03\x01\x02\x00\x01\x00\x01\x7c\x03\x03";
+    for hello in ["", hello] {
+        let (peer, task) = connected(Some(tls.clone())).await;
+        closed_within(TIMEOUTS.head + Duration::from_secs(1), peer, task, hello).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_rest_of_a_long_running_response_times_out_after_its_end() {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
+    ended_after_the_response_timeout(task).await;
+}
