@@ -21,10 +21,11 @@ pub(crate) struct FeaturesArguments {
 /// here.
 const KUBERNETES: &str = "1.37";
 
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "informer-workqueue",
     "informer-cache",
     "informer-client",
+    "informer-http",
     "informer-apiserver",
     "informer-runtime",
     "informer",

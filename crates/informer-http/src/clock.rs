@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The source of time of a server's timeouts. Implementations must be monotonic.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Returns the elapsed time since the clock was created.
     fn elapsed(&self) -> Duration;
 

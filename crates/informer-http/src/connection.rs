@@ -14,14 +14,19 @@ use tokio::sync::{Notify, watch};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::monitor::{ConnectionMonitor, LongRunning};
-use crate::service::{Certificates, Connection, Http2Options, Service};
+use crate::options::ServerOptions;
+use crate::service::{Certificates, Connection, Service};
 use crate::slots::Slot;
 use crate::socket::{ResetFlag, Socket, Transport};
-use crate::timer::Timeouts;
 use crate::tls::TlsConfig;
 
+/// Size of an HTTP/2 connection window in stream windows; the same as in kube-apiserver.
+const WINDOWED_STREAMS: u32 = 100;
+/// Flow control window of an HTTP/2 stream in bytes; the same as in kube-apiserver.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// Maximum size of HTTP/2 request headers in bytes; the same as in kube-apiserver.
+const MAX_HEADER_BYTES: u32 = (1 << 20) + 320;
 /// Maximum time for the graceful shutdown of an idle connection; the same as in kube-apiserver.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The first byte that a TLS client sends (record type handshake).
@@ -30,53 +35,41 @@ const HANDSHAKE: u8 = 0x16;
 const HTTP_ON_TLS_PORT: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// The parts of a server that each of its connections uses.
+/// The parts of a server that all its connections use.
 pub(crate) struct ConnectionDriver<S> {
-    pub(crate) service: Arc<S>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) http2: Option<Http2Options>,
-    pub(crate) tls: Option<TlsConfig>,
-    /// Cancelled when the connection must end after the requests in flight.
+    pub(crate) options: ServerOptions,
+    pub(crate) service: S,
+    /// Cancelled when the connections must end after the requests in flight.
     pub(crate) stop: CancellationToken,
-    /// Notified, or closed, when the connection must end immediately.
-    pub(crate) cut: watch::Receiver<()>,
-}
-
-impl<S> Clone for ConnectionDriver<S> {
-    fn clone(&self) -> Self {
-        Self {
-            service: Arc::clone(&self.service),
-            clock: Arc::clone(&self.clock),
-            timeouts: self.timeouts,
-            http2: self.http2,
-            tls: self.tls.clone(),
-            stop: self.stop.clone(),
-            cut: self.cut.clone(),
-        }
-    }
 }
 
 impl<S: Service> ConnectionDriver<S> {
-    /// Serves one connection until it ends, is cut, or must make room for another one.
-    pub(crate) async fn run(mut self, stream: impl Transport, slot: Slot) {
-        let (slot, mut cut) = (Arc::new(slot), self.cut.clone());
+    /// Serves one connection until it ends, must make room for another one, or is cut: `cut` is notified or
+    /// closed.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        stream: impl Transport,
+        slot: Slot,
+        mut cut: watch::Receiver<()>,
+    ) {
+        let slot = Arc::new(slot);
         let socket = Socket { stream, reset: ResetFlag::default() };
         tokio::select! {
             biased;
             _ = cut.changed() => {}
             () = slot.closed() => tracing::debug!("closed a connection to make room for another"),
             () = async {
-                match self.tls.take() {
+                match &self.options.tls {
                     None => self.serve(socket.reset.clone(), socket, None, &slot).await,
-                    Some(tls) => self.serve_tls(socket, &tls, &slot).await,
+                    Some(tls) => self.serve_tls(socket, tls, &slot).await,
                 }
             } => {}
         }
     }
 
-    async fn serve_tls(&self, socket: Socket<impl Transport>, tls: &TlsConfig, slot: &Arc<Slot>) {
-        let late = self.clock.sleep_until(self.clock.elapsed() + self.timeouts.head);
+    async fn serve_tls(self: &Arc<Self>, socket: Socket<impl Transport>, tls: &TlsConfig, slot: &Arc<Slot>) {
+        let ServerOptions { clock, timeouts, .. } = &self.options;
+        let late = clock.sleep_until(clock.elapsed() + timeouts.head);
         let reset = socket.reset.clone();
         let stream = tokio::select! {
             biased;
@@ -95,29 +88,28 @@ impl<S: Service> ConnectionDriver<S> {
     }
 
     async fn serve(
-        &self,
+        self: &Arc<Self>,
         reset: ResetFlag,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         certificates: Option<Certificates<'_>>,
         slot: &Arc<Slot>,
     ) {
-        let monitor = ConnectionMonitor::new(self.timeouts, Arc::clone(&self.clock));
+        let monitor = ConnectionMonitor::new(self.options.timeouts, Arc::clone(&self.options.clock));
         let stream = TokioIo::new(monitor.inspect(stream));
         let client = self.service.client(certificates);
         let connection = Connection { client, slot: Arc::clone(slot), reset, closing: Notify::new() };
         let connection = Arc::new(connection);
-        let (service, of_requests, timer) =
-            (Arc::clone(&self.service), Arc::clone(&connection), monitor.clone());
+        let (driver, of_requests, timer) = (Arc::clone(self), Arc::clone(&connection), monitor.clone());
         let respond = service_fn(move |request| {
-            let (service, connection) = (Arc::clone(&service), Arc::clone(&of_requests));
+            let (driver, connection) = (Arc::clone(&driver), Arc::clone(&of_requests));
             let in_flight = timer.on_request();
             async move {
-                let mut response = service.respond(request, &connection).await;
+                let mut response = driver.service.respond(request, &connection).await;
                 let long_running = response.extensions_mut().remove::<LongRunning>().is_some();
                 Ok::<_, Infallible>(response.map(|body| in_flight.on_response(body, long_running)))
             }
         });
-        let builder = builder(self.http2);
+        let builder = builder(self.options.http2_streams);
         let mut serving = pin!(builder.serve_connection(stream, respond));
         let mut stopping = false;
         loop {
@@ -147,16 +139,16 @@ impl<S: Service> ConnectionDriver<S> {
     }
 }
 
-fn builder(http2: Option<Http2Options>) -> auto::Builder<TokioExecutor> {
+fn builder(http2_streams: Option<u32>) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    let Some(http2) = http2 else { return builder.http1_only() };
+    let Some(streams) = http2_streams else { return builder.http1_only() };
     builder
         .http2()
-        .max_concurrent_streams(http2.max_streams)
-        .initial_stream_window_size(http2.stream_window_bytes)
-        .initial_connection_window_size(http2.connection_window_bytes)
-        .max_header_list_size(http2.max_header_bytes)
-        .max_frame_size(http2.stream_window_bytes);
+        .max_concurrent_streams(streams)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(STREAM_WINDOW_BYTES * WINDOWED_STREAMS)
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .max_frame_size(STREAM_WINDOW_BYTES);
     builder
 }
 

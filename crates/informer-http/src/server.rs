@@ -1,4 +1,3 @@
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,34 +9,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::AcceptBackoff;
-use crate::clock::Clock;
 use crate::connection::ConnectionDriver;
-use crate::service::{Http2Options, Service};
+use crate::options::ServerOptions;
+use crate::service::Service;
 use crate::slots::Slots;
-use crate::timer::Timeouts;
-use crate::tls::TlsConfig;
-
-/// The settings of a [`Server`].
-pub struct ServerOptions {
-    /// The clock of all timeouts and delays, except for that of [`Server::drain`].
-    pub clock: Arc<dyn Clock>,
-    /// The TLS configuration; `None` for plain HTTP.
-    pub tls: Option<TlsConfig>,
-    /// The maximum number of open connections. Beyond it, the connection that has waited for its client for
-    /// the longest time is closed in favor of a new one. Connections that serve a request are not closed; if
-    /// all do, the new connection waits.
-    pub max_connections: usize,
-    /// The timeouts of each connection.
-    pub timeouts: Timeouts,
-    /// The settings of HTTP/2; `None` to accept only HTTP/1.1.
-    pub http2: Option<Http2Options>,
-}
-
-impl fmt::Debug for ServerOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerOptions").field("timeouts", &self.timeouts).finish_non_exhaustive()
-    }
-}
 
 /// An HTTP server on a TCP socket. Dropping it closes the listener and all connections.
 ///
@@ -74,18 +49,12 @@ impl Server {
             cut,
             tasks: TaskTracker::new(),
         };
+        let driver = ConnectionDriver { options, service, stop: server.stop.clone() };
         let acceptor = Acceptor {
-            slots: Slots::new(options.max_connections),
+            slots: Slots::new(driver.options.max_connections),
             tasks: server.tasks.clone(),
-            driver: ConnectionDriver {
-                service: Arc::new(service),
-                clock: options.clock,
-                timeouts: options.timeouts,
-                http2: options.http2,
-                tls: options.tls,
-                stop: server.stop.clone(),
-                cut: cut_receiver,
-            },
+            driver: Arc::new(driver),
+            cut: cut_receiver,
         };
         server.tasks.spawn(acceptor.run(listener));
         Ok(server)
@@ -135,7 +104,8 @@ impl Drop for Server {
 struct Acceptor<S> {
     slots: Slots,
     tasks: TaskTracker,
-    driver: ConnectionDriver<S>,
+    driver: Arc<ConnectionDriver<S>>,
+    cut: watch::Receiver<()>,
 }
 
 impl<S: Service> Acceptor<S> {
@@ -143,7 +113,7 @@ impl<S: Service> Acceptor<S> {
     /// maximum number of connections, because another one may then be closed in favor of it.
     async fn run(self, listener: TcpListener) {
         let mut backoff = AcceptBackoff::default();
-        let clock = &self.driver.clock;
+        let clock = &self.driver.options.clock;
         loop {
             let accept = async {
                 match listener.accept().await {
@@ -178,9 +148,9 @@ impl<S: Service> Acceptor<S> {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let slot = self.slots.take().await;
-        let mut driver = self.driver.clone();
-        driver.cut.mark_unchanged();
-        self.tasks.spawn(driver.run(stream, slot));
+        let mut cut = self.cut.clone();
+        cut.mark_unchanged();
+        self.tasks.spawn(Arc::clone(&self.driver).run(stream, slot, cut));
     }
 }
 

@@ -39,19 +39,6 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
-/// The settings of HTTP/2.
-#[derive(Debug, Clone, Copy)]
-pub struct Http2Options {
-    /// The maximum number of concurrent streams of a connection.
-    pub max_streams: u32,
-    /// The flow control window of a stream in bytes, which is also the maximum size of a frame.
-    pub stream_window_bytes: u32,
-    /// The flow control window of a connection in bytes.
-    pub connection_window_bytes: u32,
-    /// The maximum size of request headers in bytes.
-    pub max_header_bytes: u32,
-}
-
 /// A connection of a server, as its [`Service`] sees it.
 #[derive(Debug)]
 pub struct Connection<C> {

@@ -16,7 +16,6 @@
 
 mod state;
 
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -30,6 +29,7 @@ pub(crate) struct Slots {
     shared: Arc<SlotsInner>,
 }
 
+#[derive(Debug)]
 struct SlotsInner {
     state: Mutex<SlotsState<CancellationToken>>,
     /// Notified when a slot was freed, or when a connection waits for its peer and may therefore be closed.
@@ -78,12 +78,14 @@ impl Slots {
 
 /// The right of one connection to exist, of which a server grants a limited number. Dropping this value frees
 /// it for another connection.
+#[derive(Debug)]
 pub(crate) struct Slot {
     shared: Arc<SlotsInner>,
     close: CancellationToken,
     activity: Mutex<Activity>,
 }
 
+#[derive(Debug)]
 enum Activity {
     /// The connection waits for its peer, at this position among the waiting connections.
     Waiting(u64),
@@ -122,12 +124,6 @@ impl Drop for Slot {
         state.free(self.close.is_cancelled());
         drop(state);
         self.shared.changed.notify_one();
-    }
-}
-
-impl fmt::Debug for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Slot(..)")
     }
 }
 

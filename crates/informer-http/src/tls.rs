@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 pub use files::{CertificateReloader, Tls, TlsError};
-pub use pem::{AuthorityError, PairError, authorities, certified_key};
+pub use pem::{PemError, authorities, certified_key};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 

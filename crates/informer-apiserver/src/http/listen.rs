@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use informer_http::{Http2Options, Server, ServerOptions, Sleep, Timeouts};
+use informer_http::{Server, ServerOptions, Sleep, Timeouts};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -37,12 +37,6 @@ const TIMEOUTS: Timeouts = Timeouts {
     idle: Duration::from_secs(90),
     response: Duration::from_secs(60),
 };
-/// Size of an HTTP/2 connection window in stream windows; the same as in kube-apiserver.
-const WINDOWED_STREAMS: u32 = 100;
-/// Flow control window of an HTTP/2 stream in bytes; the same as in kube-apiserver.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// Maximum size of HTTP/2 request headers in bytes; the same as in kube-apiserver.
-const MAX_HEADER_BYTES: u32 = (1 << 20) + 320;
 
 /// A server that listens on a TCP socket. Dropping it closes the listener and all connections.
 #[derive(Debug)]
@@ -68,12 +62,7 @@ impl Listening {
             tls: config,
             max_connections: MAX_CONNECTIONS,
             timeouts: TIMEOUTS,
-            http2: Some(Http2Options {
-                max_streams: frontend.http2_streams,
-                stream_window_bytes: STREAM_WINDOW_BYTES,
-                connection_window_bytes: STREAM_WINDOW_BYTES * WINDOWED_STREAMS,
-                max_header_bytes: MAX_HEADER_BYTES,
-            }),
+            http2_streams: Some(frontend.http2_streams),
         };
         let service = RemoteService::new(ApiService::new(Arc::clone(frontend)), client_verifier.flatten());
         let server = Server::start(listener, options, service)?;
@@ -142,6 +131,7 @@ impl Listening {
 }
 
 /// The server's clock, which also times the connections.
+#[derive(Debug)]
 struct ServerClock(Arc<dyn Clock>);
 
 impl informer_http::Clock for ServerClock {

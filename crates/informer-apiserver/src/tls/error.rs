@@ -1,4 +1,4 @@
-use informer_http::{AuthorityError, PairError};
+use informer_http::PemError;
 use rustls::pki_types::pem;
 use thiserror::Error;
 
@@ -39,23 +39,12 @@ pub enum TlsError {
     Listen(#[from] std::io::Error),
 }
 
-impl From<PairError> for TlsError {
-    fn from(error: PairError) -> Self {
+impl From<PemError> for TlsError {
+    fn from(error: PemError) -> Self {
         match error {
-            PairError::Certificate(source) => Self::Pem { what: "a certificate", source },
-            PairError::Key(source) => Self::Pem { what: "a private key", source },
-            PairError::Mismatch(cause) => Self::Key(Box::new(cause)),
-        }
-    }
-}
-
-impl From<AuthorityError> for TlsError {
-    fn from(error: AuthorityError) -> Self {
-        match error {
-            AuthorityError::Missing(source) | AuthorityError::Pem(source) => {
-                Self::Pem { what: "a certificate", source }
-            }
-            AuthorityError::Certificate(cause) => Self::Key(Box::new(cause)),
+            PemError::Certificate(source) => Self::Pem { what: "a certificate", source },
+            PemError::Key(source) => Self::Pem { what: "a private key", source },
+            PemError::Rejected(cause) => Self::Key(Box::new(cause)),
         }
     }
 }

@@ -17,7 +17,8 @@ use crate::slots::Slots;
 use crate::socket::Transport;
 use crate::tls::tests::certificate;
 use crate::{
-    CertificateReloader, Certificates, Connection, LongRunning, Service, Timeouts, TlsConfig, TokioClock,
+    CertificateReloader, Certificates, Connection, LongRunning, ServerOptions, Service, Timeouts, TlsConfig,
+    TokioClock,
 };
 
 const RESPONSE_BYTES: usize = 100_000;
@@ -63,19 +64,17 @@ impl Transport for DuplexStream {
 async fn connected(tls: Option<TlsConfig>) -> (DuplexStream, JoinHandle<()>) {
     let (peer, here) = tokio::io::duplex(1024);
     let slot = Slots::new(1).take().await;
-    let (cut_sender, cut) = watch::channel(());
-    let driver = ConnectionDriver {
-        service: Arc::new(Pages),
+    let options = ServerOptions {
         clock: Arc::new(TokioClock::default()),
-        timeouts: TIMEOUTS,
-        http2: None,
         tls,
-        stop: CancellationToken::new(),
-        cut,
+        max_connections: 1,
+        timeouts: TIMEOUTS,
+        http2_streams: None,
     };
+    let driver = ConnectionDriver { options, service: Pages, stop: CancellationToken::new() };
     let run = async move {
-        driver.run(here, slot).await;
-        drop(cut_sender);
+        let (_cut_sender, cut) = watch::channel(());
+        Arc::new(driver).run(here, slot, cut).await;
     };
     (peer, tokio::spawn(run))
 }

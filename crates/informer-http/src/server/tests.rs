@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 async fn start(max_connections: usize, tls: Option<TlsConfig>, service: impl Service) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let clock = Arc::new(TokioClock::default());
-    let options = ServerOptions { clock, tls, max_connections, timeouts: TIMEOUTS, http2: None };
+    let options = ServerOptions { clock, tls, max_connections, timeouts: TIMEOUTS, http2_streams: None };
     Server::start(listener, options, service).expect("a bound listener")
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The slots of a server. `C` is the handle with which the driver closes a connection.
+#[derive(Debug)]
 pub(super) struct SlotsState<C> {
     max: usize,
     open: usize,

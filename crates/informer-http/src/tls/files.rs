@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 
-use super::{Cause, TlsConfig, authorities, certified_key, server_config};
+use super::{Cause, PemError, TlsConfig, authorities, certified_key, server_config};
 
 /// The interval between two reads of a server's certificate files, as in controller-runtime. It is short,
 /// because certificates are usually replaced hours before they expire.
@@ -87,20 +88,26 @@ impl Tls {
             None => None,
         };
         let pair = certified_key(&files.certificate, &files.key, &self.provider);
-        let pair = pair.map_err(|error| self.error(error.to_string(), error.into_cause()))?;
+        let pair = pair.map_err(|error| match error {
+            PemError::Rejected(cause) => self.error("the key does not match the certificate", cause),
+            error => self.error(error.to_string(), error.into_cause()),
+        })?;
         server_config(Arc::clone(&self.provider), pair, clients, &[b"http/1.1"])
             .map_err(|error| self.error("the provider supports no version of TLS", error))
     }
 
     /// Creates the verifier of client certificates from the certificate authorities that were read from the
     /// file at `path`.
-    fn verifier(&self, path: &Path, pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-        let problem = |problem: &dyn fmt::Display| format!("{problem} in {}", path.display());
-        let roots = authorities(pem).map_err(|error| self.error(problem(&error), error.into_cause()))?;
+    fn verifier(&self, path: &Path, text: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+        let problem = |problem: &str| format!("{problem} in {}", path.display());
+        let roots = authorities(text).map_err(|error| match error {
+            PemError::Certificate(pem::Error::NoItemsFound) => {
+                self.error(problem("there is no client CA"), error.into_cause())
+            }
+            error => self.error(problem("there is an invalid client CA"), error.into_cause()),
+        })?;
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider));
-        verifier
-            .build()
-            .map_err(|error| self.error(problem(&"client certificates cannot be verified with those"), error))
+        verifier.build().map_err(|error| self.error(problem("there is no usable client CA"), error))
     }
 
     fn error(&self, problem: impl Into<String>, cause: impl Into<Cause>) -> TlsError {

@@ -4,11 +4,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::Error;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-use super::{AuthorityError, CertificateReloader, PairError, Tls, TlsConfig, authorities, certified_key};
+use super::{CertificateReloader, PemError, Tls, TlsConfig, authorities, certified_key};
 
 /// Writes a self-signed certificate and its key to files. Returns the TLS configuration of a server with this
 /// certificate, and the root certificates with which a client trusts the server.
@@ -214,14 +215,14 @@ fn invalid_pair_or_authority_has_an_error_for_its_part() {
     let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let pair = |chain: &str, key: &str| certified_key(chain.as_bytes(), key.as_bytes(), &default_provider());
     assert!(pair(&chain, &key).is_ok());
-    assert!(matches!(pair("garbage", &key), Err(PairError::Certificate(_))));
-    assert!(matches!(pair(&chain, "garbage"), Err(PairError::Key(_))));
+    assert!(matches!(pair("garbage", &key), Err(PemError::Certificate(_))));
+    assert!(matches!(pair(&chain, "garbage"), Err(PemError::Key(_))));
     let other = KeyPair::generate().expect("a key can be generated").serialize_pem();
-    assert!(matches!(pair(&chain, &other), Err(PairError::Mismatch(_))));
+    assert!(matches!(pair(&chain, &other), Err(PemError::Rejected(_))));
 
     assert_eq!(authorities((chain.clone() + &chain).as_bytes()).expect("valid certificates").len(), 2);
-    assert!(matches!(authorities(b""), Err(AuthorityError::Missing(_))));
-    assert!(matches!(authorities(b"-----BEGIN CERTIFICATE-----\nAAAA\n"), Err(AuthorityError::Pem(_))));
+    assert!(matches!(authorities(b""), Err(PemError::Certificate(Error::NoItemsFound))));
+    assert!(matches!(authorities(b"-----BEGIN CERTIFICATE-----\nAAAA\n"), Err(PemError::Certificate(_))));
     let no_certificate = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    assert!(matches!(authorities(no_certificate), Err(AuthorityError::Certificate(_))));
+    assert!(matches!(authorities(no_certificate), Err(PemError::Rejected(_))));
 }

@@ -50,7 +50,7 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
         tls: reloader.as_ref().map(CertificateReloader::config),
         max_connections: MAX_CONNECTIONS,
         timeouts: TIMEOUTS,
-        http2: None,
+        http2_streams: None,
     };
     let server = Server::start(listener, options, Responder { routes, access, body_max })?;
     bound.send_replace(Some(server.addr()));
