@@ -21,7 +21,7 @@ use crate::slots::Slots;
 /// 1. [`stop`](Self::stop) closes the listener. Handshakes are aborted and idle connections closed. The
 ///    others end after the requests in flight.
 /// 2. [`drain`](Self::drain) waits for that, and after its deadline closes the connections that are left.
-///    Then no task of the server runs.
+///    Then no connection is open.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
