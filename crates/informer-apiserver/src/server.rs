@@ -149,8 +149,8 @@ impl ApiServer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let server = ApiServer::builder().build();
-    /// let mut version = server.watch_version();
-    /// server.create(&Gvr::new("", "v1", "configmaps"), "default", json!({"metadata": {"name": "settings"}}))?;
+    /// let (mut version, maps) = (server.watch_version(), Gvr::new("", "v1", "configmaps"));
+    /// server.create(&maps, "default", json!({"metadata": {"name": "settings"}}))?;
     /// version.changed().await?;
     /// assert_eq!(*version.borrow(), server.version());
     /// # Ok(())

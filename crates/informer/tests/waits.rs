@@ -156,7 +156,8 @@ async fn failed_wait_reports_object_changes_events_and_requests() {
     for part in [
         "wait for ConfigMap default/settings: not reached within 60s, ",
         &place,
-        "\n  expected: data.a is \"3\"\n  problem: data.a is \"2\"\n  object:\n    apiVersion: v1\n    data:\n",
+        "\n  expected: data.a is \"3\"\n  problem: data.a is \"2\"\n",
+        "\n  object:\n    apiVersion: v1\n    data:\n      a: '2'\n",
         "\n  last changes of the object:\n    resourceVersion ",
         ": created\n",
         ": updated data.a \"1\" -> \"2\"\n",

@@ -201,8 +201,8 @@ fn is_volatile(name: &str, value: &Value) -> bool {
     VOLATILE.contains(&name) || (names_time && value.as_str().is_some_and(is_time))
 }
 
-/// Sorts fields by name: the order of a JSON object depends on features of `serde_json` that other crates of a
-/// program enable.
+/// Sorts fields by name: the order of a JSON object depends on features of `serde_json` that other crates of
+/// a program enable.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
@@ -232,7 +232,7 @@ impl fmt::Display for GoldenError {
         let remedy = |f: &mut fmt::Formatter<'_>, path: &Path, problem: &str| {
             write!(
                 f,
-                "compare an object with {}: {problem}; run the test with {GOLDEN_VARIABLE}=1 to write the file",
+                "compare an object with {}: {problem}; set {GOLDEN_VARIABLE}=1 to write the file",
                 path.display()
             )
         };

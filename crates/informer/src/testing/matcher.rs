@@ -24,7 +24,8 @@ pub(super) const MAX_VALUE: usize = 160;
 /// fn is_rolled_out(replicas: i32) -> Matcher<Deployment> {
 ///     has_condition("Available", "True").and(has_field("status.updatedReplicas", replicas))
 /// }
-/// assert_eq!(is_rolled_out(2).description(), "condition Available is True, and status.updatedReplicas is 2");
+/// let description = "condition Available is True, and status.updatedReplicas is 2";
+/// assert_eq!(is_rolled_out(2).description(), description);
 /// ```
 pub struct Matcher<K> {
     description: String,

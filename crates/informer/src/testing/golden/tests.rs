@@ -60,8 +60,8 @@ fn golden_file_is_written_without_volatile_fields_and_compared() {
     changed["metadata"]["uid"] = "9".into();
     let error = golden.check(&changed).unwrap_err();
     let expected = format!(
-        "compare an object with {}: the object differs (-: file, +: object); run the test with UPDATE_GOLDEN=1 \
-         to write the file\n@@ -8,7 +8,7 @@\n   - kind: Website\n     name: shop\n spec:\n-  replicas: 2\n+  \
+        "compare an object with {}: the object differs (-: file, +: object); set UPDATE_GOLDEN=1 to write the \
+         file\n@@ -8,7 +8,7 @@\n   - kind: Website\n     name: shop\n spec:\n-  replicas: 2\n+  \
          replicas: 3\n   startTime: 2026-01-01T00:00:00Z\n status:\n   conditions:",
         path.display()
     );

@@ -59,13 +59,11 @@ impl Wait {
         let compared = versions.iter().take(MAX_COMPARED);
         let mut keys: Vec<&str> = compared.map(|(key, _)| key.as_str()).collect();
         keys.sort_by_cached_key(|key| edit_distance(wanted, key));
-        match keys.is_empty() {
-            true => writeln!(out, "  objects: there is no {}", self.kind),
-            false => {
-                let similar = &keys[..keys.len().min(MAX_SIMILAR)];
-                writeln!(out, "  objects: {} of {} {}", similar.join(", "), versions.len(), self.gvr.resource)
-            }
+        if keys.is_empty() {
+            return writeln!(out, "  objects: there is no {}", self.kind);
         }
+        let similar = &keys[..keys.len().min(MAX_SIMILAR)];
+        writeln!(out, "  objects: {} of {} {}", similar.join(", "), versions.len(), self.gvr.resource)
     }
 
     /// Returns the last events about the object, oldest first.
