@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_apiserver::{
-    ApiServer, FaultAction, FaultScript, Faults, RequestHook, RequestRecord, RunFault, ScriptInjector, Verb,
+    ApiServer, FaultAction, FaultScript, Faults, RequestHook, RequestRecord, RunFault, ScriptInjector,
+    Strike, Verb,
 };
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -189,7 +190,7 @@ impl Session {
         let mut state = self.state.lock();
         state.count(request, write);
         let mut actions = Vec::new();
-        let strike = write.then(|| state.injector.write()).unwrap_or_default();
+        let strike = if write { state.injector.write() } else { Strike::default() };
         if client && request.verb == Verb::Watch {
             state.watched.insert(gvr.resource.clone());
             actions.extend(state.faults_of_first_watch(&gvr.resource, at));

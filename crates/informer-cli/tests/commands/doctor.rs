@@ -390,10 +390,10 @@ async fn clock_skew_is_reported_with_its_direction() {
 async fn flow_schema_is_named() {
     let server = ApiServer::builder().build();
     let flows = |plural| Gvr::new("flowcontrol.apiserver.k8s.io", "v1", plural);
-    let schema = json!({"metadata": {"name": "catch-all", "uid": "uid-a"}, "spec": {}});
-    server.raw().create(&flows("flowschemas"), "", schema).unwrap();
-    let headers =
-        [("x-kubernetes-pf-flowschema-uid", "uid-a"), ("x-kubernetes-pf-prioritylevel-uid", "uid-b")];
+    let schema = json!({"metadata": {"name": "catch-all"}, "spec": {}});
+    let schema = server.raw().create(&flows("flowschemas"), "", schema).unwrap();
+    let uid = schema["metadata"]["uid"].as_str().unwrap();
+    let headers = [("x-kubernetes-pf-flowschema-uid", uid), ("x-kubernetes-pf-prioritylevel-uid", "uid-b")];
     let url = with_headers(&server, &headers).await;
     let line = "warning fairness: flow schema catch-all, priority level uid-b; add a FlowSchema";
     check(&run(["doctor", "--server", &url]).await, 0, &[line]);
