@@ -52,7 +52,7 @@ async fn idle_peers_that_hold_all_connections_make_room_for_a_request() {
     assert_eq!(idle[0].read(&mut [0]).await.expect("no reset"), 0);
 }
 
-/// Responds when it is told to, and announces each request.
+/// Announces each request, and responds when the test notifies it.
 #[derive(Clone, Default)]
 struct Slow {
     began: Arc<Notify>,
