@@ -82,7 +82,7 @@ async fn certificate_and_key_that_do_not_match_are_rejected() {
     let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let _ = (certificate(one.path()), certificate(other.path()));
     let tls = Tls::files(one.path().join("tls.crt"), other.path().join("tls.key"), default_provider());
-    let error = CertificateReloader::load(tls, |_| {}).await.err().expect("a mismatch").to_string();
+    let error = CertificateReloader::load(tls, |_| {}).await.expect_err("a mismatch").to_string();
     assert!(error.ends_with("the key does not match the certificate"), "{error}");
 }
 
