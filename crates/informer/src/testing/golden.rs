@@ -189,14 +189,14 @@ fn stable(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(stable).collect()),
         Value::Object(fields) => {
-            let kept = fields.into_iter().filter(|(name, value)| !is_volatile(name, value));
+            let kept = fields.into_iter().filter(|(name, value)| !is_volatile_field(name, value));
             sorted_map(kept.map(|(name, value)| (name, stable(value))))
         }
         value => value,
     }
 }
 
-fn is_volatile(name: &str, value: &Value) -> bool {
+fn is_volatile_field(name: &str, value: &Value) -> bool {
     let names_time = name.ends_with("Time") || name.ends_with("Timestamp");
     VOLATILE.contains(&name) || (names_time && value.as_str().is_some_and(is_time))
 }
