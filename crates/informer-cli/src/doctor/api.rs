@@ -44,7 +44,7 @@ impl fmt::Display for ApiFailure {
     }
 }
 
-/// What responses showed in addition to their content.
+/// The signs of API priority and fairness in the responses so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fairness {
     /// The number of requests that were rejected with 429.

@@ -33,7 +33,7 @@ pub(super) struct Sample {
 /// samples.
 pub(super) fn skew(samples: &[Sample]) -> Option<(f64, f64)> {
     // The header has no fractions: the server wrote it in the second after `date`. A server may also reuse
-    // the string of the last second for a while.
+    // the string of the last second for some milliseconds.
     let of = |sample: &Sample| (sample.date - sample.received, sample.date + 1.0 - sample.sent);
     let first = of(samples.first()?);
     Some(samples.iter().map(of).fold(first, |(least, most), (low, high)| (least.max(low), most.min(high))))

@@ -11,8 +11,8 @@ use super::api::Api;
 use super::certificates::{Validity, time};
 use super::findings::{Findings, Level};
 
-/// A token that expires within this time is a warning, in seconds. Tokens of service accounts live for an hour
-/// and are renewed; others are not.
+/// A token that expires within this time is a warning, in seconds. Tokens of service accounts live for an
+/// hour and are renewed; others are not.
 const TOKEN_EXPIRES_SOON: f64 = 600.0;
 
 /// Checks the transport and the CA certificates of the server.

@@ -45,7 +45,7 @@ struct Finding {
     check: &'static str,
     level: Level,
     message: String,
-    /// What to do; `None` for the level `ok`.
+    /// The action that solves the problem; `None` for the level `ok`.
     remedy: Option<String>,
 }
 

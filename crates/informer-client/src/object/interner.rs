@@ -25,12 +25,12 @@ use parking_lot::Mutex;
 
 use super::template::{PartBytes, Template, Templates};
 
-/// The number of stripes of a table of recent values. Each stripe has a separate lock, which reduces contention
-/// between decoding tasks.
+/// The number of stripes of a table of recent values. Each stripe has a separate lock, which reduces
+/// contention between decoding tasks.
 const STRIPES: usize = 8;
 
-/// The maximum number of values of each stripe. All values together may keep some hundred kilobytes of labels in memory
-/// after their objects are deleted.
+/// The maximum number of values of each stripe. All values together may keep some hundred kilobytes of labels
+/// in memory after their objects are deleted.
 const MAX_STRIPE_VALUES: usize = 64;
 
 #[derive(Default)]
