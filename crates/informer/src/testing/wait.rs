@@ -131,7 +131,7 @@ impl TestServer {
                 for state in states {
                     let evaluated = wait.evaluate(&expectation, state).unwrap_or_else(|problem| {
                         let headline = format!("violated after {:?}", wait.begin.elapsed());
-                        panic!("{}", wait.report("expect for some time", &headline, &problem))
+                        panic!("{}", wait.report("check the state of", &headline, &problem))
                     });
                     last = Some(evaluated);
                 }
@@ -141,8 +141,11 @@ impl TestServer {
                 {
                     return last;
                 }
+                // The version is read before the states. A write in between is thus evaluated twice, and none
+                // is missed.
+                let version = *writes.borrow_and_update();
                 states = wait.states_after(seen);
-                seen = *writes.borrow_and_update();
+                seen = version;
             }
         }
     }
