@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// Parses a path such as `status.lastSync`. A segment in brackets may contain dots:
-/// `metadata.annotations[example.com/checked]`, with or without quotes.
+/// `metadata.annotations[example.com/checked]`, with or without quotes. A bracket that is not closed extends
+/// to the end of the path.
 pub(super) fn path_segments(path: &str) -> Vec<String> {
     let mut segments = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
-        if let Some((inner, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        if let Some(inner) = rest.strip_prefix('[') {
+            let (inner, after) = inner.split_once(']').unwrap_or((inner, ""));
             segments.push(inner.trim_matches(['\'', '"']).to_owned());
             rest = after.strip_prefix('.').unwrap_or(after);
             continue;
@@ -30,7 +32,7 @@ pub(super) fn get_path<'a>(value: &'a Value, path: &[String]) -> Option<&'a Valu
     })
 }
 
-/// Removes the field at a path. In lists, it is removed from each item.
+/// Removes the field at a path. In lists, it is removed from each item; indexes are not supported.
 pub(super) fn remove_path(value: &mut Value, path: &[String]) {
     match (value, path) {
         (Value::Array(items), path) => items.iter_mut().for_each(|item| remove_path(item, path)),
@@ -84,13 +86,14 @@ mod tests {
     use super::{get_path, path_segments};
 
     #[test]
-    fn paths_have_brackets_quotes_and_list_indexes() {
+    fn path_segments_may_be_in_brackets_and_quotes_or_list_indexes() {
         let segments = ["metadata", "annotations", "example.com/checked"];
         for path in
             ["metadata.annotations[example.com/checked]", "metadata.annotations['example.com/checked']"]
         {
             assert_eq!(path_segments(path), segments);
         }
+        assert_eq!(path_segments("metadata.labels[app"), ["metadata", "labels", "app"]);
         let object = json!({"spec": {"containers": [{"image": "web:1"}]}});
         assert_eq!(get_path(&object, &path_segments("spec.containers[0].image")), Some(&json!("web:1")));
         assert_eq!(get_path(&object, &path_segments("spec.containers[1].image")), None);
