@@ -105,7 +105,7 @@ impl Clone for ResponseStatus {
 
 impl RequestRecord {
     /// Returns the status code of the response. Returns `None` if the server had not responded when this
-    /// record was read from the log. A watch has its status from its start on.
+    /// record was read from the log. A watch has a status from its start.
     pub fn status(&self) -> Option<u16> {
         Some(self.status.0.load(Ordering::Relaxed)).filter(|status| *status != 0)
     }
@@ -137,10 +137,10 @@ pub fn is_dry_run(query: &str) -> bool {
     query.split('&').any(|part| part.starts_with("dryRun="))
 }
 
-/// Returns true for resources whose objects are not part of the state that a program converges to: Events and
-/// Leases report what happened, and reviews of authentication and authorization are not stored.
+/// Returns true for resources whose objects are not part of the state that a program converges to: Events,
+/// Leases, and reviews of authentication and authorization, which are not stored.
 pub fn is_volatile(group: &str, resource: &str) -> bool {
-    resource == "events"
+    (resource == "events" && matches!(group, "" | "events.k8s.io"))
         || (group == "coordination.k8s.io" && resource == "leases")
         || matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
 }

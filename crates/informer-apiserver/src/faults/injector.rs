@@ -40,8 +40,8 @@ impl ScriptInjector {
         Self { pending: script.faults.clone(), writes: 0, fired: 0 }
     }
 
-    /// Returns the faults to inject once at the start of a run, before the tested program starts. They are
-    /// faults of watches.
+    /// Returns the faults at write 0, for the first watches of the tested program. Call it once, before the
+    /// program starts.
     pub fn start(&mut self) -> Vec<RunFault> {
         self.take(0).watches
     }

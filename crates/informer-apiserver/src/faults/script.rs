@@ -1,4 +1,4 @@
-//! Fault scripts: the faults of one run and the writes at which they are injected, with a text form for
+//! Fault scripts: the faults of one run and the writes at which they are injected. Their text form is for
 //! replays.
 
 use std::fmt;
@@ -49,13 +49,13 @@ pub enum RunFault {
 }
 
 impl RunFault {
-    /// Returns true if the fault prevents or replaces the response of the write. Returns false for faults of
-    /// watches.
+    /// Returns true for a fault of the write itself or of the process that sends it. Returns false for faults
+    /// of watches.
     pub fn is_of_request(&self) -> bool {
         !matches!(self, Self::LagWatch { .. } | Self::CutWatch { .. } | Self::ExpireWatch { .. })
     }
 
-    /// Returns the fault rule's action for the write itself. Returns `None` for faults of watches and of
+    /// Returns the action that a fault rule applies to the write. Returns `None` for faults of watches and of
     /// processes.
     pub fn request_action(&self) -> Option<FaultAction> {
         let status = |code, message: Option<&str>| FaultAction::Status {
@@ -90,7 +90,7 @@ impl RunFault {
 }
 
 /// A fault and the number of the write at which it is injected. The writes of the tested program are numbered
-/// from 1. A fault at write 0 is injected before the program starts.
+/// from 1. A fault of watches may have the number 0: it affects the first watch of its resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledFault {
     /// The number of the write.
@@ -146,7 +146,12 @@ impl FromStr for ScheduledFault {
             }
             _ => return Err(invalid()),
         };
-        Ok(Self { write: write.parse().map_err(|_| invalid())?, fault })
+        let write: u64 = write.parse().map_err(|_| invalid())?;
+        // There is no write 0, so only a fault of watches can have this number.
+        if write == 0 && fault.is_of_request() {
+            return Err(invalid());
+        }
+        Ok(Self { write, fault })
     }
 }
 

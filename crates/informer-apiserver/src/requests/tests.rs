@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{MAX_REQUESTS, MAX_REQUESTS_BYTES, RequestLog, RequestRecord, Verb};
+use super::{MAX_REQUESTS, MAX_REQUESTS_BYTES, RequestLog, RequestRecord, Verb, is_volatile};
 
 fn request(path_bytes: usize) -> RequestRecord {
     RequestRecord {
@@ -38,4 +38,10 @@ fn log_is_bounded_by_bytes_and_by_requests() {
     assert_eq!(counted, log.all().iter().map(RequestRecord::bytes).sum::<usize>());
     log.push(request(2 * MAX_REQUESTS_BYTES));
     assert_eq!(log.all().len(), 1, "the last request is kept, whatever its size");
+}
+
+#[test]
+fn events_of_custom_groups_are_not_volatile() {
+    assert!(is_volatile("", "events") && is_volatile("events.k8s.io", "events"));
+    assert!(!is_volatile("example.com", "events"));
 }

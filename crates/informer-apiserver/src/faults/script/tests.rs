@@ -19,14 +19,16 @@ fn script_is_parsed_from_its_own_text() {
 
 #[test]
 fn invalid_script_is_rejected_with_its_part() {
-    for text in ["crash", "409 at write x", "lag pods 3 at write 1", "409 at write 1; schedule 3"] {
+    for text in
+        ["crash", "409 at write x", "409 at write 0", "lag pods 3 at write 1", "409 at write 1; schedule 3"]
+    {
         let error = text.parse::<FaultScript>().expect_err("an invalid script").to_string();
         assert!(error.contains("is not a fault"), "{error}");
     }
 }
 
 #[test]
-fn fault_strikes_once_at_its_write() {
+fn fault_is_injected_once_at_its_write() {
     let mut injector =
         ScriptInjector::new(&script("lag pods 3s at write 0; 409 at write 2; cut pods at write 2"));
     assert_eq!(injector.start().len(), 1);
@@ -38,7 +40,7 @@ fn fault_strikes_once_at_its_write() {
 }
 
 #[test]
-fn disabled_faults_do_not_strike() {
+fn disabled_faults_are_not_injected() {
     let mut injector = ScriptInjector::new(&script("409 at write 1"));
     injector.disable();
     assert_eq!(injector.write().request, None);
