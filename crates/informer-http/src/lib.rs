@@ -1,11 +1,11 @@
 //! The HTTP and TLS servers of `informer-runtime` (probes, metrics, webhooks) and of `informer-apiserver`.
 //!
-//! This crate is internal. It is published because those crates depend on it, and its API changes without
+//! This crate is internal. It is published because those crates depend on it. Its API may change without
 //! notice.
 //!
-//! A [`Server`] accepts connections, limits and times them, and drains them; a [`Service`] responds to the
-//! requests. Timeouts ([`Timeouts`]), the connection limit and the backoff after a failed `accept` are pure
-//! states. They run on a [`Clock`], which a test advances.
+//! A [`Server`] accepts connections, enforces their limit and their timeouts, and drains them. A [`Service`]
+//! responds to the requests. The timeouts ([`Timeouts`]), the connection limit and the backoff after a failed
+//! `accept` are state machines without I/O. Their time is that of a [`Clock`], which a test can advance.
 
 mod backoff;
 mod clock;

@@ -27,7 +27,7 @@ pub trait Service: Send + Sync + 'static {
     /// if the client sent none, `None`.
     fn client(&self, certificates: Option<Certificates<'_>>) -> Self::Client;
 
-    /// Responds to one request. A panic ends the connection.
+    /// Responds to one request. A panic ends the connection; over HTTP/2 only the stream.
     ///
     /// # Cancel safety
     ///

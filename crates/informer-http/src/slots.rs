@@ -76,8 +76,8 @@ impl Slots {
     }
 }
 
-/// The right of one connection to exist, of which a server grants a limited number. Dropping this value frees
-/// it for another connection.
+/// The slot of one open connection. A server has a limited number of slots. Dropping this value frees the
+/// slot for another connection.
 #[derive(Debug)]
 pub(crate) struct Slot {
     shared: Arc<SlotsInner>,

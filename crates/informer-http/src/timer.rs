@@ -28,14 +28,13 @@ impl Timeouts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
     /// The connection waits for its first request. `matching` bytes of the HTTP/2 preface have been read.
-    First {
-        matching: usize,
-    },
+    First { matching: usize },
+    /// The connection waits for its next request.
     Next,
+    /// The connection has received a part of a request head.
     Head,
-    Responses {
-        open: usize,
-    },
+    /// `open` requests are in flight. Over HTTP/1.1 there is at most one.
+    Responses { open: usize },
     /// The body of the last response has ended, and the client has not read all of it.
     Flush,
 }
@@ -46,6 +45,7 @@ pub(crate) enum TimeoutCheck {
     Pending(Duration),
     /// The client was too slow to send a request or to read a response.
     TimedOut,
+    /// The client sent no request within the idle timeout.
     Idle,
 }
 
@@ -127,7 +127,8 @@ impl ConnectionTimer {
         }
     }
 
-    /// Records that a write waits for the client to read. A body is usually written after it has ended.
+    /// Records that a write waits for the client to read. Such a write often follows the end of the body,
+    /// because the server buffers the last part of the body.
     pub(crate) fn on_write_blocked(&mut self, now: Duration) {
         // A slow client of one HTTP/2 stream needs no timeout: the stream has its own flow control window
         // and does not block other streams.

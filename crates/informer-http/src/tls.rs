@@ -58,7 +58,8 @@ pub fn server_config(
     Ok(config)
 }
 
-/// Returns the crypto provider that the process has installed, else the one of this crate's features.
+/// Returns the crypto provider that the process has installed, or else that of the feature `ring` or
+/// `aws-lc-rs`. Returns `None` if there is neither.
 pub fn default_provider() -> Option<Arc<CryptoProvider>> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Some(Arc::clone(provider));

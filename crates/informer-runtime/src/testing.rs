@@ -13,16 +13,16 @@ use tokio::sync::mpsc;
 use crate::events::Recorded;
 use crate::{CachedClient, Context, EventRecorder, EventSubject, EventType, KubeObject, Request, Services};
 
-/// The timeout for the first list of a watched kind. It is reached only if the server rejects the list.
+/// The timeout for the first list of a watched kind. It expires only if the server rejects the list.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Calls a reconciler in a unit test, without a manager: creates the [`Context`] of each call.
+/// Creates the [`Context`] with which a unit test calls a reconciler, without a manager.
 ///
 /// The context is the one of a controller: its client writes under the controller's name,
 /// [`ctx.get`](Context::get) reads [watched](TestContextBuilder::watches) kinds from a cache, and
-/// [`ctx.now`](Services::now) follows tokio's clock. In place of a server, the test receives the events that
-/// the reconciler records. A reconciler with a state gets it as an argument, as from
-/// [`reconcile_with`](crate::ControllerBuilder::reconcile_with).
+/// [`ctx.now`](Services::now) follows tokio's clock. The events that the reconciler records are not sent
+/// to the server; [`take_events`](Self::take_events) returns them. The test passes the state of a reconciler
+/// for [`reconcile_with`](crate::ControllerBuilder::reconcile_with) as the third argument.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -145,7 +145,7 @@ impl TestContext {
         self.context.clock.set(now);
     }
 
-    /// Cancels [`Context::stopping`] of all contexts, as a controller does that stops.
+    /// Cancels [`Context::stopping`] of all contexts, as a stopping controller does after its drain time.
     pub fn stop(&self) {
         self.context.stopping().cancel();
     }

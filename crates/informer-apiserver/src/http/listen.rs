@@ -30,8 +30,8 @@ const MAX_CONNECTIONS: usize = 1 << 16;
 /// Time that a shutdown waits for responses in flight. Without this limit a stalled response would block it
 /// forever.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeouts of connections; those of a head and of an idle connection are the same as in kube-apiserver,
-/// where the one of a response limits the whole request.
+/// The timeouts of connections. kube-apiserver has the same timeouts for request heads and idle connections.
+/// Its timeout of 60 s limits a whole request, not only the response.
 const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_secs(32),
     idle: Duration::from_secs(90),

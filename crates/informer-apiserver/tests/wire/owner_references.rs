@@ -1,4 +1,4 @@
-//! The admission plugin `OwnerReferencesPermissionEnforcement`, and the choice of admission plugins.
+//! The admission plugin `OwnerReferencesPermissionEnforcement`, and enabling and disabling plugins.
 
 use informer_apiserver::{ApiServer, User};
 use informer_core::Gvr;
@@ -107,7 +107,7 @@ async fn blocking_reference_to_an_unknown_kind_is_rejected() {
 }
 
 #[tokio::test]
-async fn owner_references_are_free_without_the_plugin_and_for_administrators() {
+async fn owner_references_are_unrestricted_without_the_plugin_or_rbac() {
     let references = json!([reference(true)]);
     let plain = ApiServer::builder().build();
     assert_eq!(ask(&plain, "POST", MAPS, &owned("a", &references).to_string()).await.0, 201);

@@ -16,7 +16,7 @@ pub(super) struct SlotsState<C> {
 
 pub(super) enum Take<C> {
     Taken,
-    /// There is no free slot. The driver must close this connection, if any, and try again when a slot was
+    /// There is no free slot. The driver must close this connection, if any, and try again after a slot is
     /// freed.
     Full(Option<C>),
 }

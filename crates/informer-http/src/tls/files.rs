@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::{Cause, PemError, TlsConfig, authorities, certified_key, server_config};
 
-/// The interval between two reads of a server's certificate files, as in controller-runtime. It is short,
-/// because certificates are usually replaced hours before they expire.
+/// The interval between two reads of a server's certificate files, as in controller-runtime. Certificates are
+/// usually replaced hours before they expire, so the delay does not matter.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A certificate chain and its key in PEM files. The files are reloaded every 10 s, so a certificate that

@@ -6,7 +6,7 @@ use rustls::sign::CertifiedKey;
 
 use super::Cause;
 
-/// The error for a certificate or a private key in PEM.
+/// The error for an invalid certificate or private key in PEM, or for a pair that does not match.
 #[derive(Debug, thiserror::Error)]
 pub enum PemError {
     /// The PEM text is malformed, or contains no certificate (`NoItemsFound`).
@@ -15,7 +15,7 @@ pub enum PemError {
     /// The key is malformed or missing.
     #[error("the key is not PEM")]
     Key(#[source] pem::Error),
-    /// The certificate of an authority is invalid, or a key does not belong to its certificate.
+    /// A certificate or a key is valid PEM with invalid content, or they do not match.
     #[error("the certificate or its key is invalid, or they do not match")]
     Rejected(#[source] rustls::Error),
 }

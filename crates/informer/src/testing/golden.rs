@@ -18,14 +18,14 @@ use super::files::{read_text, write_text};
 /// them. Any value enables it.
 pub const GOLDEN_VARIABLE: &str = "UPDATE_GOLDEN";
 
-/// The maximum number of lines of a difference.
+/// The maximum number of lines of a diff in an error.
 const MAX_DIFF_LINES: usize = 200;
 
 /// Fields whose values the server chooses. They are left out of golden files.
 const VOLATILE: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"];
 
-/// Top-level fields that users write. Nothing is left out of them.
+/// Top-level fields with the desired state and with data. Nothing is left out of them.
 const DESIRED: [&str; 4] = ["spec", "data", "stringData", "binaryData"];
 
 /// Compares an object with the YAML file at a path, relative to the folder of the package.
@@ -116,7 +116,7 @@ impl Golden {
     }
 
     /// Leaves out a field: `status.lastSync`, or `metadata.annotations[example.com/checked]`. In lists, it is
-    /// left out of each item.
+    /// left out of each item, and the path has no index: `spec.containers.image`.
     pub fn ignore(mut self, path: &str) -> Self {
         self.ignored.push(path_segments(path));
         self
@@ -201,8 +201,8 @@ fn is_volatile_field(name: &str, value: &Value) -> bool {
     VOLATILE.contains(&name) || (names_time && value.as_str().is_some_and(is_time))
 }
 
-/// Sorts fields by name: the order of a JSON object depends on features of `serde_json` that other crates of
-/// a program enable.
+/// Sorts fields by name. The order of the fields of a JSON object depends on the features of `serde_json`,
+/// which any crate of a program may enable.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fields::{get_path, path_segments};
 
-/// The maximum length in characters of a value in a problem.
+/// The maximum length of a value in a message, in characters.
 pub(super) const MAX_VALUE: usize = 160;
 
 /// A condition on an object that exists, with a description for the message of a failed wait.
@@ -45,7 +45,7 @@ pub trait Expectation<K> {
     /// Describes the expected state, for the message of a failed wait.
     fn description(&self) -> String;
 
-    /// Evaluates the typed and the JSON form of the object; `None` if the object does not exist.
+    /// Evaluates the typed object and its JSON, which are `None` if the object does not exist.
     ///
     /// # Errors
     ///
@@ -180,7 +180,8 @@ pub fn is_terminating<K: 'static>() -> Matcher<K> {
     })
 }
 
-/// Returns a matcher of a closure with a description, such as `all replicas are available`.
+/// Returns a matcher of the objects for which a closure returns true. The description is for the message of a
+/// failed wait, such as `all replicas are available`.
 pub fn satisfies<K: 'static>(
     description: impl Into<String>,
     condition: impl Fn(&K) -> bool + Send + Sync + 'static,

@@ -85,7 +85,7 @@ async fn requeue_after_is_not_rate_limited_and_resets_failures() {
         0 | 2 => Err("again".into()),
         1 => Ok(Outcome::requeue_after(300 * MS)),
         3 => Ok(Outcome::requeue_after(Duration::ZERO)),
-        _ => unreachable!("a requeue after a zero delay is not retried"),
+        _ => unreachable!("a requeue with a zero delay is ignored"),
     }));
     tokio::time::sleep(SECOND).await;
     assert_eq!(calls.pauses("a"), [5, 300, 5]);

@@ -53,7 +53,10 @@ fn write_is_shown_by_object_at_its_version_or_by_newer_store() {
     assert!(!shows(&pending, 9, None));
     assert!(shows(&pending, 10, Some(("u", 10))));
     assert!(shows(&pending, 9, Some(("u", 10))), "the store is at an older version");
-    assert!(shows(&pending, 10, Some(("u", 8))), "versions of objects are not compared by order");
+    assert!(
+        shows(&pending, 10, Some(("u", 8))),
+        "a store at the version suffices for any version of the object"
+    );
     assert!(shows(&pending, 12, None), "another client has deleted it");
 }
 
