@@ -8,7 +8,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// The timeout for a TLS handshake, and for a request head from its first byte. The head of the first
-    /// request is timed from the start of the connection.
+    /// request is timed from the start of the connection, or from the end of the TLS handshake.
     pub head: Duration,
     /// The timeout for the first byte of the next request, or for the next HTTP/2 request.
     pub idle: Duration,
