@@ -19,7 +19,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 pub use action::FaultAction;
 pub use hook::RequestHook;
-pub use injector::{ScriptInjector, Strike};
+pub use injector::{ScriptInjector, WriteFaults};
 pub(crate) use plan::{
     BodyEnd, BodyPosition, EventFault, InjectedResponse, PagePlan, Plan, Trickle, WatchFault,
 };

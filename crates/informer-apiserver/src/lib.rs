@@ -64,7 +64,7 @@ pub use clock::{Clock, ManualClock, Sleep, TokioClock};
 pub use faults::{
     Fault, FaultAction, FaultBuilder, FaultFile, FaultMatch, FaultRule, FaultScript, FaultWhen, Faults,
     ParseFaultsError, ParseScriptError, RequestHook, RunFault, ScheduledFault, ScriptInjector,
-    ScriptShrinker, Strike,
+    ScriptShrinker, WriteFaults,
 };
 pub use http::watch::Lagging;
 pub use http::{ApiBody, ApiService, BrokenOff, Listening};

@@ -25,7 +25,7 @@ pub struct ScriptInjector {
 /// The faults to inject at one write of the tested program.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Strike {
+pub struct WriteFaults {
     /// The number of the write in the run, starting at 1; 0 for the faults at the start of the run.
     pub write: u64,
     /// The fault of the write itself, such as a 409 response or a crash of the process that sends it.
@@ -47,7 +47,7 @@ impl ScriptInjector {
     }
 
     /// Counts a write of the tested program, and returns the faults to inject at it.
-    pub fn write(&mut self) -> Strike {
+    pub fn write(&mut self) -> WriteFaults {
         self.writes += 1;
         self.take(self.writes)
     }
@@ -67,18 +67,18 @@ impl ScriptInjector {
         self.fired
     }
 
-    fn take(&mut self, write: u64) -> Strike {
-        let mut strike = Strike { write, ..Strike::default() };
+    fn take(&mut self, write: u64) -> WriteFaults {
+        let mut injected = WriteFaults { write, ..WriteFaults::default() };
         for fault in self.pending.extract_if(.., |fault| fault.write == write) {
             match fault.fault.is_of_request() {
-                false => strike.watches.push(fault.fault),
+                false => injected.watches.push(fault.fault),
                 // A write has at most one fault of its own. If the script has several for it, only the first
                 // is injected.
-                true if strike.request.is_none() => strike.request = Some(fault.fault),
+                true if injected.request.is_none() => injected.request = Some(fault.fault),
                 true => continue,
             }
             self.fired += 1;
         }
-        strike
+        injected
     }
 }

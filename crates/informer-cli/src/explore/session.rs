@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_apiserver::{
-    ApiServer, FaultAction, FaultScript, Faults, RequestHook, RequestRecord, RunFault, ScriptInjector,
-    Strike, Verb,
+    ApiServer, FaultAction, FaultScript, Faults, RequestHook, RequestRecord, RunFault, ScriptInjector, Verb,
+    WriteFaults,
 };
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -190,28 +190,28 @@ impl Session {
         let mut state = self.state.lock();
         state.count(request, write);
         let mut actions = Vec::new();
-        let strike = if write { state.injector.write() } else { Strike::default() };
+        let injected = if write { state.injector.write() } else { WriteFaults::default() };
         if client && request.verb == Verb::Watch {
             state.watched.insert(gvr.resource.clone());
             actions.extend(state.faults_of_first_watch(&gvr.resource, at));
         } else if client && let Some(delays) = &mut state.delays {
             actions.push(FaultAction::Delay { millis: delays.random_range(0..=MAX_DELAY) });
         }
-        for fault in &strike.watches {
+        for fault in &injected.watches {
             let text = format!("fault: {}", describe(fault));
             state.line(Line { at, text, kind: LineKind::Fault });
         }
-        actions.extend(strike.request.as_ref().and_then(RunFault::request_action));
-        let number = if write { format!("write {}: ", strike.write) } else { String::new() };
+        actions.extend(injected.request.as_ref().and_then(RunFault::request_action));
+        let number = if write { format!("write {}: ", injected.write) } else { String::new() };
         let text = format!("{}: {number}{}", agent(request), describe_request(request));
-        let kind = LineKind::Request { status: None, fault: strike.request };
+        let kind = LineKind::Request { status: None, fault: injected.request };
         if !is_background(request)
             && let Some(index) = state.line(Line { at, text, kind })
         {
             state.open.insert((server, request.number), index);
         }
         drop(state);
-        strike.watches.iter().for_each(|fault| self.inject(fault));
+        injected.watches.iter().for_each(|fault| self.inject(fault));
         actions
     }
 

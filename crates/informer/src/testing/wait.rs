@@ -5,6 +5,7 @@ mod report;
 use std::panic::Location;
 use std::time::Duration;
 
+use informer_core::deadline::LONGEST;
 use informer_core::{Gvr, ObjectKey};
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube_core::Resource;
@@ -68,7 +69,7 @@ impl TestServer {
         let wait = Wait::new::<K>(self, key, expectation.description());
         async move {
             let mut writes = wait.server.server().watch_version();
-            let deadline = wait.begin + wait.server.wait_timeout;
+            let deadline = wait.begin + wait.server.wait_timeout.min(LONGEST);
             loop {
                 writes.mark_unchanged();
                 let problem = match wait.evaluate(&expectation, wait.current()) {
@@ -123,7 +124,7 @@ impl TestServer {
         async move {
             let server = wait.server.server();
             let mut writes = server.watch_version();
-            let deadline = wait.begin + duration;
+            let deadline = wait.begin + duration.min(LONGEST);
             let mut seen = server.version();
             let mut states = vec![wait.current()];
             loop {

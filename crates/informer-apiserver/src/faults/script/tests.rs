@@ -33,8 +33,8 @@ fn fault_is_injected_once_at_its_write() {
         ScriptInjector::new(&script("lag pods 3s at write 0; 409 at write 2; cut pods at write 2"));
     assert_eq!(injector.start().len(), 1);
     assert_eq!(injector.write().request, None);
-    let strike = injector.write();
-    assert_eq!((strike.write, strike.request, strike.watches.len()), (2, Some(RunFault::Conflict), 1));
+    let injected = injector.write();
+    assert_eq!((injected.write, injected.request, injected.watches.len()), (2, Some(RunFault::Conflict), 1));
     assert_eq!(injector.write().request, None);
     assert_eq!((injector.writes(), injector.fired()), (3, 3));
 }

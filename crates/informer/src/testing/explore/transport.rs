@@ -194,15 +194,15 @@ impl Call {
             self.shared.line(format_args!("  {} {write}: connection refused", self.process.id));
             return Err("connection refused (injected)".into());
         }
-        let strike = self.shared.injector.lock().write();
-        let number = strike.write;
+        let injected = self.shared.injector.lock().write();
+        let number = injected.write;
         self.note_write(write);
-        for fault in &strike.watches {
+        for fault in &injected.watches {
             self.shared.line(format_args!("fault: {fault:?} before write {number}"));
             self.shared.inject(fault, false);
         }
         let shown = format!("write {number}: {write}");
-        match strike.request {
+        match injected.request {
             None => {
                 let response = self.execute(&shown, write, request).await?;
                 Ok(response)
