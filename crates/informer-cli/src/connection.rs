@@ -53,7 +53,7 @@ impl ConnectionArguments {
         Client::new(self.config().await?).map_err(|error| Failure::new(chain(&error)))
     }
 
-    /// Returns the configuration of [`client`](Self::client).
+    /// Returns the configuration with which [`client`](Self::client) creates a client.
     pub(crate) async fn config(&self) -> Result<Config, Failure> {
         let Self { server, kubeconfig, context, as_user, as_groups } = self;
         let mut config = match server {

@@ -122,7 +122,7 @@ async fn check(arguments: &DoctorArguments, roles: &Manifests, crds: &Manifests,
             return findings.problem("kubeconfig", chain(&error), remedy);
         }
     };
-    // An expired certificate is the likely reason if the server then cannot be reached.
+    // These checks need no server, and can explain why the server is then unreachable.
     credentials::check_tls(&config, clock::now(), findings);
     credentials::check_expiry(&config.auth_info, clock::now(), findings);
     let api = Api::new(client, arguments.timeout);

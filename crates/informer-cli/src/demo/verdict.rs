@@ -108,7 +108,9 @@ impl Truth {
             for (key, truth) in &self.objects {
                 let version = truth["metadata"]["resourceVersion"].as_str().unwrap_or_default();
                 if seen.objects.get(key.as_str()).is_none_or(|held| *held != version) {
-                    note(differences, || format!("handler {name} did not receive {key} @{version}"));
+                    note(differences, || {
+                        format!("handler {name} did not receive {key} at resourceVersion {version}")
+                    });
                 }
             }
             if seen.objects.len() != self.objects.len() {

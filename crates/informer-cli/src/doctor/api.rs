@@ -44,7 +44,7 @@ impl fmt::Display for ApiFailure {
     }
 }
 
-/// The signs of API priority and fairness in the responses so far.
+/// Properties of the responses that the check of API priority and fairness reports.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fairness {
     /// The number of requests that were rejected with 429.

@@ -12,30 +12,31 @@ const EXPIRES_SOON: f64 = 7.0 * 24.0 * 3600.0;
 /// The validity of a chain or bundle of certificates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Validity {
-    /// The certificates are valid; the earliest expires at this time.
+    /// The certificates are valid until this time.
     Until(f64),
-    /// A certificate expires within a week, at this time.
+    /// The certificates are valid until this time, which is within a week.
     ExpiresSoon(f64),
-    /// A certificate has expired at this time.
+    /// A certificate expired at this time.
     Expired(f64),
-    /// A certificate is valid only from this time on.
+    /// A certificate is not valid before this time.
     NotYetValid(f64),
 }
 
 impl Validity {
     /// Returns the validity of PEM certificates at `now`, in seconds since the Unix epoch. If `any` is true,
-    /// one valid certificate is enough, as in a CA bundle.
+    /// the result is that of the certificate that is valid longest, as in a CA bundle; otherwise that of the
+    /// certificate that expires first, as in a chain.
     ///
     /// # Errors
     ///
-    /// Returns the reason if a certificate cannot be parsed, or if there is none.
+    /// Returns the reason if a certificate cannot be parsed, or if the PEM contains no certificate.
     pub(super) fn of_pem(pem: &[u8], now: f64, any: bool) -> Result<Self, String> {
         let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let certificates = parsed.map_err(|error| format!("it is not PEM: {error}"))?;
         Self::of_der(certificates.iter().map(|certificate| &**certificate), now, any)
     }
 
-    /// The same for certificates in DER.
+    /// Returns the validity of DER certificates, like [`of_pem`](Self::of_pem).
     pub(super) fn of_der<'a>(
         certificates: impl Iterator<Item = &'a [u8]>,
         now: f64,
@@ -88,7 +89,7 @@ impl Validity {
 
 /// Formats seconds since the Unix epoch.
 pub(super) fn time(seconds: f64) -> String {
-    // Certificates cannot state a time outside the range of a `Timestamp`; tokens can.
+    // The time of a certificate is always in the range of a `Timestamp`; that of a token may not be.
     #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
     let seconds = seconds as i64;
     Timestamp::from_second(seconds).map_or_else(|_| format!("{seconds} s"), |time| time.to_string())

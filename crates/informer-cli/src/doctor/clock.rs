@@ -29,11 +29,11 @@ pub(super) struct Sample {
     pub(super) date: f64,
 }
 
-/// Returns the bounds of the time that the server's clock is ahead, in seconds. Returns `None` without
-/// samples.
+/// Returns the minimum and the maximum by which the server's clock is ahead, in seconds. Returns `None`
+/// without samples.
 pub(super) fn skew(samples: &[Sample]) -> Option<(f64, f64)> {
-    // The header has no fractions: the server wrote it in the second after `date`. A server may also reuse
-    // the string of the last second for some milliseconds.
+    // The header has no fractions of a second: the server wrote it within the second that begins at `date`.
+    // A server that caches the string can exceed this bound; the limits below tolerate this.
     let of = |sample: &Sample| (sample.date - sample.received, sample.date + 1.0 - sample.sent);
     let first = of(samples.first()?);
     Some(samples.iter().map(of).fold(first, |(least, most), (low, high)| (least.max(low), most.min(high))))
@@ -44,7 +44,7 @@ pub(super) fn check(samples: &[Sample], findings: &mut Findings) {
         let remedy = "compare the clocks of the machines, for example with `timedatectl`";
         return findings.warning("clock", "the responses have no Date header", remedy);
     };
-    // The smallest difference that agrees with all samples.
+    // The smallest absolute difference that agrees with all samples.
     let certain = least.max(0.0) - most.min(0.0);
     let direction = if most < 0.0 { "behind" } else { "ahead" };
     let remedy = "synchronize the clocks with NTP: certificates, tokens and Leases depend on them";

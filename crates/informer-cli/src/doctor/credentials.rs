@@ -11,8 +11,8 @@ use super::api::Api;
 use super::certificates::{Validity, time};
 use super::findings::{Findings, Level};
 
-/// A token that expires within this time is a warning, in seconds. Tokens of service accounts live for an
-/// hour and are renewed; others are not.
+/// A token that expires within this time is a warning, in seconds. Tokens in files are exempt, because the
+/// kubelet renews them.
 const TOKEN_EXPIRES_SOON: f64 = 600.0;
 
 /// Checks the transport and the CA certificates of the server.
@@ -103,7 +103,7 @@ pub(super) async fn check(api: &Api, config: &Config, findings: &mut Findings) -
     }
 }
 
-/// Checks whether the client certificate and the token have expired.
+/// Checks when the client certificate and the token expire.
 pub(super) fn check_expiry(user: &AuthInfo, now: f64, findings: &mut Findings) {
     const CHECK: &str = "credentials";
     if let Some(certificate) = certificate(user) {
@@ -134,7 +134,7 @@ fn certificate(user: &AuthInfo) -> Option<Result<Vec<u8>, String>> {
 fn token(user: &AuthInfo) -> Option<String> {
     match (&user.token, &user.token_file) {
         (Some(token), _) => {
-            // The serialized form is the only one that does not hide the token.
+            // The token is a secret type, which only serialization reveals.
             let value = serde_json::to_value(AuthInfo { token: Some(token.clone()), ..AuthInfo::default() });
             value.ok()?["token"].as_str().map(str::to_owned)
         }

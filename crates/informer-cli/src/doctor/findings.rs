@@ -45,7 +45,7 @@ struct Finding {
     check: &'static str,
     level: Level,
     message: String,
-    /// The action that solves the problem; `None` for the level `ok`.
+    /// The recommended action; `None` for the level `ok`.
     remedy: Option<String>,
 }
 
@@ -92,7 +92,8 @@ impl Findings {
         self.add(Finding { check, level, message: message.into(), remedy: Some(remedy.into()) });
     }
 
-    /// Returns the number of results, to find out whether a check has added one.
+    /// Returns the number of results. A check compares it with an earlier number to detect whether it has
+    /// added one.
     pub(super) fn len(&self) -> usize {
         self.found.len()
     }

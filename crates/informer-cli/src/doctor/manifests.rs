@@ -50,7 +50,9 @@ impl Manifests {
             self.0.extend(objects.into_iter().filter(wanted));
             if self.0.len() > MAX_MANIFESTS {
                 let path = path.display();
-                return Err(Failure::new(format!("read {path}: more than {MAX_MANIFESTS} manifests")));
+                return Err(Failure::new(format!(
+                    "read {path}: more than {MAX_MANIFESTS} manifests; name fewer files"
+                )));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Checks the permissions that a controller needs, with reviews of access.
+//! Checks the permissions that a controller needs, with SelfSubjectAccessReviews.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -107,7 +107,7 @@ pub(super) async fn check(
     }
 }
 
-/// Returns what leader election and event recorders need.
+/// Returns the permissions that leader election and event recorders need.
 fn of_runtime(namespace: &str) -> BTreeSet<Access> {
     let leases =
         ["create", "get", "update"].map(|verb| Access::of(verb, "coordination.k8s.io", "leases", namespace));
@@ -138,7 +138,8 @@ fn of_role(role: &Value, default_namespace: &str) -> Vec<Access> {
     all
 }
 
-/// Returns what an informer of a CRD's kind needs, and a controller that writes the status.
+/// Returns the permissions of an informer of a CRD's kind in all namespaces, and of a controller that writes
+/// the status.
 fn of_crd(crd: &Value) -> Vec<Access> {
     let spec = &crd["spec"];
     let (Some(group), Some(plural)) = (spec["group"].as_str(), spec["names"]["plural"].as_str()) else {

@@ -8,8 +8,8 @@ use super::findings::Findings;
 /// The minor version of Kubernetes 1 whose types this program contains.
 const TYPES_MINOR: u32 = 37;
 
-/// An older server is a warning if its minor version is lower by more than this. Kubernetes supports clients
-/// of adjacent versions; reads and writes of stable fields work longer.
+/// A server whose minor version is lower by more than this is a warning. Kubernetes supports only a
+/// difference of one minor version, but reads and writes of stable fields work with older servers.
 const MAX_OLDER: u32 = 3;
 
 /// Checks that the server responds. Returns false if it does not, so that other checks are pointless.

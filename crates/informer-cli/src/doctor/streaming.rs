@@ -14,7 +14,7 @@ use super::manifests::Manifests;
 
 const CHECK: &str = "streaming-lists";
 
-/// How long the check waits for the end of the initial events.
+/// The timeout of the initial events.
 const INITIAL_EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum size of the initial events that are read.
@@ -43,6 +43,10 @@ pub(super) async fn check(api: &Api, namespace: &str, crds: &Manifests, findings
                 findings.warning(CHECK, "the server ignores the request for a streaming list", fallback);
             }
         }
+        Ok(response) if response.status() == StatusCode::NOT_FOUND => {
+            let message = format!("cannot be checked: {path} does not exist");
+            findings.warning(CHECK, message, "apply the CRD first");
+        }
         Ok(response) if response.status() == StatusCode::FORBIDDEN => {
             let message = format!("cannot be checked: the user may not watch {path}");
             findings.warning(CHECK, message, "grant list and watch, or name a watched kind with --crd");
@@ -51,11 +55,11 @@ pub(super) async fn check(api: &Api, namespace: &str, crds: &Manifests, findings
             let message = format!("not supported: {}", response.status());
             findings.warning(CHECK, message, fallback);
         }
-        Err(failure) => findings.warning(CHECK, failure.to_string(), "repair the connection"),
+        Err(failure) => findings.warning(CHECK, failure.to_string(), "check the connection to the server"),
     }
 }
 
-/// Returns the collection of a CRD's kind.
+/// Returns the path of the collection of a CRD's kind.
 fn collection(crd: &Value) -> Option<String> {
     let spec = &crd["spec"];
     let mut versions = spec["versions"].as_array().into_iter().flatten();

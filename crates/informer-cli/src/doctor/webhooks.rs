@@ -95,8 +95,8 @@ async fn check_webhook(api: &Api, webhook: &Webhook<'_>, now: f64, findings: &mu
     let (namespace, name) = (text(&service["namespace"]), text(&service["name"]));
     let port = service["port"].as_u64().unwrap_or(DEFAULT_PORT);
     let Webhook { name: webhook_name, level, .. } = webhook;
-    let mut report = |message: String, remedy: &str| {
-        findings.report(*level, CHECK, format!("{webhook_name}: {message}"), remedy);
+    let mut report = |level: Level, message: String, remedy: &str| {
+        findings.report(level, CHECK, format!("{webhook_name}: {message}"), remedy);
     };
     let unknown = |failure: &ApiFailure| format!("cannot be checked: {failure}");
     match api.get(&format!("/api/v1/namespaces/{namespace}/services/{name}")).await {
@@ -105,6 +105,7 @@ async fn check_webhook(api: &Api, webhook: &Webhook<'_>, now: f64, findings: &mu
             let ports = found["spec"]["ports"].as_array().into_iter().flatten();
             if !ports.into_iter().any(|found| found["port"] == port) {
                 return report(
+                    *level,
                     format!("service {namespace}/{name} has no port {port}"),
                     "set clientConfig.service.port to a port of the service",
                 );
@@ -112,22 +113,26 @@ async fn check_webhook(api: &Api, webhook: &Webhook<'_>, now: f64, findings: &mu
         }
         Err(failure) if failure.is(StatusCode::NOT_FOUND) => {
             return report(
+                *level,
                 format!("service {namespace}/{name} does not exist"),
                 "install the operator again, or delete the configuration of its webhooks",
             );
         }
-        Err(failure) => return report(unknown(&failure), "grant get on services"),
+        Err(failure) => return report(Level::Warning, unknown(&failure), "grant get on services"),
     }
     let slices = format!(
         "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{name}"
     );
     match api.get(&slices).await {
         Ok(list) if !has_ready_endpoint(&list) => report(
+            *level,
             format!("service {namespace}/{name} has no ready endpoints"),
             "check the pods of the service, and its selector",
         ),
         Ok(_) => {}
-        Err(failure) => report(unknown(&failure), "grant list on endpointslices.discovery.k8s.io"),
+        Err(failure) => {
+            report(Level::Warning, unknown(&failure), "grant list on endpointslices.discovery.k8s.io");
+        }
     }
 }
 

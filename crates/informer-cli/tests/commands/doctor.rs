@@ -236,7 +236,11 @@ async fn crds_that_are_not_served_are_problems() {
     let file = cluster.write("crd.json", &crd("shops", &["v1"]).to_string());
     let args = ["--crd", text(&file)];
     let ended = cluster.doctor(&args).await;
-    check(&ended, 1, &["problem crds: shops.example.com does not exist; install it"]);
+    let lines = [
+        "problem crds: shops.example.com does not exist; install it",
+        "warning streaming-lists: cannot be checked: /apis/example.com/v1/shops does not exist; apply the CRD",
+    ];
+    check(&ended, 1, &lines);
     cluster.server.create(&crds, "", crd("shops", &["v1"])).unwrap();
     check(&cluster.doctor(&args).await, 0, &["ok      crds: shops.example.com is established and serves v1"]);
     cluster.write("crd.json", &crd("shops", &["v1", "v2"]).to_string());
@@ -310,6 +314,22 @@ async fn webhooks_that_cannot_be_called_are_problems() {
     ];
     check(&ended, 1, &lines.each_ref().map(String::as_str));
     assert!(!ended.out.contains("Configuration good"), "{}", ended.out);
+}
+
+#[tokio::test]
+async fn webhook_whose_service_may_not_be_read_is_a_warning() {
+    let cluster = Cluster::new(|builder| builder).await;
+    let bundle = STANDARD.encode(CertificateAuthority::new("webhooks").unwrap().certificate());
+    let validating = Gvr::new("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations");
+    cluster.server.raw().create(&validating, "", webhook("denied", "hidden", &bundle, "Fail")).unwrap();
+    let service = FaultMatch::path("/api/v1/namespaces/shop/services/hidden");
+    let _fault = cluster.server.faults().on(service).status(403);
+    let lines = [
+        "warning webhooks: ValidatingWebhookConfiguration denied",
+        "cannot be checked: ",
+        "grant get on services",
+    ];
+    check(&cluster.doctor(&[]).await, 0, &lines);
 }
 
 #[tokio::test]

@@ -54,7 +54,10 @@ async fn a_cache_that_differs_in_one_object_is_not_equal() {
 fn missed_event_of_a_handler_is_a_difference() {
     let mut differences = Differences::new();
     truth(&[pod("one", "1", "Running")]).compare_view("slow", &View::new(), &mut differences);
-    let says = ["handler slow did not receive ns/one @1", "handler slow has 0 pods, the server has 1"];
+    let says = [
+        "handler slow did not receive ns/one at resourceVersion 1",
+        "handler slow has 0 pods, the server has 1",
+    ];
     assert_eq!(differences, says);
 }
 
