@@ -1,16 +1,16 @@
-//! `informer explore`: runs a test suite in any language again and again, each time with other faults in its
-//! API server.
+//! `informer explore`: runs a test suite in any language repeatedly, each time with other faults in its API
+//! server.
 //!
 //! # Processes
 //!
-//! Every run starts the command with two API servers at its disposal, which both run in this process: the one
-//! that `KUBECONFIG` names, and those that the programs of `KUBEBUILDER_ASSETS` start. All servers of a run
-//! share one [`Session`], which numbers the writes, injects the faults and records the trace.
+//! In each run the command can use the API server that `KUBECONFIG` names, and can start further ones with
+//! the programs in `KUBEBUILDER_ASSETS`. All of these servers run in this process. The servers of a run share
+//! one [`Session`], which numbers the writes, injects the faults and records the trace.
 //!
 //! # Shutdown
 //!
-//! A run ends with its command. The processes that the command has left behind in its process group are
-//! killed, and the servers close all connections. Ctrl-C and SIGTERM end the run, too.
+//! A run ends when its command exits. Then the remaining processes of the command's process group are killed,
+//! and the servers close all connections. Ctrl-C and SIGTERM also end the run.
 
 mod control;
 mod plan;
@@ -44,10 +44,10 @@ use crate::watch::period;
 /// The default maximum number of runs with faults.
 const RUNS: u64 = 100;
 
-/// The timeout of a run is this number of times the duration of the run without faults, by default.
+/// The default timeout of a run is the duration of the run without faults, multiplied by this factor.
 const TIMEOUT_FACTOR: u32 = 5;
 
-/// The minimum of the default timeout. Retries with backoff take time, however short the command is.
+/// The minimum of the default timeout. Retries with backoff take time even if the command is short.
 const MIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default timeout of the run without faults.
@@ -56,8 +56,8 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Runs a test suite under faults of the API server: failed writes, lost responses, broken watches.
 ///
 /// COMMAND is a test suite, in any language, that exits with 0 if it passes. It runs once without faults, and
-/// then once for each fault. A fault that lets it fail is reduced to the smallest script that still fails,
-/// and printed with the trace of requests and the line that replays it. The command finds its API server in
+/// then once for each fault. A script of faults that makes it fail is shrunk, and printed with the
+/// trace of requests and the command line that replays it. COMMAND finds its API server in
 /// KUBECONFIG, or starts the programs in KUBEBUILDER_ASSETS, as Go's envtest does.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
@@ -126,7 +126,7 @@ pub(crate) struct ExploreArguments {
     command: Vec<OsString>,
 }
 
-/// Explores until a script fails, or all scripts have passed. Handles Ctrl-C and SIGTERM.
+/// Explores until a script fails or a limit is reached. Handles Ctrl-C and SIGTERM.
 pub(crate) async fn run(arguments: ExploreArguments) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let explorer = Explorer::new(arguments)?;
@@ -250,7 +250,8 @@ impl Explorer {
         Ok(())
     }
 
-    /// Shrinks a failing script. Its first repetition shows whether the failure depends on the script only.
+    /// Shrinks a failing script. First repeats it, to detect a failure that does not depend on the script
+    /// only.
     async fn shrink(
         &self,
         found: FaultScript,
@@ -297,7 +298,7 @@ impl Explorer {
         control.stop().await;
         listening.shutdown().await;
         let ended = ended?;
-        // Each run has its own names, and none of them is used again.
+        // The next run has another kubeconfig, so a file that cannot be removed does no harm.
         let _ = std::fs::remove_file(&kubeconfig);
         Ok(Run { ended, summary: session.finish() })
     }
@@ -314,8 +315,8 @@ impl Explorer {
             .map_err(|error| Failure::io("listen on a free port of 127.0.0.1", error))
     }
 
-    /// Returns the directory with the programs of envtest under a name of its own for each run. `go test`
-    /// would otherwise not run a passing suite again, but print its cached result.
+    /// Returns the directory with the programs of envtest, under a different path in each run. With the same
+    /// path, `go test` would print the cached result of a passing suite instead of running it.
     fn assets(&self, number: u64) -> Result<PathBuf, Failure> {
         let directory = self.folder.path().join("assets");
         #[cfg(unix)]

@@ -81,8 +81,8 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log_to_stderr();
     let outcome = match arguments.command {
-        // The commands `serve` and `explore` handle Ctrl-C themselves: one shuts down gracefully, the other
-        // ends the processes that it has started, and reports an error.
+        // The commands `serve` and `explore` handle Ctrl-C themselves: `serve` shuts down gracefully, and
+        // `explore` kills the processes that it has started and reports an error.
         command @ (Command::Serve(_) | Command::Explore(_)) => run(command).await,
         command => tokio::select! {
             outcome = run(command) => outcome,

@@ -88,7 +88,7 @@ const ALWAYS_ENABLED: [&str; 6] = [
     "ValidatingAdmissionWebhook",
 ];
 
-/// The flags whose value is a path.
+/// Flags whose value is a path.
 const PATHS: [&str; 5] =
     ["cert-dir", "client-ca-file", "tls-cert-file", "tls-private-key-file", "token-auth-file"];
 
@@ -119,8 +119,8 @@ pub(super) fn announce(url: &str) {
     let _ = writeln!(io::stdout(), "serving on {url}");
 }
 
-/// A running API server with the flags of kube-apiserver. Dropping it closes its connections, and loses its
-/// state, as if kube-apiserver was killed.
+/// A running API server with the flags of kube-apiserver. Dropping it closes its connections and discards its
+/// state, as if a `kube-apiserver` was killed.
 pub(crate) struct Instance {
     server: ApiServer,
     listening: Listening,

@@ -1,8 +1,8 @@
 //! The connection of the installed `kube-apiserver` and `etcd` to `informer explore`.
 //!
-//! If `informer explore` has started the test suite, it serves the API of each `kube-apiserver` itself, so
-//! that it can number and change the requests of all servers of the suite. The started program only forwards
-//! its arguments and its end.
+//! If `informer explore` has started the test suite, it serves the API of each `kube-apiserver` itself. It
+//! can then number the requests of all servers of the suite, and inject faults. The started program only
+//! forwards its arguments and a signal to stop.
 //!
 //! # Protocol
 //!
@@ -71,13 +71,15 @@ impl Explorer {
     async fn connect(self, arguments: Option<Vec<String>>) -> Result<BufReader<TcpStream>, Failure> {
         let Self { address, secret } = self;
         let failed = |error| {
-            Failure::caused(format!("connect to `informer explore` at {address}: it is not running"), error)
+            let problem = format!("cannot connect to `informer explore` at {address}; unset {VARIABLE}");
+            Failure::caused(problem, error)
         };
-        let directory = std::env::current_dir().map_err(|error| Failure::io("read the directory", error))?;
+        let directory =
+            std::env::current_dir().map_err(|error| Failure::io("read the working directory", error))?;
         let mut stream = TcpStream::connect(&address).await.map_err(failed)?;
         let hello = Hello { secret, directory, arguments };
         let line = serde_json::to_string(&hello)
-            .map_err(|error| Failure::caused("encode the arguments of this program", error))?;
+            .map_err(|error| Failure::caused("cannot encode the arguments of this program", error))?;
         stream.write_all(format!("{line}\n").as_bytes()).await.map_err(failed)?;
         Ok(BufReader::new(stream))
     }
@@ -92,7 +94,7 @@ impl Explorer {
         announce(&reply(&mut connection).await?.url);
         tokio::select! {
             outcome = signals.told_to_end() => outcome?,
-            // Only the end of the explorer closes the connection.
+            // The explorer closes the connection only at the end of its run.
             _ = reply(&mut connection) => return Ok(()),
         }
         let stop = format!("{STOP}\n");
@@ -103,8 +105,8 @@ impl Explorer {
     }
 }
 
-/// Waits until the run of the explorer has ended; forever without an explorer. Otherwise an `etcd` would
-/// outlive a test suite that was killed because of a timeout.
+/// Waits until the run of the explorer has ended, so that an `etcd` does not outlive a test suite that was
+/// killed because of a timeout. Without an explorer, waits forever.
 pub(super) async fn ended(explorer: Option<Explorer>) {
     let Some(explorer) = explorer else { return std::future::pending().await };
     if let Ok(mut connection) = explorer.connect(None).await {
@@ -120,7 +122,7 @@ async fn reply(connection: &mut BufReader<TcpStream>) -> Result<Reply, Failure> 
         return Err(Failure::new("`informer explore` has ended"));
     }
     let reply: Reply = serde_json::from_str(&line)
-        .map_err(|error| Failure::caused("read from `informer explore`: unknown reply", error))?;
+        .map_err(|error| Failure::caused("cannot parse the reply of `informer explore`", error))?;
     match reply.error {
         Some(error) => Err(Failure::new(error)),
         None => Ok(reply),

@@ -1,7 +1,8 @@
-//! Runs the API servers of the `kube-apiserver` programs that the explored command starts; see
+//! Runs the API servers for the `kube-apiserver` programs that the explored command starts. See
 //! [`explorer`](crate::envtest::explorer) for the protocol.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,6 +12,9 @@ use super::session::{Hook, Session};
 use crate::envtest::Instance;
 use crate::envtest::explorer::{Hello, MAX_LINE_BYTES, Reply, STOP};
 use crate::failure::Failure;
+
+/// The delay after a failed `accept`.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 
 /// The listener of one run. Dropping it ends its servers.
 pub(super) struct Control {
@@ -50,8 +54,8 @@ async fn accept(listener: TcpListener, secret: String, session: Arc<Session>) {
                 Ok((stream, _)) => {
                     connections.spawn(serve(BufReader::new(stream), secret.clone(), Arc::clone(&session)));
                 }
-                // The process has no free file descriptor; a connection that ends releases one.
-                Err(_) => drop(connections.join_next().await),
+                // The process may have no free file descriptor until a connection closes.
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
             Some(_) = connections.join_next() => {}
         }
@@ -66,7 +70,7 @@ async fn serve(mut connection: BufReader<TcpStream>, secret: String, session: Ar
         return;
     }
     let Some(arguments) = hello.arguments else {
-        // The connection of an etcd stays open until the run ends or the program does.
+        // The connection of an etcd stays open until the run or the program ends.
         read(&mut connection).await;
         return;
     };
@@ -77,7 +81,7 @@ async fn serve(mut connection: BufReader<TcpStream>, secret: String, session: Ar
     };
     session.add(instance.server());
     reply(&mut connection, Ok(instance.url())).await;
-    // Without the line the program was killed, and so is the server.
+    // If the connection closes without this line, the program was killed. Then the server is dropped.
     if read(&mut connection).await.is_some_and(|line| line.trim_end() == STOP) {
         let stopped = instance.stop().await;
         reply(&mut connection, stopped.map(|()| String::new())).await;
@@ -97,6 +101,6 @@ async fn reply(connection: &mut BufReader<TcpStream>, outcome: Result<String, Fa
         Err(failure) => Reply { url: String::new(), error: Some(failure.to_string()) },
     };
     let Ok(line) = serde_json::to_string(&reply) else { return };
-    // An error because the program has ended is ignored: reading from it then ends, too.
+    // An error because the program has exited is ignored: then the next read returns `None`.
     let _ = connection.get_mut().write_all(format!("{line}\n").as_bytes()).await;
 }

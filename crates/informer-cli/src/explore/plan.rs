@@ -1,4 +1,4 @@
-//! The scripts of an exploration: first each fault alone, then random combinations.
+//! The scripts of an exploration: first single faults, then random combinations.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ const MAX_SYSTEMATIC_WRITES: u64 = 200;
 /// The maximum number of faults of a random script.
 const MAX_FAULTS: u64 = 4;
 
-/// How late watches are, in seconds of real time. Tests wait a few seconds for an effect, so that a longer
-/// delay would let correct programs fail.
+/// The delays of late watches, in seconds of real time. Tests wait a few seconds for an effect, so a longer
+/// delay would make the tests of correct programs fail.
 const LAGS: [u64; 2] = [1, 2];
 
 /// The properties of the run without faults from which scripts are made.
@@ -35,7 +35,7 @@ fn systematic(observed: &Observed) -> Vec<FaultScript> {
     for fault in [RunFault::LostResponse, RunFault::InternalError, RunFault::Conflict] {
         scripts.extend((1..=writes).map(|write| FaultScript::single(write, fault.clone())));
     }
-    // Watches are open at the first write, and in the middle.
+    // Open watches are affected at the first write and at the middle one.
     let moments: BTreeSet<u64> = [1, writes.div_ceil(2)].into_iter().filter(|write| *write > 0).collect();
     for resource in &observed.watched {
         let faults = |seconds| watch_faults(resource, seconds);
@@ -58,7 +58,7 @@ fn watch_faults(resource: &str, seconds: u64) -> [RunFault; 3] {
 /// Returns the random script of a seed.
 fn random(observed: &Observed, seed: u64) -> FaultScript {
     let mut rng = StdRng::seed_from_u64(seed);
-    // A fault makes a program repeat writes, so that later writes than without faults exist.
+    // A program repeats failed writes, so there can be more writes than without faults.
     let last_write = observed.writes + observed.writes / 2 + 2;
     let watched: Vec<&String> = observed.watched.iter().collect();
     let faults = (0..rng.random_range(1..=MAX_FAULTS)).map(|_| {

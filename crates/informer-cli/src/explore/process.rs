@@ -44,8 +44,8 @@ pub(super) struct Ended {
     pub(super) output: Vec<String>,
 }
 
-/// Runs a command until it ends or `timeout` has passed, and then kills the processes that it left behind in
-/// its process group. Dropping the future kills them, too.
+/// Runs a command until it exits or `timeout` has passed, and then kills the remaining processes of its
+/// process group. Dropping the future also kills them.
 pub(super) async fn run(
     command: &[OsString],
     environment: &[(&str, OsString)],

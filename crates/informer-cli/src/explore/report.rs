@@ -34,7 +34,7 @@ pub(super) struct Found {
 }
 
 pub(super) struct Reporter {
-    /// The options of a replay.
+    /// The options of the command that replays a script.
     options: String,
     command: Vec<OsString>,
     trace: Option<PathBuf>,
@@ -172,7 +172,7 @@ fn shown_script(script: &FaultScript) -> String {
     if script.is_empty() && script.schedule() == 0 { "no faults".to_owned() } else { script.to_string() }
 }
 
-/// Returns the name of the program for messages.
+/// Returns the command line for messages.
 pub(super) fn shown(command: &[OsString]) -> String {
     let words: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     words.join(" ")

@@ -2,11 +2,11 @@
 
 use informer_apiserver::RequestRecord;
 
-/// The API groups whose objects test suites install before their controllers start. A fault there only lets
-/// the setup of the suite fail.
+/// The API groups whose objects test suites install before their controllers start. A fault at such a write
+/// only makes the setup of the suite fail.
 const SETUP_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "admissionregistration.k8s.io"];
 
-/// The User-Agent of kubectl, which is used by tests and not by controllers.
+/// The prefix of the User-Agent of kubectl, which is used by tests and not by controllers.
 const KUBECTL: &str = "kubectl/";
 
 /// A resource and subresource of writes, as in RBAC rules: `websites`, `websites/status`, `*` or `*/status`.
@@ -82,12 +82,16 @@ impl Selection {
         resource && self.selects_client(request)
     }
 
-    /// Returns the options to change if they select nothing.
+    /// Returns the options that an error names if they select nothing.
     pub(super) fn options(&self) -> String {
         let mut options = Vec::new();
         options.extend(self.user_agent.as_ref().map(|agent| format!("--user-agent {agent}")));
         options.extend(self.user.as_ref().map(|user| format!("--user {user}")));
         options.extend(self.resources.iter().map(|resource| format!("--resource {}", resource.0)));
-        if options.is_empty() { "the command, or add --resource".to_owned() } else { options.join(" or ") }
+        if options.is_empty() {
+            "the command, or add --user-agent or --resource".to_owned()
+        } else {
+            options.join(" or ")
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The state that all servers of a run share: the faults that are left, and the trace of requests.
+//! The state that all servers of a run share: the faults that are not injected yet, and the trace of
+//! requests.
 //!
 //! # Lock order
 //!
@@ -36,7 +37,7 @@ pub(super) struct Session {
     selection: Selection,
     begin: Instant,
     state: Mutex<State>,
-    /// The faults of the servers of the run, in the order of their start.
+    /// The fault injection of each server of the run, in the order in which the servers started.
     servers: Mutex<Vec<Faults>>,
     /// The number of hooks that were created.
     started: AtomicUsize,
@@ -45,7 +46,7 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct State {
     injector: ScriptInjector,
-    /// The faults of the first watches.
+    /// The faults at write 0, which affect the first watch of a resource.
     start: Vec<RunFault>,
     delays: Option<StdRng>,
     lines: Vec<Line>,
@@ -167,7 +168,7 @@ impl Session {
 
     /// Ends the run, and returns its results.
     pub(super) fn finish(&self) -> Summary {
-        // The faults of a server refer to its hook, which refers to this session.
+        // Breaks a reference cycle: the faults of a server refer to its hook, and the hook to this session.
         self.servers.lock().clear();
         let mut state = self.state.lock();
         Summary {
