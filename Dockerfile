@@ -4,7 +4,7 @@
 #   docker build -t informer .                          # the image
 #   docker build --target programs --output out .       # only the static programs, in out/amd64 or out/arm64
 #
-# Releases build the programs once for each architecture, and replace the stage `programs` by these files.
+# Releases build the programs once for each architecture, and replace the stage `programs` with these files.
 
 # On Alpine, Rust builds static programs with musl.
 FROM rust:1.89-alpine AS build
