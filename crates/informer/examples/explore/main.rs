@@ -13,6 +13,10 @@ use informer::testing::{Explore, ExploreReport};
 /// it.
 const SEEDS: u64 = 100;
 
+/// The maximum number of printed lines of a failure. A failed wait continues with the object, its changes and
+/// the last requests.
+const MAX_LINES: usize = 3;
+
 /// Explores all programs, and prints a line for each. For a correct program it has the number of runs and
 /// faults. For a faulty one it has the check that failed and the shrunk fault script, which is the smallest
 /// that still fails.
@@ -31,7 +35,7 @@ pub fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         let (report, seconds) = timed(&explore);
         let failure = report.failure.ok_or_else(|| format!("no script finds: {name}"))?;
         println!("found     {name}: `{}`, {}{seconds}", failure.check, failure.script);
-        println!("          {}", failure.text);
+        failure.text.lines().take(MAX_LINES).for_each(|line| println!("          {line}"));
     }
     Ok(())
 }
