@@ -40,7 +40,10 @@ const FLAGS: &[Flag] = &[
     flag("etcd-servers", "the etcd server, which keeps the state while this program is not running"),
     flag("event-ttl", "time until an Event expires after its last write; 1h by default"),
     flag("feature-gates", "AggregatedDiscoveryEndpoint=false; other gates only with their default value"),
-    flag("runtime-config", "groups and versions to enable; only those that are always served"),
+    flag(
+        "runtime-config",
+        "API versions to enable; the server serves a fixed set and rejects other versions",
+    ),
     flag("secure-port", "port to listen on; 6443 by default"),
     flag("tls-cert-file", "server certificate, instead of the one in --cert-dir"),
     flag("tls-private-key-file", "private key of --tls-cert-file"),

@@ -12,6 +12,24 @@ pub(super) struct BuiltinKind {
     pub(super) content: &'static str,
 }
 
+/// The selector and the pod template of the samples of workloads.
+macro_rules! pod_template {
+    () => {
+        r#"  selector:
+    matchLabels:
+      app: sample
+  template:
+    metadata:
+      labels:
+        app: sample
+    spec:
+      containers:
+      - name: main
+        image: nginx:1.29
+"#
+    };
+}
+
 const KINDS: [BuiltinKind; 16] = [
     BuiltinKind { kind: "ConfigMap", group: "", namespaced: true, content: "data:\n  key: value\n" },
     BuiltinKind { kind: "Secret", group: "", namespaced: true, content: "type: Opaque\n" },
@@ -44,56 +62,19 @@ const KINDS: [BuiltinKind; 16] = [
         kind: "Deployment",
         group: "apps",
         namespaced: true,
-        content: r#"spec:
-  selector:
-    matchLabels:
-      app: sample
-  template:
-    metadata:
-      labels:
-        app: sample
-    spec:
-      containers:
-      - name: main
-        image: nginx:1.29
-"#,
+        content: concat!("spec:\n", pod_template!()),
     },
     BuiltinKind {
         kind: "StatefulSet",
         group: "apps",
         namespaced: true,
-        content: r#"spec:
-  serviceName: sample
-  selector:
-    matchLabels:
-      app: sample
-  template:
-    metadata:
-      labels:
-        app: sample
-    spec:
-      containers:
-      - name: main
-        image: nginx:1.29
-"#,
+        content: concat!("spec:\n  serviceName: sample\n", pod_template!()),
     },
     BuiltinKind {
         kind: "DaemonSet",
         group: "apps",
         namespaced: true,
-        content: r#"spec:
-  selector:
-    matchLabels:
-      app: sample
-  template:
-    metadata:
-      labels:
-        app: sample
-    spec:
-      containers:
-      - name: main
-        image: nginx:1.29
-"#,
+        content: concat!("spec:\n", pod_template!()),
     },
     BuiltinKind {
         kind: "Job",
