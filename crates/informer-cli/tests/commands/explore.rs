@@ -81,8 +81,9 @@ async fn count(client: &Client, increments: bool) {
     assert_eq!(counted["data"]["count"], "1", "the counter counts once");
 }
 
-/// Creates an object, and never ends if this fails.
+/// Creates an object, and never ends if this fails. Prints the id of its process first.
 async fn create_or_hang(client: &Client) {
+    println!("\nprocess {}", std::process::id());
     if send(client, Method::POST, MAPS, &map(0)).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -171,7 +172,12 @@ async fn replay_runs_one_script_and_writes_its_trace() {
 #[tokio::test]
 async fn hanging_command_is_killed_at_the_timeout() {
     let options = ["--timeout", "4s", "--replay", "500 at write 1"];
-    check(&explore("hangs", &options).await, 1, &["did not end within 4.0s"], &[]);
+    let ended = explore("hangs", &options).await;
+    check(&ended, 1, &["did not end within 4.0s"], &[]);
+    let process = ended.out.lines().find_map(|line| line.trim().strip_prefix("process ")).unwrap();
+    // Signal 0 is not sent; `kill` fails if there is no such process.
+    let found = std::process::Command::new("kill").args(["-0", process]).output().unwrap();
+    assert!(!found.status.success(), "process {process} still runs");
 }
 
 #[tokio::test]
