@@ -118,8 +118,8 @@ impl Signs<'_> {
             rest = &rest[length..];
         }
         let named = self.names.named.iter().filter(|(name, value)| {
-            // Versions already have placeholders, and values of less than five characters would match
-            // everywhere.
+            // Not replaced are resourceVersions, which already have placeholders, and values of less than
+            // five characters, which would also match in unrelated text.
             value.len() >= 5 && value.parse::<u64>().is_err() && name.as_str() != "id"
         });
         for (name, value) in named {

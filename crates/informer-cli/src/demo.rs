@@ -234,8 +234,8 @@ impl Demo {
             progress.set_message(format!("catching up: {}", self.line()));
             let waiting: usize = self.pods.state().handlers.iter().map(|handler| handler.depth).sum();
             if waiting == 0 && versions.agree(&self.pods) {
-                // A handler may still be processing its last event, which may enqueue a request for the
-                // controller.
+                // All events are delivered, but a handler may still be processing its last event, and enqueue
+                // a request for the controller. So this waits before it checks that the work queue is idle.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let _ = tokio::time::timeout_at(deadline, self.queue.idle()).await;
                 break;

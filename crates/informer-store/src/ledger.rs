@@ -117,8 +117,9 @@ impl<O> Ledger<O> {
         let mut index = Index::new(self.definitions[position].clone());
         let held = &mut self.values[position];
         for (group, slot) in slots.iter().enumerate() {
-            // If the whole content of the store was replaced meanwhile, there may be fewer slots than in the
-            // snapshot. The replacement has already computed the index values of its objects.
+            // The index values of the snapshot were computed without the lock. If the whole content of the
+            // store was replaced in that time, the store may have fewer slots than the snapshot. Values for
+            // missing slots are dropped, because the replacement has computed those of its own objects.
             if let Some(held) = held.get_mut(*slot as usize).filter(|held| held.is_unknown()) {
                 let values =
                     computed.group(group).map(|value| index.intern(hasher, value)).collect::<Values>();

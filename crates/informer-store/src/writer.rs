@@ -130,7 +130,7 @@ pub(crate) struct Batch<O> {
     edits: Vec<Edit<O>>,
     /// The version of the last object in the batch that has one.
     version: ResourceVersion,
-    /// The resource version that the caller passed, if any.
+    /// The resourceVersion that the caller passed for the whole batch, such as that of a list, if any.
     at: Option<ResourceVersion>,
     /// Positions of the changes whose key function failed, with their errors.
     errors: Vec<(usize, KeyError)>,

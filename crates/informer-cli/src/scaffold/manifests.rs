@@ -112,7 +112,8 @@ fn states(output: &str) -> Vec<(&str, &str)> {
     found
 }
 
-/// Returns the differences of permissions that the tests of roles have printed.
+/// Finds the lines in the output of `cargo test` in which role tests report a difference between the
+/// permissions of a role and those that the controllers used.
 fn differences(output: &str) -> Vec<&str> {
     let is_difference = |line: &&str| DIFFERENCES.iter().any(|phrase| line.contains(phrase));
     let mut found: Vec<&str> = Vec::new();

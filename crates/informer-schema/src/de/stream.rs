@@ -108,8 +108,8 @@ impl<'s, 'a> Frame<'s, 'a> {
         })
     }
 
-    /// Reads the next field. Unknown and repeated fields are errors. The entries of a list or map do not
-    /// count as repeated fields, because `run` has already skipped them if they are contiguous.
+    /// Reads the next field. Unknown and repeated fields are errors. `run` reads all contiguous entries of a
+    /// list or map as one field, so they do not count as repeated fields.
     #[inline]
     fn next(&mut self, raw: &mut Raw<'a>) -> Result<Option<&'s FieldData>, Error> {
         self.before = self.reader.position();

@@ -20,7 +20,7 @@ const ISOLATIONS: [u64; 3] = [5, 20, 40];
 /// The properties of the run without faults, from which scripts are drawn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Observed {
-    /// The number of writes of the program.
+    /// The number of writes that the program sends in the run without faults.
     pub(super) writes: u64,
     /// The plural names of the watched resources.
     pub(super) watched: BTreeSet<String>,
@@ -54,7 +54,8 @@ pub(super) fn random(observed: &Observed, seed: u64) -> FaultScript {
     let mut state = seed;
     let mut below = |limit: u64| next(&mut state) % limit.max(1);
     let count = 1 + below(MAX_FAULTS);
-    // A fault makes the program repeat writes, so that later writes than without faults exist.
+    // After a fault the program repeats writes, so a run with faults has more writes than the run without.
+    // Later faults of a script may hit these additional writes.
     let last_write = observed.writes + observed.writes / 2 + 2;
     let watched: Vec<&String> = observed.watched.iter().collect();
     let faults: Vec<ScheduledFault> = (0..count)
