@@ -116,7 +116,8 @@ impl TestServer {
         Self::of(ApiServer::builder().build())
     }
 
-    /// Wraps an API server that was configured with its own builder, for example with RBAC or other kinds.
+    /// Returns a test server that uses this API server, which the caller has configured with its own builder,
+    /// for example with RBAC or other kinds.
     pub fn of(server: ApiServer) -> Self {
         let client = Client::from_service(server.service(), "default");
         let factory = SharedInformerFactory::new(client.clone()).streaming_lists(StreamingLists::Off);
@@ -181,8 +182,8 @@ impl TestServer {
         self.server.listen("127.0.0.1:0").await
     }
 
-    /// Returns the underlying API server, for operations that this type lacks: manifests, history, clock,
-    /// kinds and TLS.
+    /// Returns the underlying API server, which also has methods for manifests, the history of objects, the
+    /// clock, kinds and TLS.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
@@ -207,14 +208,15 @@ impl TestServer {
         RunningInformer { informer, run }
     }
 
-    /// Advances the server's clock: its watches send their bookmarks and reach their timeouts, and events and
-    /// tokens expire. The time of informers and clients does not change. In paused time,
-    /// `tokio::time::advance` advances both.
+    /// Advances the clock of the test server without waiting: its watches send their bookmarks and reach
+    /// their timeouts, and its events and tokens expire. The time of informers and clients does not change.
+    /// In tests with paused time, `tokio::time::advance` advances both.
     pub fn advance(&self, by: std::time::Duration) {
         self.server.advance(by);
     }
 
-    /// Saves the complete state to a file: every object with its version and uid, including Secrets.
+    /// Saves the complete state of the test server to a file: every object with its version and uid,
+    /// including Secrets. [`restore`](Self::restore) reads this file.
     ///
     /// # Errors
     ///
@@ -223,8 +225,9 @@ impl TestServer {
         self.server.save(path)
     }
 
-    /// Restores the state of a file, like a server that is restarted on its data: open watches end, and
-    /// earlier versions are rejected with 410.
+    /// Replaces the state of the test server with the one that [`save`](Self::save) has written to a file.
+    /// Clients see the same as after a restart of kube-apiserver: open watches end, and watches and exact
+    /// lists from earlier versions are rejected with 410.
     ///
     /// ```
     /// # use informer::testing::{TestServer, pod};
@@ -252,8 +255,8 @@ impl TestServer {
         self.server.restore_from(path)
     }
 
-    /// Returns the fault rules of the server, to make requests fail. A new rule also applies to open watches,
-    /// as if they had started with it.
+    /// Returns the fault rules of the test server, with which a test makes requests fail. A new rule also
+    /// applies to open watches, as if they had started after it was added.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
@@ -263,8 +266,8 @@ impl TestServer {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
     }
 
-    /// Returns the permissions that the requests to this server have needed so far, to compare them with a
-    /// role.
+    /// Returns the permissions that the requests to this test server have needed so far. A test compares them
+    /// with the role of the program under test.
     ///
     /// ```
     /// # use informer::testing::{ApiServer, TestServer, User};
@@ -312,8 +315,8 @@ impl TestServer {
         PermissionsUsed::of(&self.server.requests(), |request| request.user == user)
     }
 
-    /// Creates an object, including its status, in the namespace of its metadata. It is defaulted and
-    /// validated like an object in a request.
+    /// Creates an object on the test server, including its status, in the namespace of its metadata. It is
+    /// defaulted and validated like an object in a request.
     ///
     /// Use [`ApiServer::raw`] for objects that a real server would not store.
     ///
@@ -332,7 +335,8 @@ impl TestServer {
             .map_err(|error| TestServerError::of("create", &gvr, error))
     }
 
-    /// Replaces an object, including its status. It is defaulted and validated like an object in a request.
+    /// Replaces an object on the test server, including its status. It is defaulted and validated like an
+    /// object in a request.
     ///
     /// # Errors
     ///
@@ -381,7 +385,7 @@ impl TestServer {
     }
 }
 
-/// The arguments of a write of the embedded server.
+/// An object in the form in which the embedded server stores it: its resource, its namespace and its JSON.
 struct ObjectParts {
     gvr: Gvr,
     namespace: String,

@@ -13,13 +13,13 @@ use informer::testing::{Explore, ExploreReport};
 /// it.
 const SEEDS: u64 = 100;
 
-/// The maximum number of printed lines of a failure. A failed wait continues with the object, its changes and
-/// the last requests.
+/// The maximum number of lines that the example prints of the message of a failed check. The message of a
+/// failed wait can be long: after the reason it lists the object, its changes and the last requests.
 const MAX_LINES: usize = 3;
 
-/// Explores all programs, and prints a line for each. For a correct program it has the number of runs and
-/// faults. For a faulty one it has the check that failed and the shrunk fault script, which is the smallest
-/// that still fails.
+/// Explores all programs, and prints one line for each program. The line of a correct program contains the
+/// numbers of runs and injected faults. The line of a program with a defect contains the check that failed
+/// and the shrunk fault script, which is the smallest one that still makes the check fail.
 pub fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let correct = [("the sample controller", (|| sample::explore(sample::correct)) as fn() -> Explore)];
     for (name, explore) in correct.into_iter().chain(patterns::REPAIRED) {
@@ -45,8 +45,9 @@ fn seeds() -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(SEEDS)
 }
 
-/// Explores a program, and returns the report and the text of its duration. The text is empty without the
-/// argument `--seconds`, so that the output of the example is reproducible by default.
+/// Explores a program. Returns the report of the exploration, and its duration as a string, which is empty
+/// without the argument `--seconds`. Without that argument the output of the example is therefore
+/// reproducible.
 fn timed(explore: &Explore) -> (ExploreReport, String) {
     #[expect(clippy::disallowed_methods, reason = "the duration is reported in real time")]
     let begin = std::time::Instant::now();

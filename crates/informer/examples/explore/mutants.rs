@@ -21,7 +21,8 @@ use super::sample::{
 /// reconcile function.
 pub(crate) type Mutant = (&'static str, fn() -> Reconciler);
 
-/// All mutants of the sample controller, each with one defect.
+/// All mutants of the sample controller. The exploration of each must find a fault script under which a check
+/// fails.
 pub(crate) const MUTANTS: [Mutant; 5] = [
     ("the status marks that the deployment was created", status_is_the_marker),
     ("the status is written before the deployment", status_first),
@@ -30,8 +31,10 @@ pub(crate) const MUTANTS: [Mutant; 5] = [
     ("an error makes the controller poll forever", polls_after_an_error),
 ];
 
-/// Handles the finalizer of a website, like the correct controller does. Returns the website if its
-/// Deployment must be reconciled, and `None` if the reconcile is complete.
+/// The part of a reconcile that handles the finalizer of a website; the mutants share it with no change from
+/// the correct controller. It adds a missing finalizer, and removes the finalizer of a deleted website.
+/// Returns the website if the mutant must still reconcile its Deployment, and `None` if the reconcile is
+/// complete.
 async fn begin(request: &Request, ctx: &Context) -> Result<Option<Fetched<Website>>, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(None) };
     if site.metadata.deletion_timestamp.is_some() {
@@ -45,7 +48,8 @@ async fn begin(request: &Request, ctx: &Context) -> Result<Option<Fetched<Websit
     Ok(Some(site))
 }
 
-/// Creates the Deployment of a website, or scales the existing one, like the correct controller does.
+/// Creates the Deployment of a website, or scales the existing one to the website's number of replicas. The
+/// correct controller does the same; the mutants whose defect is elsewhere call this function.
 async fn write_deployment(site: &Fetched<Website>, ctx: &Context) -> Result<(), ReconcileError> {
     match ctx.get::<Deployment>(&format!("default/{}", site.name_any())).await? {
         None => drop(ctx.client.create(&deployment_for(site)?).await?),
@@ -54,9 +58,9 @@ async fn write_deployment(site: &Fetched<Website>, ctx: &Context) -> Result<(), 
     Ok(())
 }
 
-/// A controller with the defect that it creates the Deployment if the website has no status, instead of
-/// checking whether the Deployment exists. After a crash between the two writes, each later create fails with
-/// 409.
+/// A controller that decides by the website's status, not by the Deployment itself, whether the Deployment
+/// must be created. After a crash between the create and the status update, each later reconcile creates the
+/// Deployment again and fails with 409.
 fn status_is_the_marker() -> Reconciler {
     Arc::new(|request, ctx| {
         Box::pin(async move {
@@ -103,8 +107,8 @@ fn error_ignored() -> Reconciler {
     })
 }
 
-/// A controller with the defect that it remembers in memory that it has created a Deployment, before the
-/// create succeeds. If the create fails, this process never repeats it.
+/// A controller that records in memory that it has created a Deployment, before the create request succeeds.
+/// If the request fails, the process never sends it again, so the Deployment is missing.
 fn remembered_too_early() -> Reconciler {
     let created: Arc<Mutex<HashSet<String>>> = Arc::default();
     Arc::new(move |request, ctx| {
@@ -123,7 +127,7 @@ fn remembered_too_early() -> Reconciler {
     })
 }
 
-/// A controller with the defect that its flag for an error is never reset. After one error it reads the
+/// A controller that sets a flag after an error and never resets it. After the first error, it reads the
 /// website every 10 ms forever.
 fn polls_after_an_error() -> Reconciler {
     let failed: Arc<AtomicBool> = Arc::default();

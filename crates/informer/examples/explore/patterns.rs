@@ -26,15 +26,16 @@ pub(crate) const PATTERNS: [Pattern; 3] = [
     ("finalizer removed before cleanup", || cleanup(false)),
 ];
 
-/// The same controllers as in the bug patterns, without the bugs. Their explorations must find no failure.
+/// Repaired versions of two of the bug patterns. Their explorations must find no failure.
 pub(crate) const REPAIRED: [Pattern; 2] = [
     ("live read before the delete", || stale_read_then_delete(true)),
     ("finalizer removed after cleanup", || cleanup(true)),
 ];
 
-/// Returns the exploration of a controller that deletes the ConfigMap of a website if the website does not
-/// exist. If `live` is false, it reads the website from the cache, which may not contain a new website yet,
-/// and deletes data that is in use.
+/// Returns the exploration of a controller that deletes a ConfigMap if the website to which it belongs does
+/// not exist. If `live` is true, the controller reads the website from the API server. If `live` is false, it
+/// has the bug: it reads the website from the cache, which may not contain a new website yet, and deletes a
+/// ConfigMap that is in use.
 pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
     let program = move |client: Client| {
         let sites = sample::correct();
@@ -67,8 +68,9 @@ pub(crate) fn stale_read_then_delete(live: bool) -> Explore {
     })
 }
 
-/// Returns the exploration of a controller that finds its child by the name in the website's status. After a
-/// crash between the create and the status update, it does not find the child and creates another one.
+/// Returns the exploration of a controller that creates a Deployment with a generated name, and then stores
+/// this name in the website's status, by which it recognizes that the Deployment exists. After a crash
+/// between the two writes, it does not find the Deployment and creates another one.
 fn orphaned_child() -> Explore {
     fn reconciler() -> Reconciler {
         Arc::new(|request, ctx| {
@@ -99,9 +101,11 @@ fn orphaned_child() -> Explore {
     })
 }
 
-/// Returns the exploration of a controller that keeps a ConfigMap in another namespace, where the garbage
-/// collector does not delete it. If `first` is false, the controller removes its finalizer before it deletes
-/// the ConfigMap, so a crash between the two leaves the ConfigMap behind.
+/// Returns the exploration of a controller that creates a ConfigMap in another namespace for each website,
+/// and deletes it with the website. The garbage collector does not delete objects across namespaces. If
+/// `first` is true, the controller deletes the ConfigMap before it removes the website's finalizer. If
+/// `first` is false, it has the bug: it removes the finalizer before, so a crash between the two leaves the
+/// ConfigMap behind.
 pub(crate) fn cleanup(first: bool) -> Explore {
     let program = move |client: Client| {
         let controller = Controller::new::<Website>("website");

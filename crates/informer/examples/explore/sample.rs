@@ -23,12 +23,13 @@ pub(crate) struct WebsiteSpec {
     pub replicas: i32,
 }
 
-/// The observed state of a website, which the controller writes.
+/// The observed state of a website, which the controller writes to the website's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WebsiteStatus {
     /// The number of replicas that the controller has set in the Deployment.
     pub replicas: i32,
-    /// The name of the Deployment. The correct controller leaves it empty; one of the bug patterns stores it.
+    /// The name of the website's Deployment. The correct controller leaves it empty, because the Deployment
+    /// has the name of the website; one of the bug patterns stores a generated name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
 }
@@ -129,7 +130,7 @@ pub(crate) fn deployment_for(site: &Website) -> Result<Deployment, ReconcileErro
     }))?)
 }
 
-/// Returns a website in the namespace `default` with this number of replicas.
+/// Returns a website in the namespace `default` whose Deployment must have this number of replicas.
 pub(crate) fn website(name: &str, replicas: i32) -> Website {
     let mut site = Website::new(name, WebsiteSpec { replicas });
     site.metadata.namespace = Some("default".to_owned());
@@ -172,8 +173,8 @@ pub(crate) async fn scenario(world: World) {
     world.eventually("default/blog", absent::<Website>()).await;
 }
 
-/// Returns the exploration of a controller of websites. It calls `reconciler` for each process, so that a
-/// restarted process loses the state of the reconcile function.
+/// Returns the exploration of a controller of websites. It calls `reconciler` at each start of a process, so
+/// that a restarted process has lost the in-memory state of its reconcile function, as after a real crash.
 pub(crate) fn explore(reconciler: fn() -> Reconciler) -> Explore {
     let program = move |client: Client| {
         let reconciler = reconciler();

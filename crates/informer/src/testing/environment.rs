@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::{TestServer, TestServerError};
 
-/// The name of the environment variable that selects the server of a [`TestEnvironment`]: `embedded`, which
-/// is the default, or `kubeconfig`.
+/// The name of the environment variable that selects the API server of a [`TestEnvironment`]. The value
+/// `embedded`, which is the default, selects the embedded server; `kubeconfig` selects the server of the
+/// kubeconfig that `kubectl` would use.
 pub const TEST_SERVER_VARIABLE: &str = "INFORMER_TEST_SERVER";
 
 /// The timeout for a CRD to become established. Until then, the API server does not serve its custom
@@ -31,11 +32,12 @@ pub enum TestServerKind {
 }
 
 impl TestServerKind {
-    /// Returns the kind of server that a value of [`TEST_SERVER_VARIABLE`] selects.
+    /// Returns the kind of server that a value of the environment variable [`TEST_SERVER_VARIABLE`] selects.
+    /// A missing or empty value selects the embedded server.
     ///
     /// # Errors
     ///
-    /// Returns an error if the value is unknown.
+    /// Returns an error if the value is neither `embedded` nor `kubeconfig`.
     pub fn parse(value: Option<&str>) -> Result<Self, TestServerError> {
         match value {
             None | Some("" | "embedded") => Ok(Self::Embedded),
@@ -48,10 +50,12 @@ impl TestServerKind {
     }
 }
 
-/// A server for tests: embedded, or a real one, selected by the environment variable
-/// [`INFORMER_TEST_SERVER`](TEST_SERVER_VARIABLE). The test is the same for both.
+/// An API server for tests, with a namespace for each test. The environment variable
+/// [`INFORMER_TEST_SERVER`](TEST_SERVER_VARIABLE) selects an embedded server or a real one, so that the same
+/// test can run on both.
 ///
-/// Each environment has its own namespace. On a real server it exists until [`stop`](Self::stop) deletes it.
+/// Each environment creates a namespace with a generated name. On a real server the namespace exists until
+/// [`stop`](Self::stop) deletes it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -71,12 +75,13 @@ pub struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Starts the embedded server or connects to the real one, as selected by the environment variable
-    /// `INFORMER_TEST_SERVER`.
+    /// Starts an embedded server or connects to a real one, as selected by the environment variable
+    /// `INFORMER_TEST_SERVER`, and creates a namespace for the test.
     ///
     /// # Errors
     ///
-    /// Returns an error if the value of the variable is unknown, or the real server cannot be reached.
+    /// Returns an error if the value of the variable is unknown, or if the real server cannot be reached or
+    /// rejects the namespace.
     pub async fn start() -> Result<Self, TestServerError> {
         let value = std::env::var(TEST_SERVER_VARIABLE).ok();
         Self::of(TestServerKind::parse(value.as_deref())?).await

@@ -20,8 +20,8 @@ impl TestServerError {
         Self { attempt: attempt.to_owned(), gvr: Some(gvr.clone()), cause: cause.into() }
     }
 
-    /// Returns an error that concerns no resource, because choosing, preparing or cleaning up the server of a
-    /// test has failed.
+    /// Returns the error of an operation on the test environment as a whole, such as choosing, preparing or
+    /// cleaning up its server. It names no resource.
     pub(super) fn environment(
         attempt: impl Into<String>,
         cause: impl Into<Box<dyn Error + Send + Sync>>,

@@ -36,7 +36,7 @@ pub struct FakeClient {
 /// A configuration step that [`FakeClientBuilder::build`] applies to the new server or cache.
 type Step<T> = Box<dyn FnOnce(&T) -> Result<(), TestServerError> + Send>;
 
-/// Configures a [`FakeClient`]: its server, initial objects, indexes and interceptors.
+/// A builder for a [`FakeClient`], with options for its server, initial objects, indexes and interceptors.
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct FakeClientBuilder {
     server: Option<TestServer>,
@@ -46,13 +46,14 @@ pub struct FakeClientBuilder {
 }
 
 impl FakeClient {
-    /// Returns a builder for a fake client. Without further configuration, the client has a new server
-    /// without objects.
+    /// Returns a builder for a fake client. Without further configuration, the client is connected to a new
+    /// embedded server without objects.
     pub fn builder() -> FakeClientBuilder {
         FakeClientBuilder { server: None, steps: Vec::new(), indexes: Vec::new(), interceptors: Vec::new() }
     }
 
-    /// Returns the embedded server of the client, for faults, request counts and other clients.
+    /// Returns the embedded API server of the fake client. A test uses it to inject faults, to count
+    /// requests, or to connect other clients.
     pub fn server(&self) -> &TestServer {
         &self.server
     }
@@ -67,15 +68,15 @@ impl Deref for FakeClient {
 }
 
 impl FakeClientBuilder {
-    /// Uses this server instead of a new one, for example a server that serves other kinds or already has
-    /// objects.
+    /// Connects the fake client to this embedded server and not to a new one, for example to a server that
+    /// serves other kinds or already has objects.
     pub fn server(mut self, server: &TestServer) -> Self {
         self.server = Some(server.clone());
         self
     }
 
-    /// Creates this object on the server, including its status, before the client is built. An object with a
-    /// deletion timestamp needs a finalizer.
+    /// Creates this object on the embedded server, including its status, before the client is built. An
+    /// object with a deletion timestamp needs a finalizer.
     pub fn object<K: KubeObject>(mut self, object: &K) -> Self {
         let parts = ObjectParts::of(object);
         self.steps.push(Box::new(move |server| {
@@ -86,7 +87,8 @@ impl FakeClientBuilder {
         self
     }
 
-    /// Adds an index of a field to the cache, so that lists can select objects by this field.
+    /// Adds an index of a field to the cache of the fake client, so that lists with a field selector can
+    /// select objects by this field.
     pub fn index<K: KubeObject>(mut self, field: impl Into<String>, function: impl IndexFn<Lazy<K>>) -> Self {
         let field = field.into();
         self.indexes.push(Box::new(move |cache| {
@@ -96,14 +98,15 @@ impl FakeClientBuilder {
         self
     }
 
-    /// Adds an interceptor, which is called for the client's requests before they reach the server. The
-    /// interceptor that was added last is called first.
+    /// Adds an interceptor, which is called for the requests of the fake client before they reach the server.
+    /// The interceptor that was added last is called first.
     pub fn intercept(mut self, interceptor: impl Intercept) -> Self {
         self.interceptors.push(Box::new(move |client| client.intercept(interceptor)));
         self
     }
 
-    /// Starts the server if none was set, creates the objects, and builds the client.
+    /// Starts an embedded server unless [`server`](Self::server) was called, creates the initial objects on
+    /// it, and builds the client.
     ///
     /// # Errors
     ///

@@ -1,12 +1,12 @@
-//! Paths of fields in JSON objects.
+//! Reads, removes and compares fields of JSON objects, which are named by paths such as `status.lastSync`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Parses a path such as `status.lastSync`. A segment in brackets may contain dots:
-/// `metadata.annotations[example.com/checked]`, with or without quotes. A bracket that is not closed extends
-/// to the end of the path.
+/// Splits the path of a field, such as `status.lastSync`, into its segments. A segment in brackets may
+/// contain dots: `metadata.annotations[example.com/checked]`, with or without quotes. A bracket that is not
+/// closed extends to the end of the path.
 pub(super) fn path_segments(path: &str) -> Vec<String> {
     let mut segments = Vec::new();
     let mut rest = path;
@@ -24,7 +24,8 @@ pub(super) fn path_segments(path: &str) -> Vec<String> {
     segments
 }
 
-/// Returns the field at a path. A number selects an item of a list.
+/// Returns the JSON value at the path of a field, or `None` if it does not exist. A number in the path is the
+/// index of a list item.
 pub(super) fn get_path<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, segment| match value {
         Value::Array(items) => items.get(segment.parse::<usize>().ok()?),
@@ -32,7 +33,8 @@ pub(super) fn get_path<'a>(value: &'a Value, path: &[String]) -> Option<&'a Valu
     })
 }
 
-/// Removes the field at a path. In lists, it is removed from each item; indexes are not supported.
+/// Removes the field at a path from a JSON value. If the path leads through a list, the field is removed from
+/// each item of the list; the path cannot contain list indexes.
 pub(super) fn remove_path(value: &mut Value, path: &[String]) {
     match (value, path) {
         (Value::Array(items), path) => items.iter_mut().for_each(|item| remove_path(item, path)),
@@ -46,8 +48,8 @@ pub(super) fn remove_path(value: &mut Value, path: &[String]) {
     }
 }
 
-/// Calls `found` with the path and both values of each field that differs. Lists are compared as a whole. A
-/// missing field is null.
+/// Compares two JSON values recursively, and calls `found` with the path and both values of each field that
+/// differs. Lists are compared as a whole. A field that only one of the values has is null in the other.
 pub(super) fn differing_fields(
     path: &str,
     a: &Value,
@@ -68,7 +70,8 @@ pub(super) fn differing_fields(
     }
 }
 
-/// Returns true for times such as `2026-01-01T00:00:00Z`, with or without fractions of a second.
+/// Returns true if a string is a time such as `2026-01-01T00:00:00Z`, with or without fractions of a second.
+/// Comparisons of objects ignore such values, because each run of a test has other times.
 pub(super) fn is_time(text: &str) -> bool {
     let pattern = b"dddd-dd-ddTdd:dd:dd";
     let bytes = text.as_bytes();

@@ -1,10 +1,11 @@
-//! Generated files that are compared with the committed ones.
+//! Reads and writes generated files. Tests compare such files with the committed ones.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Reads a text file with line ends of any platform. Returns `None` if it does not exist.
+/// Reads a text file, and converts CRLF to LF, so that a checkout on Windows equals the generated text.
+/// Returns `None` if the file does not exist.
 pub(super) fn read_text(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.replace("\r\n", "\n"))),

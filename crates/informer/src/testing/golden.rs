@@ -18,14 +18,16 @@ use super::files::{read_text, write_text};
 /// them. Any value enables it.
 pub const GOLDEN_VARIABLE: &str = "UPDATE_GOLDEN";
 
-/// The maximum number of lines of a diff in an error.
+/// The maximum number of diff lines in the error for an object that differs from its golden file.
 const MAX_DIFF_LINES: usize = 200;
 
-/// Fields whose values the server chooses. They are left out of golden files.
+/// The names of fields whose values the server chooses. They are left out of golden files, because each test
+/// run has other values.
 const VOLATILE: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"];
 
-/// Top-level fields with the desired state and with data. Nothing is left out of them.
+/// Top-level fields that contain the desired state or the data of an object. Golden files contain all fields
+/// below them, even those with the name of a field that the server chooses elsewhere.
 const DESIRED: [&str; 4] = ["spec", "data", "stringData", "binaryData"];
 
 /// Compares an object with the YAML file at a path, relative to the folder of the package.
@@ -85,54 +87,59 @@ pub struct Golden {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GoldenError {
-    /// The file could not be read or written.
+    /// The golden file could not be read or written.
     Io {
         /// The failed operation on the file: `read` or `write`.
         operation: &'static str,
-        /// The path of the file.
+        /// The path of the golden file.
         path: PathBuf,
         /// The error that the file system returned.
         source: io::Error,
     },
-    /// The object could not be encoded.
+    /// The object could not be encoded as YAML for the golden file with this path.
     Encode(PathBuf, Box<dyn Error + Send + Sync>),
-    /// The file does not exist.
+    /// The golden file does not exist, and was not written.
     Missing(PathBuf),
-    /// The object differs from the file.
+    /// The object differs from the golden file.
     Different {
-        /// The path of the file.
+        /// The path of the golden file.
         path: PathBuf,
-        /// The different lines as a unified diff: `-` is a line of the file, `+` one of the object.
+        /// The different lines as a unified diff: `-` is a line of the golden file, `+` one of the object.
         diff: String,
     },
 }
 
 impl Golden {
-    /// Returns the golden file at a path, relative to the folder of the package. The file is written instead
-    /// of compared if the environment variable [`UPDATE_GOLDEN`](GOLDEN_VARIABLE) is set.
+    /// Returns the golden file at a path, relative to the folder of the package. If the environment variable
+    /// [`UPDATE_GOLDEN`](GOLDEN_VARIABLE) is set, [`check`](Self::check) and [`assert`](Self::assert) write
+    /// the file and do not compare it.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let update = std::env::var_os(GOLDEN_VARIABLE).is_some();
         Self { path: path.into(), ignored: Vec::new(), update }
     }
 
-    /// Leaves out a field: `status.lastSync`, or `metadata.annotations[example.com/checked]`. In lists, it is
-    /// left out of each item, and the path has no index: `spec.containers.image`.
+    /// Leaves a field of the object out of the golden file, for example `status.lastSync` or
+    /// `metadata.annotations[example.com/checked]`. In lists, it is left out of each item, and the path has
+    /// no index: `spec.containers.image`.
     pub fn ignore(mut self, path: &str) -> Self {
         self.ignored.push(path_segments(path));
         self
     }
 
-    /// Sets whether the file is written instead of compared.
+    /// Sets whether [`check`](Self::check) and [`assert`](Self::assert) write the golden file and do not
+    /// compare it. This overrides the environment variable.
     pub fn update(mut self, update: bool) -> Self {
         self.update = update;
         self
     }
 
-    /// Compares an object, or a list of objects, with the file, or writes the file.
+    /// Compares an object, or a list of objects, with the golden file. If updates are enabled, writes the
+    /// object to the file if it differs.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file is missing or different, or cannot be read or written.
+    /// Returns an error if the golden file is missing or differs, if it cannot be read or written, or if the
+    /// object cannot be encoded as YAML.
     pub fn check<T: Serialize>(&self, object: &T) -> Result<(), GoldenError> {
         let actual = self.encode(object)?;
         let failed = |operation, source| GoldenError::Io { operation, path: self.path.clone(), source };
@@ -148,7 +155,8 @@ impl Golden {
         }
     }
 
-    /// Compares an object, or a list of objects, with the file, or writes the file.
+    /// Compares an object, or a list of objects, with the golden file. If updates are enabled, writes the
+    /// object to the file if it differs.
     ///
     /// # Panics
     ///
@@ -184,7 +192,8 @@ fn stable_object(object: Value) -> Value {
     sorted_map(fields)
 }
 
-/// Leaves out volatile fields, and sorts the others.
+/// Removes the fields whose values the server chooses, such as `uid` and times, from a JSON value, and sorts
+/// the other fields by name.
 fn stable(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(stable).collect()),
@@ -201,8 +210,9 @@ fn is_volatile_field(name: &str, value: &Value) -> bool {
     VOLATILE.contains(&name) || (names_time && value.as_str().is_some_and(is_time))
 }
 
-/// Sorts fields by name. The order of the fields of a JSON object depends on the features of `serde_json`,
-/// which any crate of a program may enable.
+/// Sorts the fields of all objects in a JSON value by name, so that golden files have a fixed order.
+/// Otherwise their order would depend on the features of `serde_json`, which any crate of a program may
+/// enable.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
@@ -217,7 +227,9 @@ fn sorted_map(fields: impl Iterator<Item = (String, Value)>) -> Value {
     Value::Object(Map::from_iter(fields))
 }
 
-/// Returns a unified diff without its header, which names no files.
+/// Returns the differences between the content of the golden file and the encoded object as a unified diff.
+/// The header of the diff is removed, because it contains no file names, and the diff has at most
+/// [`MAX_DIFF_LINES`] lines.
 fn difference(old: &str, new: &str) -> String {
     let patch = diffy::create_patch(old, new).to_string();
     let lines: Vec<&str> = patch.lines().skip_while(|line| !line.starts_with("@@")).collect();

@@ -17,26 +17,26 @@ pub use error::ManifestsError;
 
 use super::files::{read_text, write_text};
 
-/// The folders whose manifests become templates of the Helm chart. Each entry has the folder, a prefix for
-/// the names of its templates, and the condition under which a template is enabled.
+/// The folders of a project whose manifests are converted to templates of its Helm chart. Each entry has the
+/// folder, a prefix for the names of its templates, and the condition under which Helm renders a template.
 const SOURCES: [(&str, &str, ChartCondition); 3] = [
     ("config/rbac", "", ChartCondition::Always),
     ("config/webhook", "webhook_", ChartCondition::Value("webhooks")),
     ("config/operations", "", ChartCondition::FileName),
 ];
 
-/// An annotation that makes Helm keep a CRD when the chart is uninstalled. If the CRD were deleted, the API
+/// The annotation that makes Helm keep a CRD when the chart is uninstalled. If the CRD were deleted, the API
 /// server would delete all its custom resources.
 const KEEP: (&str, &str) = ("helm.sh/resource-policy", "keep");
 
 #[derive(Debug, Clone, Copy)]
 enum ChartCondition {
     Always,
-    /// The template is enabled if `NAME.enabled` is true in the chart's values. This variant contains the
-    /// name.
+    /// Helm renders the template only if `NAME.enabled` is true in the chart's values. The variant contains
+    /// `NAME`.
     Value(&'static str),
-    /// The template is enabled if `NAME.enabled` is true in the chart's values. The name is that of the file,
-    /// in lower camel case.
+    /// Helm renders the template only if `NAME.enabled` is true in the chart's values. `NAME` is the name of
+    /// the manifest's file in lower camel case.
     FileName,
 }
 
@@ -101,8 +101,8 @@ impl Manifests {
         self.apply(|_, _| Ok(ManifestState::Stale))
     }
 
-    /// Writes the manifests that differ from the generated ones, and removes Helm templates whose source is
-    /// missing.
+    /// Writes the manifests that differ from the generated ones, and removes Helm templates that are no
+    /// longer generated, because their source is missing.
     ///
     /// # Errors
     ///
@@ -137,7 +137,8 @@ impl Manifests {
         Ok(ManifestsReport { files })
     }
 
-    /// Returns the generated files by path. The value `None` means that the file must not exist.
+    /// Returns the content that each generated manifest must have, by path. `None` as content means that the
+    /// file must not exist, because it is no longer generated.
     fn expected(&self) -> Result<BTreeMap<String, Option<String>>, ManifestsError> {
         let chart = format!("charts/{}", self.project);
         let mut expected = self.orphans(&chart)?;
@@ -169,8 +170,9 @@ impl Manifests {
         Ok(expected)
     }
 
-    /// Returns the path and the content of the Helm template for a manifest with this path in the project.
-    /// Returns `None` if the chart has no copy of the manifest.
+    /// Returns the path and the content of the Helm template that is generated from a manifest. `path` and
+    /// `text` are the path of the manifest in the project and its content. Returns `None` if the chart has no
+    /// template for the manifest.
     ///
     /// ```
     /// use informer::testing::Manifests;
@@ -194,8 +196,9 @@ impl Manifests {
         Some((format!("charts/{}/templates/{prefix}{name}", self.project), template))
     }
 
-    /// Returns the paths of all generated templates in the chart, with `None` as content: each must be
-    /// removed unless its source still exists.
+    /// Returns the paths of all existing templates in the chart that an earlier run has generated, with
+    /// `None` as content. The caller replaces the entry of each template whose source still exists; the
+    /// others must be removed.
     fn orphans(&self, chart: &str) -> Result<BTreeMap<String, Option<String>>, ManifestsError> {
         let mut orphans = BTreeMap::new();
         let folder = format!("{chart}/templates");
@@ -215,8 +218,8 @@ fn encode(crd: &CustomResourceDefinition) -> Result<String, ManifestsError> {
     serde_norway::to_string(crd).map_err(|error| ManifestsError::Encode(name, error))
 }
 
-/// Returns the names of the YAML files in a folder, without `kustomization.yaml`. Returns no names if the
-/// folder does not exist.
+/// Returns the sorted names of the YAML files in a folder of manifests, without `kustomization.yaml`. Returns
+/// no names if the folder does not exist.
 fn yaml_files(folder: &Path) -> Result<Vec<String>, ManifestsError> {
     let failed = |error| ManifestsError::io("read", folder, error);
     let entries = match fs::read_dir(folder) {
@@ -239,13 +242,14 @@ fn yaml_files(folder: &Path) -> Result<Vec<String>, ManifestsError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ManifestState {
-    /// The manifest file is the same as the generated one.
+    /// The manifest in the project's folder is the same as the generated one.
     Unchanged,
-    /// The manifest file was missing or different, and was written.
+    /// The manifest in the project's folder was missing or different, and was written.
     Written,
-    /// The manifest file was removed, because it is no longer generated.
+    /// The manifest was removed from the project's folder, because it is no longer generated.
     Removed,
-    /// The file is missing or differs from the generated one, as found by a check, which does not write it.
+    /// The manifest in the project's folder is missing, differs from the generated one, or is no longer
+    /// generated. Only [`Manifests::check`] reports this state, because it changes no file.
     Stale,
 }
 
@@ -269,8 +273,8 @@ pub struct ManifestsReport {
 }
 
 impl ManifestsReport {
-    /// Returns true if a manifest differs from the generated one, so that the project's manifests must be
-    /// written again.
+    /// Returns true if a manifest in the project's folder is missing or out of date, so that
+    /// [`Manifests::write`] must be called.
     pub fn is_stale(&self) -> bool {
         self.files.iter().any(|(_, state)| *state == ManifestState::Stale)
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fields::{get_path, path_segments};
 
-/// The maximum length of a value in a message, in characters.
+/// The maximum length of a field's value in the message of a failed wait, in characters.
 pub(super) const MAX_VALUE: usize = 160;
 
 /// A condition on an object that exists, with a description for the message of a failed wait.
@@ -32,20 +32,22 @@ pub struct Matcher<K> {
     check: Arc<Check<K>>,
 }
 
-/// Returns the problem of an object that does not match.
+/// A function that evaluates an object and its JSON. If the object does not match, returns the difference
+/// from the expected state as an error.
 type Check<K> = dyn Fn(&K, &Value) -> Result<(), String> + Send + Sync;
 
 /// The state that [`TestServer::eventually`](super::TestServer::eventually) and
 /// [`consistently`](super::TestServer::consistently) expect: a [`Matcher`], a closure `Fn(&K) -> bool`, or
 /// [`absent`].
 pub trait Expectation<K> {
-    /// The result of a wait: the object, or `()` for [`absent`].
+    /// The value that a successful wait returns: the object, or `()` for [`absent`].
     type Output;
 
-    /// Describes the expected state, for the message of a failed wait.
+    /// Returns a description of the expected state, for the message of a failed wait.
     fn description(&self) -> String;
 
-    /// Evaluates the typed object and its JSON, which are `None` if the object does not exist.
+    /// Compares an object with the expected state. `object` contains the typed object and its JSON, and is
+    /// `None` if the object does not exist on the server.
     ///
     /// # Errors
     ///
@@ -66,7 +68,7 @@ impl<K: 'static> Matcher<K> {
         Self { description, check: Arc::new(check) }
     }
 
-    /// Returns a matcher of the objects that match both.
+    /// Returns a matcher of the objects that match both this matcher and `other`.
     pub fn and(self, other: impl Into<Self>) -> Self {
         let other = other.into();
         let description = format!("{}, and {}", self.description, other.description);
@@ -76,7 +78,7 @@ impl<K: 'static> Matcher<K> {
         })
     }
 
-    /// Returns a matcher of the objects that match this one or the other one.
+    /// Returns a matcher of the objects that match this matcher, `other`, or both.
     pub fn or(self, other: impl Into<Self>) -> Self {
         let other = other.into();
         let description = format!("({}, or {})", self.description, other.description);
@@ -86,13 +88,13 @@ impl<K: 'static> Matcher<K> {
         })
     }
 
-    /// Returns the description of the objects that match.
+    /// Returns a description of the objects that this matcher accepts, for the message of a failed wait.
     pub fn description(&self) -> &str {
         &self.description
     }
 }
 
-/// Returns a matcher of the objects that do not match. A missing object does not match.
+/// Returns a matcher of the existing objects that do not match `matcher`. It does not match a missing object.
 pub fn not<K: 'static>(matcher: impl Into<Matcher<K>>) -> Matcher<K> {
     let matcher = matcher.into();
     let description = format!("not: {}", matcher.description);
@@ -107,7 +109,7 @@ pub fn exists<K: 'static>() -> Matcher<K> {
     Matcher::of("it exists".to_owned(), |_, _| Ok(()))
 }
 
-/// Returns the expectation that the object does not exist.
+/// Returns the expectation that an object does not exist on the server.
 pub fn absent<K>() -> Absent<K> {
     Absent { kind: PhantomData }
 }
@@ -180,8 +182,8 @@ pub fn is_terminating<K: 'static>() -> Matcher<K> {
     })
 }
 
-/// Returns a matcher of the objects for which a closure returns true. The description is for the message of a
-/// failed wait, such as `all replicas are available`.
+/// Returns a matcher of the objects for which the closure `condition` returns true. The message of a failed
+/// wait contains the description, such as `all replicas are available`.
 pub fn satisfies<K: 'static>(
     description: impl Into<String>,
     condition: impl Fn(&K) -> bool + Send + Sync + 'static,
@@ -191,7 +193,7 @@ pub fn satisfies<K: 'static>(
     })
 }
 
-/// The description of a closure that has none.
+/// The description of a closure that is used as a matcher without a description.
 const CLOSURE: &str = "the closure returns true";
 
 impl<K: 'static, F: Fn(&K) -> bool + Send + Sync + 'static> From<F> for Matcher<K> {

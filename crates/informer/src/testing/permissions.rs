@@ -1,4 +1,4 @@
-//! The permissions that requests needed, and their comparison with the rules of a role.
+//! The RBAC permissions that requests to a test server needed, and their comparison with the rules of a role.
 
 mod error;
 mod role;
@@ -15,7 +15,7 @@ pub use error::PermissionsError;
 pub use role::RoleRules;
 use role::{Grant, GrantedRule};
 
-/// The verbs in the order of the Kubernetes documentation.
+/// The RBAC verbs in the order of the Kubernetes documentation, in which they are printed.
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// A verb on a resource, as in an RBAC rule of a `Role` or `ClusterRole`.
@@ -97,12 +97,12 @@ impl PermissionsUsed {
         self.uses.entry(permission).or_default().insert(target);
     }
 
-    /// Returns the permissions, sorted by group, resource and verb.
+    /// Returns the needed permissions, sorted by API group, resource and verb.
     pub fn iter(&self) -> impl Iterator<Item = &Permission> {
         self.uses.keys()
     }
 
-    /// Compares the permissions with the rules of a `Role` or `ClusterRole`.
+    /// Compares the permissions that requests needed with the rules of a `Role` or `ClusterRole`.
     ///
     /// The rules of a `Role` apply to requests in its namespace. Those of a `ClusterRole` apply to all
     /// requests, as if a `ClusterRoleBinding` referred to it. A wildcard is used if one permission that it
@@ -124,8 +124,8 @@ impl PermissionsUsed {
         PermissionComparison { unused: unused.collect(), missing: missing.collect() }
     }
 
-    /// Compares the permissions with the roles in a YAML file. The place of each difference is the name of
-    /// the file and a line in it.
+    /// Compares the permissions that requests needed with the roles in a YAML file. The place of each
+    /// difference is the name of the file and a line in it.
     ///
     /// # Errors
     ///
@@ -160,8 +160,8 @@ impl fmt::Display for PermissionsUsed {
     }
 }
 
-/// Returns the RBAC verbs that a request may need. Whether it needs all of them depends on the server, for a
-/// streaming list, and on the existence of the object, for a server-side apply.
+/// Returns the RBAC verbs that a request to the test server may need. A streaming list needs `list` only on
+/// some servers, and a server-side apply needs `create` only if the object does not exist.
 fn verbs(request: &RequestRecord) -> &'static [&'static str] {
     let is_streaming_list = || request.query.split('&').any(|pair| pair == "sendInitialEvents=true");
     match request.verb {
@@ -179,7 +179,8 @@ fn verbs(request: &RequestRecord) -> &'static [&'static str] {
     }
 }
 
-/// Returns the name that a list or watch selects. Kubernetes authorizes it like a request for that object.
+/// Returns the object name that a list or watch selects with the field selector `metadata.name`. Kubernetes
+/// authorizes such a request like a request for that object, so a rule with `resourceNames` can allow it.
 fn selected_name(query: &str) -> Option<String> {
     let selector = query.split('&').find_map(|pair| pair.strip_prefix("fieldSelector="))?;
     let name = selector.split(',').find_map(|term| term.strip_prefix("metadata.name="))?;
@@ -198,17 +199,17 @@ pub struct PermissionComparison {
 }
 
 impl PermissionComparison {
-    /// Returns true if there are no differences.
+    /// Returns true if the roles grant exactly the permissions that the requests needed.
     pub fn is_exact(&self) -> bool {
         self.unused.is_empty() && self.missing.is_empty()
     }
 
-    /// Returns the permissions that are granted and never used.
+    /// Returns the permissions that a role grants and no request needed.
     pub fn unused(&self) -> &[PermissionDifference] {
         &self.unused
     }
 
-    /// Returns the permissions that are used and not granted.
+    /// Returns the permissions that a request needed and no role grants.
     pub fn missing(&self) -> &[PermissionDifference] {
         &self.missing
     }

@@ -1,4 +1,4 @@
-//! Waits for the state of an object, by watching the server.
+//! Waits of tests until an object on the test server has an expected state.
 
 mod report;
 
@@ -18,12 +18,12 @@ use super::{Expectation, TestServer, gvr};
 /// takes no real time.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The maximum number of changes of the object that [`TestServer::consistently`] evaluates after it was
-/// notified. More changes before the waiting task runs are not all evaluated.
+/// The maximum number of changes of the object that [`TestServer::consistently`] evaluates each time it runs.
+/// If more writes occur before the task of the test runs again, the oldest ones are not evaluated.
 const MAX_CHANGES: usize = 1000;
 
 impl TestServer {
-    /// Returns a handle of the same server whose [`eventually`](Self::eventually) has this timeout.
+    /// Returns a handle of the same server with another timeout for [`eventually`](Self::eventually).
     pub fn within(&self, timeout: Duration) -> Self {
         Self { wait_timeout: timeout, ..self.clone() }
     }
@@ -142,8 +142,8 @@ impl TestServer {
                 {
                     return last;
                 }
-                // The version is read before the states. A write in between is thus evaluated twice, and none
-                // is missed.
+                // The version of the server is read before the history of the object. A write between the two
+                // reads is therefore evaluated twice, but no write is missed.
                 let version = *writes.borrow_and_update();
                 states = wait.states_after(seen);
                 seen = version;
@@ -152,10 +152,11 @@ impl TestServer {
     }
 }
 
-/// The state of an object: `None` if it does not exist, or a problem.
+/// A state of the object on the server: its JSON, or `None` if it does not exist. The error is a problem
+/// because of which the state is unknown, such as a missing CRD.
 type ObjectState = Result<Option<Value>, String>;
 
-/// A wait for the state of one object.
+/// A wait of a test for the expected state of one object.
 struct Wait {
     server: TestServer,
     gvr: Gvr,
@@ -188,8 +189,8 @@ impl Wait {
         }
     }
 
-    /// Returns the states of the object after a resourceVersion, oldest first, or the current state if the
-    /// history contains none.
+    /// Returns the states that the object had after this resourceVersion of the server, oldest first. If the
+    /// history contains none, returns only the current state.
     fn states_after(&self, version: u64) -> Vec<ObjectState> {
         let server = self.server.server();
         let changes = server.changes(&self.gvr, self.namespace(), self.key.name(), MAX_CHANGES);

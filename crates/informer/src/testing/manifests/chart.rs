@@ -1,17 +1,19 @@
-//! Converts a Kubernetes manifest with fixed names into a template of a Helm chart, in which they depend on
-//! the release.
+//! Converts a Kubernetes manifest of a project into a template of its Helm chart. The manifest contains fixed
+//! names, and in the template the names depend on the Helm release.
 //!
 //! The conversion works on lines, so that comments and the layout are kept.
 
-/// The first words of each generated template, by which a later run recognizes templates that it may remove.
+/// The first words of each generated template of the chart. A later run recognizes by them that it may remove
+/// the template, because the user did not write it.
 const MARK: &str = "# Generated from ";
 
 pub(super) fn is_generated(text: &str) -> bool {
     text.starts_with(MARK)
 }
 
-/// Converts the manifest `text` from the path `source` into a Helm template. With a condition, the template
-/// renders nothing unless `CONDITION.enabled` is true in the chart's values.
+/// Converts the Kubernetes manifest `text`, which was read from the path `source`, into a template of the
+/// project's Helm chart. With a `condition`, Helm renders the template only if `CONDITION.enabled` is true in
+/// the chart's values.
 pub(super) fn template(source: &str, text: &str, project: &str, condition: Option<&str>) -> String {
     let mut template = vec![format!("{MARK}{source}; edit it and run `informer manifests`.")];
     if let Some(condition) = condition {
@@ -33,7 +35,9 @@ pub(super) fn template(source: &str, text: &str, project: &str, condition: Optio
     template.join("\n") + "\n"
 }
 
-/// Converts the lines of one YAML document of a manifest, and appends them to the template.
+/// Converts one YAML document of a manifest into the corresponding part of a Helm template, and appends its
+/// lines to `template`. The project's fixed names, namespace, labels and selectors become Helm expressions,
+/// and the conversion of a CRD is rendered only if webhooks are enabled.
 fn convert(lines: &[String], project: &str, template: &mut Vec<String>) {
     let metadata = block(lines, "metadata:");
     let labels = format!("    {{{{- include \"{project}.labels\" . | nindent 4 }}}}");
@@ -71,7 +75,8 @@ fn convert(lines: &[String], project: &str, template: &mut Vec<String>) {
     }
 }
 
-/// Returns the indices of the lines below a YAML key, which are those with a larger indentation.
+/// Returns the indices of the lines that belong to a YAML key, which are the following lines with a larger
+/// indentation. Returns an empty range if no line consists of this key.
 fn block(lines: &[String], key: &str) -> std::ops::Range<usize> {
     let Some(at) = lines.iter().position(|line| line == key) else { return 0..0 };
     let deeper = |line: &&String| line.trim().is_empty() || indent(line) > indent(key);
@@ -86,8 +91,9 @@ fn key(line: &str) -> &str {
     line.trim_start().split_once(':').map_or("", |(key, _)| key)
 }
 
-/// Replaces the name and the namespace of the project by the Helm expressions of the release, in a line of a
-/// manifest whose value refers to an object of the project.
+/// Converts a line of a manifest whose value refers to an object of the project, such as `name: shop`.
+/// Replaces the project's name by the Helm expression for the full name of the release, and the project's
+/// namespace by that of the release. Returns other lines unchanged.
 fn with_release_names(line: &str, project: &str) -> String {
     let references = ["name", "namespace", "secretName", "serverName", "cert-manager.io/inject-ca-from"];
     let is_reference = references.contains(&key(line));
@@ -127,7 +133,8 @@ fn with_release_names(line: &str, project: &str) -> String {
     converted
 }
 
-/// Converts a file name to lower camel case: `network_policy` becomes `networkPolicy`.
+/// Converts the name of a manifest's file to lower camel case, which is usual for keys of Helm values:
+/// `network_policy` becomes `networkPolicy`.
 pub(super) fn lower_camel_case(name: &str) -> String {
     let mut converted = String::new();
     for (index, word) in name.split(['_', '-']).enumerate() {

@@ -44,8 +44,8 @@ fn manifests_are_checked_written_and_removed() {
     assert_eq!(states(&manifests.write().unwrap()), paths.map(|path| format!("written {path}")));
     assert_eq!(states(&manifests.check().unwrap()), paths.map(|path| format!("unchanged {path}")));
 
-    // The test removes the source of a template, so the template must be removed. It also changes the CRD to
-    // one with a conversion webhook, which needs a template.
+    // The test removes the manifest `role.yaml`, so the Helm template that was generated from it must be
+    // removed. It also adds a conversion webhook to the CRD, so the chart must contain the CRD as a template.
     fs::remove_file(folder.join("config/rbac/role.yaml")).unwrap();
     let webhook = json!({"strategy": "Webhook", "webhook": {
         "clientConfig": {"service": {"name": "shop-webhook", "namespace": "shop-system", "path": "/convert"}},

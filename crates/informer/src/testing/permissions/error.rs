@@ -7,7 +7,8 @@ use std::path::PathBuf;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PermissionsError {
-    /// The server has removed this number of requests from its bounded log.
+    /// The used permissions are incomplete, because the server has removed this number of requests from its
+    /// bounded log.
     RequestsRemoved(u64),
     /// A file with roles could not be read.
     Read(PathBuf, io::Error),

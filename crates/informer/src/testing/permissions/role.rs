@@ -1,4 +1,4 @@
-//! The rules of roles, with their places in a manifest.
+//! The rules of RBAC roles, with their file names and line numbers for messages.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::{Permission, PermissionsError, Target};
 #[derive(Debug, Clone)]
 pub struct RoleRules {
     pub(super) rules: Vec<GrantedRule>,
-    /// The place that is reported for a missing permission if no rule has its API group: that of the first
-    /// role.
+    /// The place that is reported for a missing permission if no rule has its API group: the name of the
+    /// first role, or the file and the line of its key `rules`.
     place: String,
 }
 
@@ -25,7 +25,8 @@ pub(super) struct GrantedRule {
     rule: PolicyRule,
 }
 
-/// The smallest part of a rule: a verb on a resource, for one name or for all names.
+/// The smallest part of an RBAC rule: one verb on one resource of one API group, for one object name or for
+/// all names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grant<'a> {
     pub(super) rule: &'a GrantedRule,
@@ -35,7 +36,7 @@ pub(super) struct Grant<'a> {
     pub(super) name: Option<&'a str>,
 }
 
-/// The fields of a manifest that are needed before its type is known.
+/// The part of a manifest that is decoded first, to learn its kind. Only roles are then decoded completely.
 #[derive(Deserialize)]
 #[serde(crate = "k8s_openapi::serde")]
 struct Header {
@@ -67,7 +68,7 @@ impl RoleRules {
         Self { rules: rules.collect(), place }
     }
 
-    /// Reads all roles in a YAML file.
+    /// Reads the rules of all roles in a YAML file.
     pub(super) fn read(path: &Path) -> Result<Self, PermissionsError> {
         let text =
             fs::read_to_string(path).map_err(|error| PermissionsError::Read(path.to_owned(), error))?;
@@ -76,7 +77,8 @@ impl RoleRules {
         Self::parse(&text, &name).map_err(invalid)?.ok_or_else(|| PermissionsError::NoRole(path.to_owned()))
     }
 
-    /// Returns `None` if there is no role in the text.
+    /// Parses the rules of all roles in a YAML text. `file` is the name of the file for the places of the
+    /// rules. Returns `None` if the text contains no role.
     pub(super) fn parse(text: &str, file: &str) -> Result<Option<Self>, serde_norway::Error> {
         let mut found: Option<Self> = None;
         for (first_line, document) in documents(text) {
@@ -91,8 +93,8 @@ impl RoleRules {
             };
             let (key, lines) = rule_lines(&document);
             role.place = format!("{file}:{}", first_line + key);
-            // If the rules are not written as a YAML block list with one item per rule, their lines are
-            // unknown. Their place is then the line of the key `rules`.
+            // The line of a rule in the file is known only if the rules are a YAML block list with one item
+            // per rule. Otherwise the place of each rule is the line of the key `rules`.
             let is_usual = lines.len() == role.rules.len();
             for (index, rule) in role.rules.iter_mut().enumerate() {
                 let line = lines.get(index).filter(|_| is_usual).unwrap_or(&key);
@@ -106,8 +108,9 @@ impl RoleRules {
         Ok(found)
     }
 
-    /// Returns the place of the first rule for the API group and resource of a permission, or else of the
-    /// first rule for its API group. If there is none, returns the place of the first role.
+    /// Returns the place at which a user should add a missing permission: the first rule for its API group
+    /// and resource, or else the first rule for its API group. If there is none, returns the place of the
+    /// first role.
     pub(super) fn nearest_place(&self, permission: &Permission) -> &str {
         let has =
             |list: &Option<Vec<String>>, wanted: &String| list.iter().flatten().any(|one| one == wanted);
@@ -120,8 +123,8 @@ impl RoleRules {
 }
 
 impl GrantedRule {
-    /// Splits the rule into its grants: one per API group, resource, verb and name. A rule for non-resource
-    /// URLs has none.
+    /// Splits the RBAC rule into grants: one for each combination of API group, resource, verb and object
+    /// name. A rule for non-resource URLs has no grants.
     pub(super) fn grants(&self) -> impl Iterator<Item = Grant<'_>> {
         let PolicyRule { api_groups, resources, resource_names, verbs, .. } = &self.rule;
         let names: Vec<Option<&str>> = match resource_names.as_deref() {
@@ -147,7 +150,7 @@ impl Grant<'_> {
         Permission { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned() }
     }
 
-    /// Returns true if the rule allows a request that needs the permission.
+    /// Returns true if this grant of an RBAC rule allows a request for `target` that needs the permission.
     pub(super) fn allows(&self, permission: &Permission, target: &Target) -> bool {
         let is = |own: &str, wanted: &str| own == "*" || own == wanted;
         let of_any = |suffix: &str| {
@@ -162,7 +165,8 @@ impl Grant<'_> {
     }
 }
 
-/// Splits a file into YAML documents, with the number of the line before each.
+/// Splits the text of a YAML file into documents. Returns each document with the number of lines before it,
+/// from which line numbers in the file are computed.
 fn documents(text: &str) -> Vec<(usize, String)> {
     let mut documents = vec![(0, String::new())];
     for (index, line) in text.lines().enumerate() {
@@ -176,7 +180,8 @@ fn documents(text: &str) -> Vec<(usize, String)> {
     documents
 }
 
-/// Returns the line of the key `rules`, and those at which its items begin, starting at 1.
+/// Returns the line of the key `rules` in a role's YAML document, and the lines at which the items of the
+/// list begin. Line numbers start at 1.
 fn rule_lines(document: &str) -> (usize, Vec<usize>) {
     let key = document.lines().position(|line| line.starts_with("rules:"));
     let Some(key) = key else { return (1, Vec::new()) };

@@ -180,7 +180,8 @@ async fn removed_requests_are_an_error() {
     assert_eq!(server.permissions_used_by("admin").unwrap(), used);
     assert_eq!(server.permissions_used_by("jane").unwrap(), PermissionsUsed::default());
 
-    // The five requests exceed the server's request log, which is limited to 64 MiB.
+    // The server's request log is limited to 64 MiB. The test sends five large requests, which exceed this
+    // limit together, so that the server removes the first ones from the log.
     let large = "a".repeat(16 << 20);
     for _ in 0..5 {
         send(&large).await;

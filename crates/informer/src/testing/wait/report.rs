@@ -1,4 +1,5 @@
-//! The message of a failed wait.
+//! Builds the message of a failed wait: the expected and the current state of the object, its last changes,
+//! and the last events and requests.
 
 use std::fmt::{self, Write as _};
 
@@ -10,28 +11,31 @@ use super::Wait;
 use crate::testing::fields::differing_fields;
 use crate::testing::matcher::{shown_value, truncated};
 
-/// The maximum number of lines of the object.
+/// The maximum number of lines of the object's YAML in the message of a failed wait.
 const MAX_OBJECT_LINES: usize = 80;
 
-/// The maximum number of changes of the object, and of fields of each change.
+/// The maximum number of changes of the object, and of changed fields in each change, in the message of a
+/// failed wait.
 const MAX_CHANGES: usize = 8;
 const MAX_FIELDS: usize = 6;
 
-/// The maximum number of events about the object.
+/// The maximum number of Kubernetes events about the object in the message of a failed wait.
 const MAX_EVENTS: usize = 8;
 
-/// The maximum number of requests.
+/// The maximum number of requests in the message of a failed wait.
 const MAX_REQUESTS: usize = 20;
 
-/// The maximum number of similar keys, and of objects that are compared.
+/// If the object is missing, the message of a failed wait has at most `MAX_SIMILAR` keys that are similar to
+/// its key. At most `MAX_COMPARED` existing objects are compared with it.
 const MAX_SIMILAR: usize = 5;
 const MAX_COMPARED: usize = 1000;
 
 impl Wait {
-    /// Returns the message of a failed wait.
+    /// Returns the message of a failed wait. `operation` is its first words, such as `wait for`; `headline`
+    /// states how and when the wait failed, and `problem` is the difference from the expected state.
     pub(super) fn report(&self, operation: &str, headline: &str, problem: &str) -> String {
         let mut text = String::new();
-        // Writing to a `String` cannot fail.
+        // The error is ignored, because writing to a `String` cannot fail.
         let _ = self.write(&mut text, operation, headline, problem);
         text
     }
@@ -66,7 +70,7 @@ impl Wait {
         writeln!(out, "  objects: {} of {} {}", similar.join(", "), versions.len(), self.gvr.resource)
     }
 
-    /// Returns the last events about the object, oldest first.
+    /// Returns the last Kubernetes events about the object, oldest first.
     fn events(&self) -> Vec<Value> {
         let namespace = self.key.namespace().unwrap_or("default");
         let events = self.server.server().list(&Gvr::new("", "v1", "events"), namespace);
@@ -82,7 +86,9 @@ impl Wait {
         events.split_off(events.len().saturating_sub(MAX_EVENTS))
     }
 
-    /// Returns the last requests, oldest first. Leases are renewed so often that they would hide the rest.
+    /// Returns the last requests that the server received, oldest first, without those for Leases and Events
+    /// unless the wait is for such an object. Leases are renewed so often that they would hide the other
+    /// requests.
     fn requests(&self) -> Vec<RequestRecord> {
         let hidden = |request: &RequestRecord| {
             let resource = request.gvr.as_ref().map_or("", |gvr| &*gvr.resource);
@@ -175,7 +181,8 @@ fn write_request(out: &mut String, request: &RequestRecord) -> fmt::Result {
     }
 }
 
-/// Returns the Levenshtein distance of two keys: the number of inserted, removed and replaced characters.
+/// Returns the Levenshtein distance of two object keys: the number of inserted, removed and replaced
+/// characters. The message of a failed wait suggests the keys with the smallest distance.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
