@@ -31,16 +31,19 @@ use self::state::IgnoredField;
 use self::transport::OncePredicate;
 use super::{TestServer, User};
 
-/// The default number of random scripts.
+/// The default number of random fault scripts of an exploration.
 const SEEDS: u64 = 100;
 
-/// The default time within which a program must reach its final state.
+/// The default of [`Explore::settle_within`]: the simulated time within which the program must reach its
+/// final state after the last fault.
 const SETTLE: Duration = Duration::from_secs(5 * 60);
 
-/// A program has settled if it sends no write for this time.
+/// The program counts as settled if it sends no write for this simulated time.
 const SETTLED_QUIET: Duration = Duration::from_secs(10);
 
-/// The same with leader election, where a standby takes over when a lease expires.
+/// The program counts as settled if it sends no write for this simulated time and uses leader election. The
+/// time is longer than without leader election, because a standby starts to write only after the lease of a
+/// crashed leader has expired.
 const SETTLED_ELECTION: Duration = Duration::from_secs(40);
 
 type Program = Arc<dyn Fn(Client) -> Manager + Send + Sync>;
@@ -130,8 +133,9 @@ pub struct Explore {
 }
 
 impl Explore {
-    /// Creates an exploration of a program. The function is called for each start of a process, and the
-    /// program must send all requests through the client.
+    /// Creates an exploration of a program. The function `program` is called at each start of a simulated
+    /// process. The program must send all requests through the client that the function receives, because
+    /// faults are injected there.
     pub fn program(program: impl Fn(Client) -> Manager + Send + Sync + 'static) -> Self {
         Self {
             program: Arc::new(program),
@@ -148,7 +152,7 @@ impl Explore {
         }
     }
 
-    /// Sets what users do while the program runs. A panic of the scenario is a failure.
+    /// Sets the scenario: the requests of users while the program runs. A panic of the scenario is a failure.
     pub fn scenario<F>(mut self, scenario: impl Fn(World) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -173,60 +177,63 @@ impl Explore {
         self
     }
 
-    /// Sends the requests of the program as this user. On a server with RBAC, a denied request is a failure.
+    /// Sends the requests of the program as this user, and not as an administrator. On a server with RBAC, a
+    /// denied request of the program is then a failure.
     pub fn user(mut self, user: User) -> Self {
         self.user = Some(user);
         self
     }
 
-    /// Sets the number of replicas. The default is two if the program uses leader election, otherwise one.
+    /// Sets the number of replicas of the program. The default is two if the program uses leader election,
+    /// otherwise one.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = Some(replicas);
         self
     }
 
-    /// Sets the number of runs with random faults; 100 by default.
+    /// Sets the number of random fault scripts, each of which is one run; 100 by default.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
         self
     }
 
-    /// Sets the simulated time within which the program must reach its final state after the last fault, and
-    /// the timeout of the waits of a scenario; 5 min by default.
+    /// Sets the simulated time within which the program must reach its final state after the last fault; 5
+    /// min by default. The waits of a scenario have the same timeout.
     pub fn settle_within(mut self, time: Duration) -> Self {
         self.settle = time;
         self
     }
 
-    /// Leaves out a field of the comparison: `status.lastSync` of all resources, or
-    /// `websites:status.lastSync` of one. A name with dots is in brackets:
+    /// Leaves out a field when the final states of two runs are compared: `status.lastSync` of all resources,
+    /// or `websites:status.lastSync` of one. A name with dots is in brackets:
     /// `metadata.annotations[example.com/checked]`.
     pub fn ignore(mut self, path: &str) -> Self {
         self.ignored.push(IgnoredField::parse(path));
         self
     }
 
-    /// Declares writes that must not be repeated. A write that was executed counts even if the program did
-    /// not receive the response.
+    /// Declares that the writes for which `matches` returns true must not be repeated, for example because
+    /// each one sends a message. If the program repeats such a write, the check `once` fails. A write that
+    /// the server executed counts even if the program did not receive the response.
     pub fn once(mut self, matches: impl Fn(&ProgramWrite) -> bool + Send + Sync + 'static) -> Self {
         self.once.push(Arc::new(matches));
         self
     }
 
-    /// Sets the number of threads that run scripts; the number of processors by default. The result does not
-    /// depend on it.
+    /// Sets the number of threads that run fault scripts in parallel; the number of processors by default.
+    /// The result of the exploration does not depend on it.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Explores the program. If the environment variable [`INFORMER_EXPLORE`](EXPLORE_VARIABLE) is set, runs
-    /// only its script, and prints the trace.
+    /// Explores the program. If the environment variable [`INFORMER_EXPLORE`](EXPLORE_VARIABLE) contains a
+    /// fault script, runs only that script, and prints the trace of its requests.
     ///
     /// # Panics
     ///
-    /// If a check fails. The message has the faults, the trace and the line that replays them. Also if the
-    /// script of the variable is invalid.
+    /// If a check fails. The message has the faults, the trace, and the command line that replays them. Also
+    /// panics if the value of `INFORMER_EXPLORE` is not a valid fault script.
     #[track_caller]
     pub fn run(self) {
         let failure = match std::env::var(EXPLORE_VARIABLE) {
@@ -243,12 +250,15 @@ impl Explore {
         }
     }
 
-    /// Explores the program and returns the result.
+    /// Explores the program, and returns the numbers of runs and faults and the first failure. Unlike
+    /// [`run`](Self::run), it does not panic if a check fails.
     pub fn report(&self) -> ExploreReport {
         self.on_thread(|| self.explore())
     }
 
-    /// Runs one script. Returns the failure, if any, and the trace.
+    /// Runs the program and the scenario once under the given fault script, after a run without faults with
+    /// which the result is compared. Returns the failed check, if any, and the trace of requests, responses
+    /// and faults.
     pub fn replay(&self, script: &FaultScript) -> (Option<ExploreFailure>, Vec<String>) {
         self.on_thread(|| {
             let reference = self.reference();
@@ -261,7 +271,8 @@ impl Explore {
         })
     }
 
-    /// Runs on another thread, because a runtime cannot be created within a runtime.
+    /// Calls `work` on another thread, and returns its result or resumes its panic. Each run of an
+    /// exploration creates a tokio runtime, which is not possible on a thread that already runs one.
     fn on_thread<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| match scope.spawn(work).join() {
             Ok(done) => done,
@@ -293,8 +304,9 @@ impl Explore {
                 scope.spawn(|| {
                     loop {
                         let index = next.fetch_add(1, Ordering::SeqCst);
-                        // Scripts after a failing one are skipped. Those before it still run, so that the
-                        // first failure does not depend on the threads.
+                        // When a fault script fails, the scripts after it in the list are skipped. The
+                        // scripts before it still run, so that the reported first failure does not depend on
+                        // the scheduling of the threads.
                         if index >= scripts.len() || index > first_failure.load(Ordering::SeqCst) {
                             return;
                         }
@@ -324,8 +336,9 @@ impl Explore {
         }
     }
 
-    /// Shrinks a failing script. If its second run does not fail in the same way, returns the failure of the
-    /// first run.
+    /// Shrinks a failing fault script: removes faults as long as the same check still fails. Runs the
+    /// unchanged script again before. If that run does not fail in the same way, the failure is not
+    /// reproducible, and the failure of the first run is returned.
     fn shrink(&self, found: &FaultScript, first: RunResult, reference: &RunResult) -> Option<ExploreFailure> {
         let check = first.violations.first()?.check;
         let fails = |result: &RunResult| result.violations.first().is_some_and(|found| found.check == check);

@@ -1,35 +1,40 @@
-//! The scripts to run: first each fault at each write, then random combinations.
+//! Creates the fault scripts of an exploration: first each fault at each write, then random combinations of
+//! faults.
 
 use std::collections::BTreeSet;
 
 use informer_apiserver::{FaultScript, RunFault, ScheduledFault};
 use informer_core::random::next;
 
-/// The maximum number of writes of the run without faults for which each fault is tried.
+/// The maximum number of writes at which each fault is tried. A write is identified by its number in the run
+/// without faults.
 pub(super) const MAX_SYSTEMATIC_WRITES: u64 = 200;
 
-/// The maximum number of faults of a random script.
+/// The maximum number of faults of a random fault script.
 const MAX_FAULTS: u64 = 4;
 
-/// How late watches receive events, in seconds. The longest is shorter than the wait for a write's own event.
+/// The delays with which late watches receive events, in simulated seconds. Cached reads wait up to 30 s for
+/// an event of an own write. The longest delay is shorter, so that these reads do not fail.
 const LAGS: [u64; 4] = [1, 3, 8, 20];
 
-/// How long a process is isolated, in seconds. A default lease expires after 15 s.
+/// How long a process cannot reach the API server, in simulated seconds. A default lease expires after 15 s,
+/// so a leader loses its lease in the two longer isolations.
 const ISOLATIONS: [u64; 3] = [5, 20, 40];
 
-/// The properties of the run without faults, from which scripts are drawn.
+/// The properties of the run without faults, from which the fault scripts are created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Observed {
     /// The number of writes that the program sends in the run without faults.
     pub(super) writes: u64,
-    /// The plural names of the watched resources.
+    /// The plural names of the resources that the program watched.
     pub(super) watched: BTreeSet<String>,
-    /// True if the program uses leader election.
+    /// True if the program used leader election.
     pub(super) elects: bool,
 }
 
-/// Returns a script for each fault of a request at each write of the run without faults, and for late watches
-/// of each resource.
+/// Returns the fault scripts with a single fault. For each write of the run without faults, there is one
+/// script for each fault of a request. For each watched resource, there are scripts in which its watches
+/// receive events late, from the start of the run or from one of the writes.
 pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
     let faults = [
         RunFault::CrashAfter,
@@ -49,13 +54,13 @@ pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
     faults.into_iter().flat_map(of_fault).chain(late).collect()
 }
 
-/// Returns the random script of a seed.
+/// Returns the random fault script of a seed. Equal seeds return equal scripts.
 pub(super) fn random(observed: &Observed, seed: u64) -> FaultScript {
     let mut state = seed;
     let mut below = |limit: u64| next(&mut state) % limit.max(1);
     let count = 1 + below(MAX_FAULTS);
     // After a fault the program repeats writes, so a run with faults has more writes than the run without.
-    // Later faults of a script may hit these additional writes.
+    // The random faults may also affect these additional writes.
     let last_write = observed.writes + observed.writes / 2 + 2;
     let watched: Vec<&String> = observed.watched.iter().collect();
     let faults: Vec<ScheduledFault> = (0..count)

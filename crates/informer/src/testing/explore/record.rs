@@ -1,4 +1,4 @@
-//! The record of a run: the trace, the violations, and the facts that checks compare.
+//! Records a run of an exploration: the trace, the violated checks, and the facts that other checks compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -8,20 +8,21 @@ use tokio::time::Instant;
 
 use super::request::ProgramWrite;
 
-/// The maximum number of lines of a trace.
+/// The maximum number of lines in the trace of a run.
 const MAX_LINES: usize = 5_000;
 
-/// The maximum number of requests of one process within a second of simulated time.
+/// The maximum number of requests of one process within a second of simulated time. More requests violate the
+/// check `hot loop`.
 pub(super) const MAX_REQUESTS_PER_SECOND: u64 = 500;
 
-/// A violated check.
+/// A check that failed in a run, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) check: &'static str,
     pub(super) text: String,
 }
 
-/// A process of the program: a replica, and how often it was started.
+/// Identifies a process of the program by the number of its replica and the number of starts of this replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ProcessId {
     pub(super) replica: usize,
@@ -39,15 +40,17 @@ pub(super) struct Record {
     begin: Instant,
     lines: Vec<String>,
     violations: Vec<Violation>,
-    /// The holder of each Lease, and all former holders.
+    /// The processes that hold or have held each Lease, by the namespace and name of the Lease.
     leases: BTreeMap<String, LeaseHolders>,
     pub(super) watched: BTreeSet<String>,
-    /// The executed writes that must not be repeated, by request.
+    /// The number of executions of each write that must not be repeated, for the check `once`.
     pub(super) once: BTreeMap<String, u64>,
-    /// The number of requests other than watches and requests for Leases.
+    /// The number of requests for resources, other than watches and requests for Leases. The check `hot loop`
+    /// uses it.
     pub(super) requests: u64,
     pub(super) last_write: Instant,
-    /// The number of requests of each process in the second that began last.
+    /// For each process, the simulated second of its last request, and the number of its requests within that
+    /// second.
     rates: BTreeMap<ProcessId, (u64, u64)>,
 }
 
@@ -83,7 +86,8 @@ impl Record {
         }
     }
 
-    /// Records a violation, unless the same check has failed before.
+    /// Records a failed check. The trace contains each failure, but the list of violations contains only the
+    /// first failure of each check.
     pub(super) fn violated(&mut self, check: &'static str, text: impl Into<String>) {
         let text = text.into();
         self.line(format_args!("violation of `{check}`: {text}"));
@@ -96,7 +100,8 @@ impl Record {
         !self.leases.is_empty()
     }
 
-    /// Counts a request. Returns false if the process sends too many.
+    /// Counts a request of a process. Returns false if the process has sent more than
+    /// [`MAX_REQUESTS_PER_SECOND`] within the current second of simulated time.
     pub(super) fn count(&mut self, process: ProcessId) -> bool {
         let second = self.elapsed().as_secs();
         let rate = self.rates.entry(process).or_insert((second, 0));
@@ -107,10 +112,10 @@ impl Record {
         rate.1 <= MAX_REQUESTS_PER_SECOND
     }
 
-    /// Records a successful write of a Lease.
+    /// Records that a process has successfully written a Lease, and thereby may have acquired or released it.
     pub(super) fn lease_written(&mut self, process: ProcessId, write: &ProgramWrite) {
         let holders = self.leases.entry(format!("{}/{}", write.namespace, write.name)).or_default();
-        // Only writes that state the holder change it.
+        // A write of a Lease whose body contains no `spec` does not change the holder.
         let Some(spec) = write.body.get("spec") else { return };
         let holds = spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
         let before = holders.current;
@@ -129,7 +134,8 @@ impl Record {
         }
     }
 
-    /// Returns the lease that the process has lost to another one.
+    /// Returns a Lease that the process has held and that another process holds now, with that process. If
+    /// there is one, the process is a former leader and must not write any more.
     pub(super) fn lost_lease(&self, process: ProcessId) -> Option<(&str, ProcessId)> {
         self.leases.iter().find_map(|(name, holders)| {
             let current = holders.current.filter(|current| *current != process)?;

@@ -1,45 +1,48 @@
-//! The result of an exploration.
+//! The result of an exploration, and its message for the user.
 
 use std::fmt;
 use std::time::Duration;
 
 use informer_apiserver::FaultScript;
 
-/// The environment variable with the script that [`Explore::run`](super::Explore::run) replays.
+/// The name of the environment variable with the fault script that [`Explore::run`](super::Explore::run)
+/// replays.
 pub const EXPLORE_VARIABLE: &str = "INFORMER_EXPLORE";
 
 /// The result of an [`Explore`](super::Explore).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ExploreReport {
-    /// The number of runs with faults, without those that shrink a failing script.
+    /// The number of runs with faults, without the runs that shrink a failing fault script.
     pub runs: u64,
-    /// The number of faults that were injected in these runs.
+    /// The number of faults that were injected in the runs with faults.
     pub faults: u64,
     /// The number of writes of the program in the run without faults.
     pub writes: u64,
-    /// The simulated time of all runs.
+    /// The sum of the simulated times of all runs.
     pub simulated: Duration,
-    /// The first failure: of the run without faults, or of the first failing script.
+    /// The failure of the run without faults, or else of the first failing fault script. `None` if all checks
+    /// hold in all runs.
     pub failure: Option<ExploreFailure>,
 }
 
-/// A script under which a check fails; part of an [`ExploreReport`].
+/// A fault script under which a check fails; part of an [`ExploreReport`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ExploreFailure {
     /// The violated check: `final state`, `settles`, `hot loop`, `scenario`, `deletion`, `once`, `forbidden`,
     /// `former leader`, `crash loop` or `panic`.
     pub check: &'static str,
-    /// The violation.
+    /// A description of how the check failed.
     pub text: String,
-    /// The script with as few faults as possible; empty if the run without faults fails.
+    /// The fault script with as few faults as possible under which the check still fails; empty if the run
+    /// without faults fails.
     pub script: FaultScript,
-    /// The script that failed first.
+    /// The first failing fault script, before faults were removed from it.
     pub found: FaultScript,
-    /// The number of runs that shrank the script.
+    /// The number of runs that were needed to shrink the fault script.
     pub shrink_runs: usize,
-    /// False if a second run of the script did not fail in the same way. The program then depends on
+    /// False if a second run of the fault script did not fail in the same way. The program then depends on
     /// something that the simulation does not control, such as threads or the order of a `HashMap`.
     pub reproduced: bool,
     /// The requests, responses and faults of the run of `script`, with simulated times in seconds.

@@ -1,4 +1,4 @@
-//! Requests of the program, as far as exploration needs them.
+//! Parses the requests of the program under exploration: the verb, the resource and the object of each.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::testing::Verb;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ProgramWrite {
-    /// The verb.
+    /// The verb of the request, for example `update`.
     pub verb: Verb,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The plural name of the resource.
+    /// The plural name of the resource, for example `deployments`.
     pub resource: String,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
@@ -42,7 +42,8 @@ impl fmt::Display for ProgramWrite {
 }
 
 impl ProgramWrite {
-    /// Parses a request. Returns `None` for requests that are not for a resource.
+    /// Parses an HTTP request of the program, which may also be a read. Returns `None` if its path is not
+    /// that of a resource.
     pub(super) fn parse(method: &Method, path: &str, query: &str, body: &[u8]) -> Option<Self> {
         let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         let (group, rest) = match segments.as_slice() {
@@ -51,7 +52,7 @@ impl ProgramWrite {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            // `/namespaces/NAME/status` is a subresource of a Namespace.
+            // A path such as `/namespaces/NAME/status` is a subresource of a Namespace, not a resource in it.
             ["namespaces", _, "status" | "finalize"] => ("", rest),
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
             rest => ("", rest),
@@ -64,7 +65,8 @@ impl ProgramWrite {
             (None, None, Some(prefix)) => format!("{prefix}*"),
             (None, None, None) => String::new(),
         };
-        // The name of an Event ends with the system time, which is not simulated.
+        // The name of an Event ends with the time of its creation. This time is read from the system clock,
+        // which is not simulated, so it differs between runs.
         let name = match name.rsplit_once('.') {
             Some((object, _)) if resource == "events" => format!("{object}.*"),
             _ => name,
@@ -96,7 +98,8 @@ impl ProgramWrite {
         self.group == "coordination.k8s.io" && self.resource == "leases"
     }
 
-    /// Returns true if the request changes objects whose state is compared.
+    /// Returns true if the request is a write that changes objects whose final state is compared. Such writes
+    /// are numbered, and faults can be injected at them.
     pub(super) fn counts(&self, query: &str) -> bool {
         self.verb.writes() && !is_dry_run(query) && !is_volatile(&self.group, &self.resource)
     }

@@ -1,4 +1,4 @@
-//! Runs the program and the scenario once, in its own runtime with paused time.
+//! Runs the program and the scenario of an exploration once, in a tokio runtime with paused time.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,28 +23,31 @@ use super::world::World;
 use super::{Program, SETTLED_ELECTION, SETTLED_QUIET};
 use crate::testing::{ApiServer, TestServer};
 
-/// The delay between the end of a process and its restart.
+/// The simulated delay between the end of a process and the start of the next one of the same replica.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// The maximum number of starts of a replica.
+/// The maximum number of starts of a replica. A replica that ends this often violates the check `crash loop`.
 const MAX_STARTS: usize = 50;
 
-/// The maximum simulated duration of a scenario.
+/// The maximum simulated duration of a scenario. A longer scenario violates the check `scenario`.
 const SCENARIO_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The state must not change for this time after the program has settled.
+/// The simulated time for which the state must not change after the program has settled.
 const STABLE: Duration = Duration::from_secs(30);
 
-/// The maximum number of requests while the state is stable, without faults.
+/// The maximum number of requests of the program while the state is stable, in the run without faults. More
+/// requests violate the check `hot loop`.
 const STABLE_REQUESTS: u64 = 300;
 
-/// The maximum number with faults, in addition to twice the number without faults.
+/// In a run with faults, the maximum number of requests while the state is stable is this number plus twice
+/// the number of the run without faults.
 const MORE_REQUESTS: u64 = 60;
 
-/// The first and the last pause between two comparisons of the state.
+/// The pauses between two comparisons of the state: the first pause, and the longest one. Each pause is twice
+/// the previous one.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// The result of a run.
+/// The result of a run of an exploration.
 #[derive(Debug)]
 pub(super) struct RunResult {
     pub(super) violations: Vec<Violation>,
@@ -52,13 +55,14 @@ pub(super) struct RunResult {
     pub(super) observed: Observed,
     pub(super) state: State,
     pub(super) once: BTreeMap<String, u64>,
-    /// The number of requests while the state was stable.
+    /// The number of requests of the program while the state was stable.
     pub(super) stable_requests: u64,
     pub(super) fired: u64,
     pub(super) simulated: Duration,
 }
 
-/// Runs a script. `reference` is the result of the run without faults, which other runs are compared with.
+/// Runs the program and the scenario under a fault script. `reference` is the result of the run without
+/// faults, with which the state is compared. It is `None` in the run without faults itself.
 pub(super) fn run(explore: &Explore, script: &FaultScript, reference: Option<&RunResult>) -> RunResult {
     let _seeded = SeededThread::new(script.schedule());
     let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -106,7 +110,8 @@ async fn play(explore: &Explore, script: &FaultScript, reference: Option<&RunRes
     for replica in 1..=replicas {
         processes.spawn(supervise(Arc::clone(&explore.program), Arc::clone(&shared), replica));
     }
-    // The processes start before users act, so that the trace shows them first.
+    // The processes of the program start before the users of the scenario send requests, so that the trace
+    // shows the starts first.
     tokio::task::yield_now().await;
     let quiet = if elects { SETTLED_ELECTION } else { SETTLED_QUIET };
     let server = server.within(explore.settle);
@@ -149,7 +154,8 @@ fn result(shared: &Shared, state: State, stable_requests: u64) -> RunResult {
     }
 }
 
-/// Runs a replica, and restarts it when it ends.
+/// Runs a replica of the program, and starts a new process one second after each end. A replica that has
+/// ended [`MAX_STARTS`] times violates the check `crash loop`.
 async fn supervise(program: Program, shared: Arc<Shared>, replica: usize) {
     for start in 1..=MAX_STARTS {
         let process = Arc::new(Process::new(ProcessId { replica, start }));
@@ -172,7 +178,8 @@ async fn supervise(program: Program, shared: Arc<Shared>, replica: usize) {
                 }
             },
         }
-        // Tasks that the program has spawned may still run. Their requests do not reach the server any more.
+        // Tasks that the ended process has spawned may still run. Their requests do not reach the server any
+        // more, as after a crash.
         process.end();
         tasks.shutdown().await;
         sleep(RESTART).await;
@@ -206,8 +213,9 @@ impl Run<'_> {
         normalize(objects(&self.world.shared.server), &self.explore.ignored)
     }
 
-    /// Waits until the state equals that of the run without faults, and until it is stable. Returns the state
-    /// and the number of requests while it was stable.
+    /// Waits until the state equals that of the run without faults and does not change any more. Returns the
+    /// state, and the number of requests while it was stable. Returns early after a hot loop. Records a
+    /// violation if the state is not final within `settle_within`.
     async fn settle(&self) -> (State, u64) {
         let (begin, mut pause) = (Instant::now(), PAUSE.0);
         let shared = &self.world.shared;
@@ -236,7 +244,8 @@ impl Run<'_> {
         self.reference.map_or(STABLE_REQUESTS, with_faults)
     }
 
-    /// Counts the requests while the state is stable. Returns early if there are too many.
+    /// Counts the requests of the program for [`STABLE`], while the state should not change. If there are too
+    /// many, records a violation of the check `hot loop` and returns early.
     async fn stable_requests(&self) -> u64 {
         let (begin, shared) = (Instant::now(), &self.world.shared);
         let before = shared.record.lock().requests;

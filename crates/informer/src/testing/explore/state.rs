@@ -1,4 +1,4 @@
-//! The state of a server in a form that can be compared between runs.
+//! The objects on the server after a run, in a form that can be compared between runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,20 +7,23 @@ use serde_json::{Map, Value};
 
 use crate::testing::fields::{differing_fields, is_time, path_segments, remove_path};
 
-/// The maximum number of differences in a report.
+/// The maximum number of differences in the message of a failed check.
 const MAX_DIFFERENCES: usize = 5;
 
-/// The fields of `metadata` that differ between runs with the same result.
+/// The fields of `metadata` that differ between two runs with the same result, and are removed before the
+/// comparison.
 const METADATA: [&str; 5] = ["resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"];
 
-/// The fields that a server chooses at random, or that count changes.
+/// The fields whose values the server chooses, such as cluster IPs and node ports, or that contain a
+/// generation. They are removed before the comparison of two runs.
 const CHOSEN: [&str; 5] =
     ["clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "observedGeneration"];
 
-/// The objects of a server by resource, namespace and name, without versions, uids, times and random names.
+/// The objects of a server, by resource, namespace and name. Values that differ between two runs with the
+/// same result are removed or replaced: versions, uids, times and random names.
 pub(super) type State = BTreeMap<String, Value>;
 
-/// An object of a snapshot and its resource.
+/// An object from a snapshot of the server, with its resource.
 #[derive(Debug, Clone)]
 pub(super) struct StoredObject {
     pub(super) group: String,
@@ -28,7 +31,8 @@ pub(super) struct StoredObject {
     pub(super) object: Value,
 }
 
-/// A field that is not compared: its path, of one resource or of all.
+/// A field that the comparison of two runs ignores: its path, and the resource. Without a resource, the field
+/// of all resources is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IgnoredField {
     pub(super) resource: Option<String>,
@@ -36,8 +40,8 @@ pub(super) struct IgnoredField {
 }
 
 impl IgnoredField {
-    /// Parses `status.lastSync` or `websites:status.lastSync`. A segment in brackets may contain dots:
-    /// `metadata.annotations[example.com/checked]`.
+    /// Parses an ignored field: `status.lastSync` for all resources, or `websites:status.lastSync` for one. A
+    /// segment in brackets may contain dots: `metadata.annotations[example.com/checked]`.
     pub(super) fn parse(text: &str) -> Self {
         let (resource, path) = match text.split_once(':') {
             Some((resource, path)) if !resource.contains('[') => (Some(resource.to_owned()), path),
@@ -54,7 +58,8 @@ impl IgnoredField {
     }
 }
 
-/// Converts the objects of a server to a state.
+/// Converts the objects of a server to a state that can be compared with that of another run. The fields in
+/// `ignored` are left out.
 pub(super) fn normalize(objects: Vec<StoredObject>, ignored: &[IgnoredField]) -> State {
     let objects: Vec<StoredObject> =
         objects.into_iter().filter(|stored| !is_volatile(&stored.group, &stored.resource)).collect();
@@ -72,7 +77,8 @@ pub(super) fn normalize(objects: Vec<StoredObject>, ignored: &[IgnoredField]) ->
     }
     let mut state = State::new();
     for (key, mut objects) in unordered {
-        // Objects with generated names have equal keys. Their order must not depend on the random names.
+        // Objects with generated names get equal keys, because the random part of the name is removed. They
+        // are sorted by their content, so that their order does not depend on the random names.
         objects.sort_by_cached_key(Value::to_string);
         for (index, object) in objects.into_iter().enumerate() {
             let key = if index == 0 { key.clone() } else { format!("{key} #{}", index + 1) };
@@ -82,13 +88,14 @@ pub(super) fn normalize(objects: Vec<StoredObject>, ignored: &[IgnoredField]) ->
     state
 }
 
-/// Returns the keys of objects whose deletion has begun and not ended.
+/// Returns the keys of the objects that have a deletion timestamp but still exist. After the last fault there
+/// must be none.
 pub(super) fn terminating(state: &State) -> Vec<&str> {
     let deleted = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
     state.iter().filter(|(_, object)| deleted(object)).map(|(key, _)| key.as_str()).collect()
 }
 
-/// Lists the differences of a state from that of the run without faults.
+/// Lists the differences between the state of a run with faults and that of the run without faults.
 pub(super) fn differences(reference: &State, state: &State) -> Vec<String> {
     let mut found = Vec::new();
     for (key, expected) in reference {
@@ -114,7 +121,8 @@ fn compare(key: &str, expected: &Value, actual: &Value, found: &mut Vec<String>)
     });
 }
 
-/// The uid of an object, and its name if it is generated, with their replacements.
+/// Returns the random strings of an object, its uid and a generated name, each with the string that replaces
+/// it in the compared state. References to the object contain the same strings.
 fn aliases(stored: &StoredObject) -> Vec<(String, String)> {
     let metadata = &stored.object["metadata"];
     let key = key(&stored.resource, &stored.object);

@@ -1,4 +1,5 @@
-//! The connection of a process to the API server, which injects the faults of a script.
+//! The connection of a simulated process to the API server. It numbers the writes of the program, and injects
+//! the faults of a fault script.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +27,10 @@ use crate::testing::{ApiServer, FaultAction, FaultMatch, User, Verb};
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Selects the writes that must not be repeated.
+/// A function that returns true for the writes that must not be repeated.
 pub(super) type OncePredicate = Arc<dyn Fn(&ProgramWrite) -> bool + Send + Sync>;
 
-/// The state of a run that all its tasks share.
+/// The part of a run's state that all tasks of the run share.
 ///
 /// Lock order: `injector` and `record` are never held together, and no lock is held while a request runs.
 pub(super) struct Shared {
@@ -38,7 +39,7 @@ pub(super) struct Shared {
     pub(super) injector: Mutex<ScriptInjector>,
     pub(super) record: Mutex<Record>,
     pub(super) once: Vec<OncePredicate>,
-    /// The state of the generator of delays, or `None` if each request takes 1 ms.
+    /// The state of the random generator for the delays of requests. `None` if each request takes 1 ms.
     pub(super) delays: Option<Mutex<u64>>,
 }
 
@@ -50,11 +51,13 @@ impl Shared {
     fn delay(&self) -> Duration {
         let Some(state) = &self.delays else { return Duration::from_millis(1) };
         let number = random::next(&mut state.lock());
-        // Most requests are fast, and some are slower than those that other tasks send later.
+        // One of eight requests takes up to 60 ms, and the others up to 4 ms. A slow request can therefore
+        // reach the server after requests that other tasks send later.
         Duration::from_micros(if number.is_multiple_of(8) { number % 60_000 } else { number % 4_000 })
     }
 
-    /// Injects a fault into the open watches of the program, or into those that match `start`.
+    /// Injects a fault of watches. With `at_start`, the fault affects the first watch of the resource that
+    /// the program starts. Otherwise it affects the watches that the program has open now.
     pub(super) fn inject(&self, fault: &RunFault, at_start: bool) {
         let Some((resource, action)) = fault.watch_action() else { return };
         let matching = FaultMatch { client: Some(AGENT.to_owned()), ..FaultMatch::watch(resource) };
@@ -62,19 +65,22 @@ impl Shared {
         if at_start {
             drop(rule.times(1).then(action))
         } else {
-            // The rule affects the open watches when it is added, and must not affect later ones.
+            // Adding the rule affects the open watches immediately. The rule is removed at once, so that it
+            // does not affect later watches.
             rule.then(action).remove()
         }
     }
 }
 
-/// The part of the `User-Agent` that identifies requests of the program.
+/// A string that is added to the `User-Agent` of the program's requests, so that fault rules match them and
+/// not the requests of users.
 const AGENT: &str = "explore-process/";
 
-/// A running process of the program.
+/// A simulated process of the program under exploration.
 pub(super) struct Process {
     pub(super) id: ProcessId,
-    /// Requests of the process never complete after its crash.
+    /// True after the process has crashed or ended. Its requests then never complete, because its tasks may
+    /// still run.
     crashed: std::sync::atomic::AtomicBool,
     pub(super) crash: Notify,
     isolated_until: Mutex<Option<Instant>>,
@@ -98,14 +104,15 @@ impl Process {
         self.isolated_until.lock().is_some_and(|until| Instant::now() < until)
     }
 
-    /// Ends the process, and never returns: the caller is a task of this process.
+    /// Simulates a crash of the process. Never returns, because the calling task belongs to the process.
     async fn crash(&self, shared: &Shared, text: &str) -> ! {
         shared.line(format_args!("fault: process {} crashes {text}", self.id));
         self.end();
         std::future::pending().await
     }
 
-    /// Returns a client whose requests belong to the process.
+    /// Returns a client for the process. Its requests are recorded and receive faults, and do not complete
+    /// after a crash of the process.
     pub(super) fn client(self: &Arc<Self>, shared: &Arc<Shared>) -> Client {
         let (process, shared) = (Arc::clone(self), Arc::clone(shared));
         let service = tower::service_fn(move |request: Request<Full<Bytes>>| {
@@ -156,7 +163,8 @@ impl Call {
         self.process.crash(&self.shared, "because of the hot loop").await
     }
 
-    /// Sends a request that no fault of a script selects.
+    /// Sends a request that is not a numbered write, such as a read, a dry run, or a request for a Lease. An
+    /// isolation of the process is the only fault of a script that affects it.
     async fn other(
         &self,
         read: &ProgramWrite,
@@ -240,7 +248,8 @@ impl Call {
         }
     }
 
-    /// Isolates the process: its requests fail, and its open watches receive nothing.
+    /// Isolates the process from the API server for a time: its requests fail, and its open watches receive
+    /// nothing. A leader thereby loses its lease.
     fn isolate(&self, time: Duration) {
         *self.process.isolated_until.lock() = Some(Instant::now() + time);
         let client = Some(format!("{AGENT}{}", self.process.id));
@@ -274,7 +283,8 @@ impl Call {
         Ok(Response::from_parts(head, full(body)))
     }
 
-    /// Reports a request that RBAC denied. Other requests that fail with 403 exceed a quota, for example.
+    /// Reports a request that RBAC denied as a violation of the check `forbidden`. Requests that fail with
+    /// 403 for another reason, such as an exceeded quota, are not reported.
     fn check_allowed(&self, status: StatusCode, body: &Bytes) {
         if status != StatusCode::FORBIDDEN || self.shared.user.is_none() {
             return;

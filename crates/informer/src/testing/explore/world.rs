@@ -1,4 +1,5 @@
-//! The scenario's view of a run.
+//! The interface through which the scenario of an exploration sends the requests of users and waits for the
+//! program.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,20 +13,22 @@ use tokio::time::{Instant, sleep};
 use super::transport::Shared;
 use crate::testing::{TestServer, TestServerError};
 
-/// The shortest pause before the next check whether the program has settled.
+/// The shortest pause before the scenario checks again whether the program has settled.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The users of a run of an [`Explore`](super::Explore): the methods of the [`TestServer`], and waits.
+/// The argument of the scenario of an [`Explore`](super::Explore). A scenario uses it to send the requests of
+/// users to the server of the run, and to wait until the program has processed them.
 ///
 /// No fault affects the requests of users. [`eventually`](TestServer::eventually) has the timeout
-/// [`settle_within`](super::Explore::settle_within). The methods of this type add a line to the trace.
+/// [`settle_within`](super::Explore::settle_within). Each create, edit and delete of a user adds a line to
+/// the trace.
 #[derive(Clone)]
 pub struct World {
     pub(super) server: TestServer,
     pub(super) shared: Arc<Shared>,
-    /// The maximum time until the program has settled.
+    /// The maximum time for which [`World::settled`] waits.
     pub(super) timeout: Duration,
-    /// The program has settled if it sends no write for this time.
+    /// The program counts as settled if it sends no write for this time.
     pub(super) quiet: Duration,
 }
 
@@ -40,7 +43,8 @@ impl World {
         expect(self.server.create(object).await);
     }
 
-    /// Changes an object. Other changes of the object are kept.
+    /// Reads an object, changes it with the closure `edit`, and writes it to the server. Fields that the
+    /// closure does not change keep their values.
     ///
     /// # Panics
     ///
@@ -80,7 +84,7 @@ impl World {
         self.server.server().controllers_idle().await;
     }
 
-    /// Waits for a duration of simulated time.
+    /// Waits for a duration of simulated time, which takes no real time.
     pub async fn advance_time(&self, duration: Duration) {
         sleep(duration).await;
     }
@@ -90,7 +94,7 @@ impl World {
     }
 }
 
-/// Dereferences to the server of the run.
+/// Gives access to the methods of the [`TestServer`] of the run.
 impl Deref for World {
     type Target = TestServer;
 
