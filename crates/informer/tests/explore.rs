@@ -33,14 +33,15 @@ async fn one_website(world: World) {
     world.create(&website("shop", 1)).await;
 }
 
-/// Returns a manager with one controller of websites, which calls this reconcile function.
+/// Returns a manager with one controller of websites, which calls `reconciler` for each request.
 fn manager(client: Client, reconciler: Reconciler) -> Manager {
     let controller = Controller::new::<Website>("website");
     Manager::new(client).controller(controller.reconcile(move |request, ctx| reconciler(request, ctx)))
 }
 
-/// A reconcile function that applies the ConfigMap `charge` once and then marks the website in its status.
-/// After a crash between the two writes, it applies the ConfigMap again.
+/// A reconcile function with two writes: it applies the ConfigMap `charge`, and then sets the website's
+/// status, which marks that the ConfigMap was applied. After a crash between the two writes, it applies the
+/// ConfigMap again, which the check `once` must find.
 fn marks(ctx: Context, request: Request) -> sample::Reconciled {
     Box::pin(async move {
         let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
@@ -129,8 +130,8 @@ fn leader_changes_when_the_leader_is_isolated_or_crashes() {
 
 #[test]
 fn write_of_a_former_leader_is_found() {
-    // The manager runs the elector, but its controller does not wait for the leadership. A former leader
-    // therefore continues to write.
+    // The program has an elector, but its controller also writes without holding the lease. A former leader
+    // therefore continues to write, which the check `former leader` must find.
     let program = |client: Client| {
         let election = LeaderElection::new("websites").namespace("default");
         let elector = election.elector(client.clone()).expect("a valid election");

@@ -24,7 +24,9 @@ fn settings() -> ConfigMap {
         .expect("it is valid")
 }
 
-/// Writes the time into an object once, and requeues until it is an hour old.
+/// A reconcile function that writes the current time into a ConfigMap without a time, and requeues it after
+/// one hour. Until the hour has passed, it records a warning Event and requeues the ConfigMap after one
+/// minute.
 async fn reconcile(request: Request, ctx: Context, state: Arc<State>) -> Result<Outcome, ReconcileError> {
     state.reconciles.fetch_add(1, Ordering::Relaxed);
     let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
@@ -64,7 +66,8 @@ async fn reconciler_is_called_without_a_manager() {
     assert_eq!(events[0].regarding, EventSubject::from(&stamped));
     assert_eq!(Some(events[0].regarding.uid()), stamped.metadata.uid.as_deref());
 
-    // The reconcile sees its own write, and the time follows tokio's clock.
+    // The second reconcile must read the time that the first one wrote. The context's time must advance with
+    // tokio's clock.
     tokio::time::advance(Duration::from_secs(1800)).await;
     assert_eq!(test.now().as_second(), start.as_second() + 1800);
     assert_eq!(call().await.unwrap(), Outcome::requeue_after(Duration::from_secs(60)));

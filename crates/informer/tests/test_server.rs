@@ -53,7 +53,8 @@ async fn objects_are_written_read_and_deleted_by_type_and_key() {
     let Some(Event::Updated { new, .. }) = events.next().await else { panic!("a changed pod") };
     assert_eq!(new.labels().get("app"), Some("web"));
     server.delete::<Pod>("ns/a").await.unwrap();
-    // The server first marks a deleted Pod with a deletion timestamp, and then removes it.
+    // A deletion of a Pod causes two events: the server first sets a deletion timestamp, and then removes the
+    // Pod.
     let Some(Event::Updated { new, .. }) = events.next().await else { panic!("a marked pod") };
     assert!(new.deletion_timestamp().is_some());
     assert!(events.next().await.unwrap().is_deleted());
@@ -61,7 +62,8 @@ async fn objects_are_written_read_and_deleted_by_type_and_key() {
     assert_eq!(error, "cannot read an object of configmaps.v1 on the test server");
 }
 
-/// This test runs in real time, because it uses sockets, and paused time does not control them.
+/// This test runs in real time. It connects to the server over a socket, whose events do not follow tokio's
+/// paused time.
 #[tokio::test]
 async fn its_kubeconfig_leads_other_programs_to_it() {
     let server = TestServer::start().await;

@@ -40,7 +40,7 @@ fn deployment(replicas: i32, available: &str) -> Deployment {
     serde_json::from_value(object).expect("a valid Deployment")
 }
 
-/// Returns the message of the panic of a task.
+/// Runs a future that must panic, such as a failed wait, and returns the message of the panic.
 async fn panic_of(task: impl Future<Output: Send + 'static> + Send + 'static) -> String {
     let error = tokio::spawn(task).await.map(drop).expect_err("the wait fails");
     *error.into_panic().downcast::<String>().expect("a panic with a message")
@@ -218,7 +218,8 @@ async fn consistently_sees_every_change_and_returns_the_last_state() {
         sleep(Duration::from_secs(3)).await;
         writer.update(&config_map("settings", json!({"a": "1", "b": "1"}))).await.unwrap();
         sleep(Duration::from_secs(10)).await;
-        // The wait runs only after both writes.
+        // There is no pause between these two writes, so the waiting task runs only after both. It must still
+        // evaluate the first one.
         writer.update(&config_map("settings", json!({"a": "2"}))).await.unwrap();
         writer.update(&config_map("settings", json!({"a": "1"}))).await.unwrap();
     });

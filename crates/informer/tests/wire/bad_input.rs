@@ -23,9 +23,9 @@ use crate::fixture::{Beside, eventually, item, pod_list, respond_with, text};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Makes each relist of Pods fail with this fault, and returns the error that the informer reports. Checks
-/// that the cache and another informer are unaffected, and that the informer recovers after the fault is
-/// removed.
+/// Tests an invalid response to relists of Pods, and returns the error that the informer of Pods reports.
+/// `action` is the fault that replaces the responses. Checks that the cache and another informer are
+/// unaffected, and that the informer recovers after the fault is removed.
 async fn relist_fails(action: FaultAction) -> String {
     let beside = Beside::start().await;
     let fault = beside.relist(u64::MAX, action);
@@ -63,8 +63,8 @@ async fn garbage_in_a_watch_ends_it_and_loses_no_event() {
     beside.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
     let reflector = beside.pods.state().reflector;
     let error = reflector.last_error.unwrap().to_string();
-    // In a protobuf watch, each event starts with its length. The client takes the first bytes of the invalid
-    // text for that length.
+    // In a protobuf watch, each event starts with its length. The response is text instead, so the client
+    // reads its first bytes as a length that is over the limit.
     assert!(error.starts_with("watch pods: an event is over the limit"), "{error}");
     assert_eq!(reflector.relists.get(RelistReason::WatchFailed), 1, "its version cannot be relied on");
 }
@@ -125,8 +125,8 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).reflector(config);
     let pods = factory.informer::<Pod>();
     let endless = |page: u64| pod_list(9, &format!("token {page}"), &[item(&format!("of-page-{page}"), 9)]);
-    // Each page has a different continue token, because a repeated token would end the list with another
-    // error than the one under test.
+    // Each page has a different continue token. A repeated token would end the list with another error than
+    // the tested one, that of too many pages.
     for page in 1..=20 {
         server.faults().on(list::<Pod>()).nth(page).then(endless(page));
     }
@@ -135,8 +135,8 @@ async fn pages_that_never_end_are_given_up_with_the_limit_in_the_error() {
     assert!(error.contains("pods") && error.contains("more than 5 pages (max_pages)"), "{error}");
     assert_eq!(server.requests(list::<Pod>()).count(), 5);
     assert!(pods.indexer().is_empty(), "a truncated list is not applied");
-    // The failed list has read 5 of the 20 injected pages (`max_pages`). The other 15 make three retries fail
-    // in the same way. The fourth retry gets a valid list.
+    // The faults replace the first 20 pages. The first list fails after 5 of them, which is the limit
+    // `max_pages`, and the first three retries fail in the same way. The fourth retry receives a valid list.
     pods.wait_for_sync(10 * MINUTE).await.unwrap();
 }
 

@@ -24,9 +24,9 @@ fn of<K: DeserializeOwned>(name: &str, body: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// Returns the JSON of an object without empty members, to compare objects that were sent in different
-/// encodings. In protobuf, the embedded server writes `resources: {}` even if a container has none, as a Go
-/// server does. In JSON, it returns objects as they were written.
+/// Returns the JSON of an object without null and empty members, so that objects that were sent in different
+/// encodings can be compared. In protobuf, the embedded server writes `resources: {}` even if a container has
+/// none, as a Go server does. In JSON, it returns objects as they were written.
 fn told(object: &impl Serialize) -> Value {
     fn is_empty(value: &Value) -> bool {
         value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
@@ -44,8 +44,8 @@ fn told(object: &impl Serialize) -> Value {
     full(serde_json::to_value(object).unwrap())
 }
 
-/// Creates the objects, half of them while an informer with protobuf and one with JSON run, and asserts that
-/// their caches are equal.
+/// Compares an informer that receives protobuf with one that receives JSON. Creates half of the objects
+/// before the informers start and half while they run, and asserts that the caches are equal.
 async fn agree<K>(streaming: StreamingLists, objects: Vec<K>, paths: &[&str])
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + PartialEq + Debug + Send + Sync + 'static,
@@ -124,7 +124,8 @@ async fn cache_continues_when_the_encoding_changes() {
     server.create(&pod("default/a")).await.unwrap();
     let pods = server.informer::<Pod>().await;
     assert_eq!(pods.indexer().get("default/a").unwrap().encoding(), Encoding::Protobuf);
-    // The response to the next list is JSON, as if another server behind the same address had sent it.
+    // The server sent the first list as protobuf. The response to the next list is JSON, as if another server
+    // behind the same load balancer had sent it.
     let version = server.server().version().to_string();
     let body = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version},
         "items": [serde_json::to_value(&*pods.indexer().get("default/a").unwrap().get().unwrap()).unwrap()]});

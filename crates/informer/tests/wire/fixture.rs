@@ -10,8 +10,8 @@ use informer_apiserver::{Fault, FaultAction};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 
-/// A server with one Pod, a running informer of Pods, to which the faults of tests apply, and a running
-/// informer of ConfigMaps without faults.
+/// The server and the informers of a test. The informer of Pods receives the faults of the test. The informer
+/// of ConfigMaps has no faults, and must not be affected.
 pub(crate) struct Beside {
     pub(crate) server: TestServer,
     pub(crate) pods: RunningInformer<Pod>,
@@ -29,16 +29,16 @@ impl Beside {
         Self { server, pods, maps, events }
     }
 
-    /// Applies a fault to the next `times` lists of Pods, and makes the next watch of Pods end with 410, so
-    /// that the informer lists again.
+    /// Forces a relist of Pods, and applies a fault to the next `times` lists of Pods. The watch of Pods ends
+    /// with 410, so that the informer lists again.
     pub(crate) fn relist(&self, times: u64, action: FaultAction) -> Fault {
         let fault = self.server.faults().on(list::<Pod>()).times(times).then(action);
         self.server.faults().on(watch::<Pod>()).nth(1).expire();
         fault
     }
 
-    /// Waits until a list of the informer of Pods has failed, and returns the error. The error 410, which
-    /// only forced the relist, is skipped.
+    /// Waits until a list of the informer of Pods has failed, and returns the error. Errors with status 410
+    /// are skipped, because the test caused this error only to force the relist.
     pub(crate) async fn failure(&self) -> String {
         let failed = || {
             let reflector = self.pods.state().reflector;
@@ -49,8 +49,8 @@ impl Beside {
         failed().unwrap()
     }
 
-    /// Checks the informers while lists of Pods fail: the cache still contains the Pod, and the informer of
-    /// ConfigMaps receives changes without an error.
+    /// Checks the two informers while lists of Pods fail. The cache of Pods must still contain the Pod, and
+    /// the informer of ConfigMaps must receive a new object without an error.
     pub(crate) async fn holds(&self) {
         assert!(self.pods.has_synced() && self.pods.indexer().contains("default/kept"));
         self.server.create(&config_map("default/other")).await.unwrap();
@@ -59,8 +59,8 @@ impl Beside {
         assert!(!self.maps.state().reflector.is_failing());
     }
 
-    /// Checks that the informer of Pods continues after a fault has ended. Its handler receives an event for
-    /// a new Pod, and no other event before it.
+    /// Checks that the informer of Pods works after the fault was removed. It must deliver an event for a new
+    /// Pod, and no other event before it.
     pub(crate) async fn recovers(mut self) {
         self.server.create(&pod("default/next")).await.unwrap();
         self.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
@@ -81,8 +81,7 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     panic!("the condition did not become true within 1000 seconds");
 }
 
-/// Returns a fault that responds to a request with status 200 and this body, instead of the body of the
-/// embedded server.
+/// Returns a fault that replaces the response to a request by one with status 200 and this body.
 pub(crate) fn text(body: impl Into<String>) -> FaultAction {
     respond_with(200, body)
 }

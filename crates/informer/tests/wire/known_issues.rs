@@ -51,8 +51,9 @@ async fn a_server_that_was_restored_from_a_backup_is_followed_back() {
     beside.server.create(&pod("default/after-the-backup")).await.unwrap();
     assert_eq!(beside.events.next().await.unwrap().key(), "default/after-the-backup");
     beside.server.server().rewind(backup).unwrap();
-    // The restored server sends no events to a watch that began at a later version, and rejects a list at
-    // such a version. The test ends that watch, so that the informer lists again.
+    // The server was restored to an earlier version. It sends no events to a watch that began at a later
+    // version, so the test ends the watch. The informer then lists again, and the server rejects a list at
+    // the later version.
     beside.server.faults().on(watch::<Pod>()).nth(1).expire();
     let event = beside.events.next().await.unwrap();
     assert!(event.is_deleted() && event.key() == "default/after-the-backup", "{event}");

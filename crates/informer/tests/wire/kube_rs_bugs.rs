@@ -18,8 +18,8 @@ fn status(code: u16, retry_after: Option<u32>) -> FaultAction {
     FaultAction::Status { code, reason: None, message: None, retry_after, body: None }
 }
 
-/// Returns a server with one Pod, and an informer of Pods that requests streaming lists. The informer is not
-/// started, so that a test can add faults before its first request.
+/// Starts a server with one Pod, and returns it with an informer of Pods that requests streaming lists. The
+/// informer is not started, so that a test can add faults before its first request.
 async fn streaming() -> (TestServer, SharedInformer<Lazy<Pod>>) {
     let server = TestServer::start().await;
     server.create(&pod("default/a")).await.unwrap();
@@ -46,8 +46,8 @@ async fn the_first_list_asks_for_any_version_though_it_has_a_limit() {
 #[tokio::test(start_paused = true)]
 async fn watch_rejected_with_410_costs_one_relist_and_no_loop() {
     let beside = Beside::start().await;
-    // The first fault ends the open watch. The second makes the server reject the next watch request with
-    // status 410.
+    // The first fault ends the open watch of Pods. The second fault makes the server reject the next watch
+    // request with status 410, so that the informer must list again.
     beside.server.faults().on(watch::<Pod>()).nth(1).cut_after(0);
     beside.server.faults().on(watch::<Pod>()).times(1).then(status(410, None));
     beside.server.create(&pod("default/next")).await.unwrap();
@@ -192,7 +192,8 @@ async fn an_expired_page_gives_way_to_one_whole_list() {
     let factory =
         SharedInformerFactory::new(server.client()).streaming_lists(StreamingLists::Off).reflector(config);
     // The server ignores the page limit of a list with `resourceVersion=0`, and splits only consistent lists
-    // into pages. The first list must therefore fail, because the informer then requests a consistent one.
+    // into pages. The first fault makes the first list fail, because the informer then requests a consistent
+    // list.
     server.faults().on(list::<Pod>()).nth(1).expire();
     let pages = FaultMatch { query: Some("continue=".to_owned()), ..list::<Pod>() };
     server.faults().on(pages).expire();
@@ -315,8 +316,8 @@ async fn late_subscriber_receives_existing_objects_and_all_receive_deletes() {
     let event = late.next().await.unwrap();
     assert!(matches!(&event, Event::Added { initial: true, .. }) && event.key() == "default/kept", "{event}");
     let pods = informer::Gvr::new("", "v1", "pods");
-    // The Pod is deleted and created again immediately. A consumer that compared states of the cache, instead
-    // of reading events, could miss the deletion.
+    // The test deletes the Pod and immediately creates it again. A consumer that compared states of the
+    // cache, instead of reading events, could miss the deletion.
     beside.server.server().delete(&pods, "default", "kept").unwrap();
     beside.server.create(&pod("default/kept")).await.unwrap();
     for events in [&mut beside.events, &mut late] {

@@ -12,8 +12,9 @@ use serde_json::json;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Starts a server with three Pods in each namespace of `pods_in`. It has a Namespace object for each name in
-/// `namespaces`, which may be other names.
+/// Starts a server with three Pods in each namespace of `pods_in`, and with a Namespace object for each name
+/// in `namespaces`. The two can differ, because the client finds the namespaces to list by the Namespace
+/// objects.
 async fn server(pods_in: &[&str], namespaces: &[&str]) -> TestServer {
     let server = TestServer::start().await;
     for name in namespaces {
@@ -37,8 +38,8 @@ async fn split(server: &TestServer, objects_min: u64) -> (SharedInformer<Lazy<Po
     (pods, run)
 }
 
-/// Returns the namespace of each list request for Pods that the server has received, in order. A list of all
-/// namespaces is `None`.
+/// Returns the namespace of each list request for Pods that the server has received, in the order of the
+/// requests. A list of all namespaces is `None`.
 fn lists(server: &TestServer) -> Vec<Option<String>> {
     server.requests(list::<Pod>()).map(|request| request.namespace.clone()).collect()
 }
