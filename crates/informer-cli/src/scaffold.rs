@@ -17,17 +17,19 @@ pub(crate) use project::NewArguments;
 
 use crate::failure::Failure;
 
-/// Creates the project of an operator.
+/// Runs `informer new`, which creates the project of an operator.
 pub(crate) fn new(arguments: &NewArguments) -> Result<(), Failure> {
     project::run(arguments)
 }
 
-/// Adds a kind or webhooks to the operator project of the current folder.
+/// Runs `informer add`, which adds a kind, a controller, a version or webhooks to the operator project of the
+/// current folder.
 pub(crate) fn add(arguments: &AddArguments) -> Result<(), Failure> {
     add::run(arguments)
 }
 
-/// Writes or checks the generated manifests of the project of the current folder.
+/// Runs `informer manifests`, which writes or checks the generated manifests of the operator project of the
+/// current folder.
 pub(crate) fn manifests(arguments: &ManifestsArguments) -> Result<(), Failure> {
     manifests::run(arguments)
 }

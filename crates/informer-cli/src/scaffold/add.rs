@@ -1,4 +1,4 @@
-//! `informer add`: more kinds, controllers, versions and webhooks for a project.
+//! `informer add`: adds kinds, controllers, versions and webhooks to a project.
 
 mod controller;
 mod version;
@@ -133,7 +133,8 @@ fn add_webhook(change: &mut Change, kind: &str) -> Result<(), Failure> {
     add_webhook_server(change, &values)
 }
 
-/// Adds the webhook server, which the value `admission` registers for admission or for conversions.
+/// Adds the webhook server to the project: its files, its settings and its manifests. If the value
+/// `admission` is true, the server is registered for admission; otherwise it serves conversions.
 fn add_webhook_server(change: &mut Change, values: &Value) -> Result<(), Failure> {
     change.create(templates::WEBHOOK_SERVER, values)?;
     let crate_name = change.project.replace('-', "_");

@@ -2,17 +2,18 @@
 
 use super::names::plural_of;
 
-/// A built-in kind and a valid object of it. All have the version `v1`.
+/// A built-in kind, with the content of a valid object for the tests of its controller. All kinds in the list
+/// have the API version `v1`.
 #[derive(Debug)]
 pub(super) struct BuiltinKind {
     kind: &'static str,
     pub(super) group: &'static str,
     pub(super) namespaced: bool,
-    /// The fields of a sample after its metadata, as YAML.
+    /// The fields of the sample object after its metadata, as YAML.
     pub(super) content: &'static str,
 }
 
-/// The selector and the pod template of the samples of workloads.
+/// The selector and the pod template of the sample objects of workloads, such as Deployments, as YAML.
 macro_rules! pod_template {
     () => {
         r#"  selector:
@@ -131,7 +132,7 @@ impl BuiltinKind {
         KINDS.iter().find(|builtin| builtin.kind == kind)
     }
 
-    /// Returns the names of all kinds in a list.
+    /// Returns the names of all kinds in the list, separated by commas, for an error message.
     pub(super) fn names() -> String {
         KINDS.map(|builtin| builtin.kind).join(", ")
     }
@@ -147,7 +148,7 @@ impl BuiltinKind {
         }
     }
 
-    /// Returns the module of the type in `k8s_openapi`.
+    /// Returns the path of the module in the crate `k8s_openapi` that contains the type of the kind.
     pub(super) fn rust_module(&self) -> String {
         let group = self.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
         format!("api::{group}::v1")

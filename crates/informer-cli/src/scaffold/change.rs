@@ -11,10 +11,11 @@ use super::names::{Kind, snake_case};
 use super::templates::{self, File, Template};
 use crate::failure::Failure;
 
-/// New and edited files of a project, which are written together.
+/// The new and the edited files of a project. They are collected in memory and written together, so that an
+/// edit that fails leaves the project unchanged.
 pub(super) struct Change {
     pub(super) folder: PathBuf,
-    /// The name of the package.
+    /// The name of the project, which is the name of its package.
     pub(super) project: String,
     formatter: Formatter,
     created: Vec<File>,
@@ -22,22 +23,23 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Begins a change of the project of the current folder.
+    /// Begins a change of the project that contains the current folder. Returns an error if the folder is not
+    /// in a project.
     pub(super) fn of_current_folder() -> Result<Self, Failure> {
         let (folder, project) = find_project()?;
         let formatter = Formatter::new(&folder);
         Ok(Self { folder, project, formatter, created: Vec::new(), edited: Vec::new() })
     }
 
-    /// Renders new files, which must not exist.
+    /// Renders templates and adds the resulting files to the change, with the Helm templates that are
+    /// generated from them. Returns an error if a file exists.
     pub(super) fn create(&mut self, templates: &[Template], values: &Value) -> Result<(), Failure> {
-        // The monitoring and the chart do not depend on the kind.
         let values = context! { ..values.clone(), ..context! { webhook => true } };
         let rendered = templates::render(templates, &values)?;
         templates::with_chart(&self.project, rendered).into_iter().try_for_each(|file| self.add_file(file))
     }
 
-    /// Adds a new file, which must not exist.
+    /// Adds a new file to the change. Returns an error if the file exists.
     pub(super) fn add_file(&mut self, file: File) -> Result<(), Failure> {
         let (path, content) = self.formatter.format(file);
         if self.folder.join(&path).exists() {
@@ -49,7 +51,8 @@ impl Change {
         Ok(())
     }
 
-    /// Edits a file. If it is formatted before, it is formatted after the edit, too.
+    /// Edits a file of the project. A Rust file that is formatted before the edit is also formatted after it;
+    /// other files keep the user's layout.
     pub(super) fn edit(
         &mut self,
         path: &str,
@@ -65,7 +68,8 @@ impl Change {
         Ok(())
     }
 
-    /// Returns the group of the kinds in the project.
+    /// Returns the API group of the project's kinds: that of the first kind in `src/api`, in the order of
+    /// file names.
     pub(super) fn group_of_a_kind(&self) -> Result<String, Failure> {
         let folder = self.folder.join("src/api");
         let entries = fs::read_dir(&folder).map_err(|error| Failure::io("read the folder src/api", error))?;
@@ -80,7 +84,8 @@ impl Change {
         Err(Failure::new("find the API group: src/api has no kind; set --group"))
     }
 
-    /// Reads the names of a kind in the project from the attributes of its type.
+    /// Reads the group, the version and the other names of a kind in the project from the attribute `kube` of
+    /// its Rust type.
     pub(super) fn kind(&self, attempt: &str, kind: &str) -> Result<Kind, Failure> {
         let path = PathBuf::from(format!("src/api/{}.rs", snake_case(kind)));
         let full = self.folder.join(&path);
@@ -98,7 +103,7 @@ impl Change {
         Kind::new(kind, group, version, value("plural"), value("namespaced").is_some())
     }
 
-    /// Writes all files, and prints their names and the next command.
+    /// Writes all files of the change, and prints their paths and the next command for the user.
     pub(super) fn apply(self, next: &str) -> Result<(), Failure> {
         let Self { folder, created, edited, .. } = self;
         for (verb, changed) in [("created", created), ("edited", edited)] {
@@ -112,8 +117,9 @@ impl Change {
     }
 }
 
-/// Finds the project of the current folder: its folder and its name. It is the current folder, or the next
-/// one above it with a `Cargo.toml`.
+/// Finds the project that contains the current folder, and returns the project's folder and name. Searches
+/// the current folder and its parents for a `Cargo.toml`. Returns an error if the first one found is not that
+/// of a project which `informer new` has created.
 pub(super) fn find_project() -> Result<(PathBuf, String), Failure> {
     let current = std::env::current_dir().map_err(|error| Failure::io("read the current folder", error))?;
     let outside = || {

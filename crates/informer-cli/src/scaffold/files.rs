@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use super::templates::File;
 use crate::failure::Failure;
 
-/// Creates a folder with files. The folder must be empty or not exist. If a file cannot be written, the
-/// folder is not created.
+/// Creates the folder of a project with its files. The folder must be empty or not exist. If a file cannot be
+/// written, the folder is not created.
 pub(super) fn create(folder: &Path, files: &[File]) -> Result<(), Failure> {
     let failed = |error| Failure::io(&format!("create {}", folder.display()), error);
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -27,7 +27,8 @@ pub(super) fn create(folder: &Path, files: &[File]) -> Result<(), Failure> {
     fs::rename(&complete, folder).map_err(failed)
 }
 
-/// Writes a file. A reader sees its old content or the new one.
+/// Replaces the content of a file atomically: a program that reads the file sees the old content or the new
+/// one, and never a part.
 pub(super) fn replace(path: &Path, content: &str) -> Result<(), Failure> {
     let failed = |error| Failure::io(&format!("write {}", path.display()), error);
     let temporary = path.with_extension("informer-new");
@@ -41,7 +42,7 @@ fn write(path: &Path, content: &str) -> Result<(), Failure> {
     fs::write(path, content).map_err(failed)
 }
 
-/// Formats Rust files with rustfmt, and leaves them as they are if it is not installed.
+/// Formats the Rust files of a project with rustfmt. If rustfmt is not installed, the files are not changed.
 pub(super) struct Formatter {
     /// The folder in which rustfmt runs. It searches for `rustfmt.toml` in this folder and its parents.
     folder: PathBuf,
@@ -60,7 +61,7 @@ impl Formatter {
         }
     }
 
-    /// Returns the formatted content; `None` if rustfmt is not installed or fails.
+    /// Returns Rust code formatted with rustfmt. Returns `None` if rustfmt is not installed or fails.
     pub(super) fn formatted(&self, content: &str) -> Option<String> {
         let mut rustfmt = Command::new("rustfmt");
         rustfmt.args(["--edition", "2024", "--quiet"]).current_dir(&self.folder);

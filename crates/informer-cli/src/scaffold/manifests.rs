@@ -30,10 +30,11 @@ pub(crate) struct ManifestsArguments {
     check: bool,
 }
 
-/// The environment variable with which `tests/manifests.rs` writes the files.
+/// The environment variable with which `tests/manifests.rs` of a project writes the generated manifests, and
+/// does not compare them.
 const UPDATE: &str = "UPDATE_MANIFESTS";
 
-/// The phrases of `PermissionComparison`.
+/// The phrases by which lines of `PermissionComparison` are recognized in the output of tests.
 const DIFFERENCES: [&str; 2] = [": granted and never used: ", ": used and not granted: "];
 
 pub(super) fn run(arguments: &ManifestsArguments) -> Result<(), Failure> {
@@ -71,15 +72,17 @@ pub(super) fn run(arguments: &ManifestsArguments) -> Result<(), Failure> {
     )))
 }
 
-/// The result of a run of cargo. Its stderr was printed.
+/// The result of a cargo command that ran tests of the project. Its stderr was not captured, so the user has
+/// seen it.
 struct CargoOutput {
     is_success: bool,
-    /// The stdout.
+    /// The stdout of the cargo command.
     text: String,
 }
 
 impl CargoOutput {
-    /// Returns the failure of a test for another reason than a difference.
+    /// Prints the output of a cargo command that failed for another reason than the expected differences,
+    /// such as a compiler error. Returns the failure.
     fn failure(&self, command: &str) -> Failure {
         print!("{}", self.text);
         Failure::new(format!("{command} failed; the output above has the errors"))
@@ -99,7 +102,8 @@ fn cargo(folder: &Path, arguments: &[&str], update: bool) -> Result<CargoOutput,
     Ok(CargoOutput { is_success: output.status.success(), text })
 }
 
-/// Returns the states and paths that the test of the manifests has printed.
+/// Returns the states and paths of manifests in the output of the test that generates them, one for each line
+/// `STATE PATH`.
 fn states(output: &str) -> Vec<(&str, &str)> {
     let known = ["written", "unchanged", "removed", "stale"];
     let mut found: Vec<(&str, &str)> = Vec::new();
@@ -125,7 +129,7 @@ fn differences(output: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the number of passed tests.
+/// Returns the number of passed tests, as the output of `cargo test` states it.
 fn passed(output: &str) -> usize {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
     results.filter_map(|(_, counts)| counts.split_once(" passed")?.0.parse::<usize>().ok()).sum()

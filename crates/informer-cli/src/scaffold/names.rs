@@ -1,18 +1,21 @@
-//! The names of a project and of its kinds, and their validation.
+//! The names of a project and of its kinds, and the validation of these names.
 
 #[cfg(test)]
 mod tests;
 
 use crate::failure::Failure;
 
-/// The longest name of a project: with the suffixes of the manifests it is still a valid name of a Service.
+/// The maximum length of a project's name. The names of Services consist of this name and a suffix, and have
+/// at most 63 characters.
 const PROJECT_MAX: usize = 47;
-/// The longest name of a kind, which in lower case is part of resource names.
+/// The maximum length of a kind's name. In lower case, it is part of resource names, such as the plural.
 const KIND_MAX: usize = 63;
-/// The longest API group: with a plural it is still a valid name of a CRD.
+/// The maximum length of an API group. The name of a CRD consists of a plural and the group, and has at most
+/// 253 characters.
 const GROUP_MAX: usize = 180;
 
-/// Crates that a project depends on, and crates of the standard library.
+/// Names that a project must not have: those of crates that it depends on, and of crates of the standard
+/// library.
 const CRATES: [&str; 15] = [
     "alloc",
     "clap",
@@ -31,8 +34,8 @@ const CRATES: [&str; 15] = [
     "tracing-subscriber",
 ];
 
-/// Types that the generated code uses by their short names, files of its tests, and words that YAML reads as
-/// another type.
+/// Names that a kind must not have: types that the generated code uses by their short names, files of its
+/// tests, and words that YAML does not read as strings.
 const RESERVED_KINDS: [&str; 43] = [
     "AdmissionOperation",
     "AdmissionRequest",
@@ -79,7 +82,7 @@ const RESERVED_KINDS: [&str; 43] = [
     "Yes",
 ];
 
-/// Words that are no module names.
+/// The keywords of Rust, which cannot be the names of modules.
 const KEYWORDS: [&str; 51] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
@@ -88,7 +91,8 @@ const KEYWORDS: [&str; 51] = [
     "where", "while", "yield",
 ];
 
-/// Checks the name of a project, which is also the name of a crate and the prefix of resource names.
+/// Validates the name of a project, which is also the name of its crate and the prefix of the names of its
+/// objects.
 pub(super) fn check_project(name: &str) -> Result<(), Failure> {
     let failed = |problem: &str, remedy: &str| {
         Err(Failure::new(format!("create project {name}: {problem}; {remedy}")))
@@ -109,7 +113,7 @@ pub(super) fn check_project(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the name of a controller, and returns the name of its module.
+/// Validates the name of a controller, and returns the name of its Rust module.
 pub(super) fn check_controller(name: &str) -> Result<String, Failure> {
     let module = name.replace('-', "_");
     let is_valid = is_dns_label(name)
@@ -125,29 +129,31 @@ pub(super) fn check_controller(name: &str) -> Result<String, Failure> {
     }
 }
 
-/// A custom kind and all its names.
+/// The names of a custom kind of a project, from which the templates are rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// The kind, in upper camel case.
+    /// The name of the kind in upper camel case, such as `HTTPRoute`.
     pub(super) kind: String,
-    /// The kind in snake case: the module, and the name of the controller.
+    /// The name of the kind in snake case, such as `http_route`, which is the name of its Rust module and of
+    /// its controller.
     pub(super) module: String,
-    /// The kind in lower case.
+    /// The singular of the resource: the name of the kind in lower case.
     pub(super) singular: String,
-    /// The name of the resource.
+    /// The plural of the resource, as in URLs, such as `httproutes`.
     pub(super) plural: String,
-    /// The API group.
+    /// The API group of the kind.
     pub(super) group: String,
-    /// The group as it is part of a webhook's path.
+    /// The API group with dashes, as it is part of the URL path of the kind's webhook.
     pub(super) group_dashed: String,
-    /// The version.
+    /// The API version, such as `v1`.
     pub(super) version: String,
-    /// False if objects of the kind belong to no namespace.
+    /// True if objects of the kind belong to a namespace; false if the kind is cluster-scoped.
     pub(super) namespaced: bool,
 }
 
 impl Kind {
-    /// Validates the names of a kind.
+    /// Validates the names of a custom kind and derives the others from them. Without `plural`, the resource
+    /// has the regular English plural.
     pub(super) fn new(
         kind: &str,
         group: &str,
@@ -201,7 +207,8 @@ impl Kind {
     }
 }
 
-/// Returns true for a DNS-1123 label.
+/// Returns true if a string is a DNS-1123 label: at most 63 lower-case letters, digits and dashes, without a
+/// dash at either end.
 fn is_dns_label(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !text.is_empty()
@@ -211,7 +218,7 @@ fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Returns true for `v1`, `v1beta1` and the like.
+/// Returns true if a string is an API version, such as `v1` or `v1beta1`.
 fn is_version(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('v') else { return false };
     let is_number = |part: &str| {
@@ -226,7 +233,7 @@ fn is_version(text: &str) -> bool {
     }
 }
 
-/// Returns `http_route` for `HTTPRoute`.
+/// Converts the name of a kind from upper camel case to snake case: `HTTPRoute` becomes `http_route`.
 pub(super) fn snake_case(kind: &str) -> String {
     let letters: Vec<char> = kind.chars().collect();
     let mut name = String::new();
@@ -241,7 +248,7 @@ pub(super) fn snake_case(kind: &str) -> String {
     name
 }
 
-/// Returns the regular English plural.
+/// Returns the regular English plural of a kind's name in lower case.
 pub(super) fn plural_of(singular: &str) -> String {
     let consonant_y = singular.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     match consonant_y {

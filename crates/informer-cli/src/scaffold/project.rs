@@ -1,4 +1,4 @@
-//! `informer new`: a new project.
+//! `informer new`: creates a new project.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -118,7 +118,8 @@ fn render(arguments: &NewArguments, kind: &Kind, source: Option<&Checkout>) -> R
     Ok(templates::with_chart(&arguments.name, rendered))
 }
 
-/// Returns the values of the templates for a kind of a project.
+/// Returns the values with which the templates of a kind are rendered: the names of the project and of the
+/// kind.
 pub(super) fn values(project: &str, kind: &Kind) -> Value {
     let Kind { kind, module, singular, plural, group, group_dashed, version, namespaced } = kind;
     let project_crate = project.replace('-', "_");
@@ -128,7 +129,7 @@ pub(super) fn values(project: &str, kind: &Kind) -> Value {
     }
 }
 
-/// Fails unless the folder does not exist or is empty.
+/// Returns an error if the folder of the new project exists and is not empty.
 fn check_folder(folder: &Path) -> Result<(), Failure> {
     let name = folder.display();
     let remedy = "choose another name, or remove it";
@@ -145,15 +146,17 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// A checkout of this project, as seen from the new project.
+/// A local checkout of the informer repository, on whose crates a new project depends, as seen from the
+/// project's folder.
 struct Checkout {
-    /// The path from the new project, with slashes.
+    /// The path from the new project to the checkout, with slashes as in `Cargo.toml`.
     path: String,
-    /// The folder of the new project in the image build.
+    /// The folder of the new project in its container image build.
     workdir: String,
-    /// The folder of the checkout in the image build, such that `path` leads from `workdir` to it.
+    /// The folder of the checkout in the container image build. It is chosen so that `path` leads from
+    /// `workdir` to it.
     docker_root: String,
-    /// True if the new project is inside of the checkout.
+    /// True if the new project is in a subfolder of the checkout.
     is_above: bool,
 }
 
@@ -176,8 +179,9 @@ impl Checkout {
     }
 }
 
-/// Removes `.`, and each `..` after a name. The names are not links: they are those of the image build, or a
-/// prefix of `..` in front of what the user gave.
+/// Simplifies a path without reading the file system: removes `.`, and each `..` with the name before it.
+/// Symbolic links are not resolved. Paths of the image build contain none, and a path that the user has given
+/// only gets a `..` in front.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

@@ -1,9 +1,10 @@
-//! The templates of a project, and the files that are rendered from them.
+//! The templates of the files in a project, and their rendering.
 //!
-//! The delimiters differ from those of Helm and of GitHub workflows: `[=name=]`, `<% if condition %>`, and
-//! lines that begin with `%%`.
+//! The delimiters of template expressions differ from those of Helm and of GitHub workflows, whose
+//! expressions are copied unchanged: `[=name=]`, `<% if condition %>`, and lines that begin with `%%`.
 //!
-//! The templates of the chart for manifests in `config` are no files here: [`with_chart`] generates them.
+//! The Helm templates of manifests in `config` have no template file here: [`with_chart`] generates them from
+//! the rendered manifests.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,8 @@ use minijinja::{Environment, UndefinedBehavior, Value};
 
 use crate::failure::Failure;
 
-/// A template: the path of the file, which is a template too, and the content.
+/// A template of a file in a project: the path of the file, which may contain template expressions, too, and
+/// the content.
 pub(super) type Template = (&'static str, &'static str);
 
 /// A rendered file: its path in the project, and its content.
@@ -25,7 +27,7 @@ macro_rules! templates {
     };
 }
 
-/// The files that each project has once.
+/// The templates of the files that each project has once, independent of its kinds.
 pub(super) const PROJECT: &[Template] = templates![
     ".dockerignore": "project/dockerignore.j2",
     ".github/workflows/ci.yml": "project/ci.yml.j2",
@@ -54,13 +56,14 @@ pub(super) const PROJECT: &[Template] = templates![
     "tests/manifests.rs": "project/tests/manifests.rs.j2",
 ];
 
-/// Files that are copied as they are. A test compares them with `docs/monitoring`.
+/// Monitoring files that are copied to a project without changes. A test asserts that they are equal to those
+/// in `docs/monitoring`.
 pub(super) const MONITORING: &[Template] = templates![
     "dashboards/alerts.yaml": "monitoring/alerts.yaml",
     "dashboards/dashboard.json": "monitoring/dashboard.json",
 ];
 
-/// The files of each kind and its controller.
+/// The templates for a custom kind and its controller.
 pub(super) const KIND: &[Template] = templates![
     "charts/[=name=]/crds/[=plural=].yaml": "kind/crd.yaml.j2",
     "config/crd/[=plural=].yaml": "kind/crd.yaml.j2",
@@ -72,13 +75,13 @@ pub(super) const KIND: &[Template] = templates![
     "tests/[=module=]_explore.rs": "kind/explore.rs.j2",
 ];
 
-/// The files of the leader election.
+/// The templates for leader election.
 pub(super) const LEADER_ELECTION: &[Template] = templates![
     "config/rbac/leader_election_role.yaml": "leader_election/role.yaml.j2",
     "tests/leader_election.rs": "leader_election/test.rs.j2",
 ];
 
-/// The files of the webhook server.
+/// The templates for the webhook server, which all webhooks of a project share.
 pub(super) const WEBHOOK_SERVER: &[Template] = templates![
     "config/default/webhook_deployment.yaml": "webhook/deployment.yaml.j2",
     "config/webhook/certificate.yaml": "webhook/certificate.yaml.j2",
@@ -88,41 +91,42 @@ pub(super) const WEBHOOK_SERVER: &[Template] = templates![
     "tests/webhook_server/mod.rs": "webhook/server_test.rs.j2",
 ];
 
-/// The files of the webhooks of each kind that has webhooks.
+/// The templates for the admission webhooks of one kind.
 pub(super) const WEBHOOK: &[Template] = templates![
     "config/webhook/[=module=].yaml": "webhook/kind.yaml.j2",
     "src/webhooks/[=module=].rs": "webhook/kind.rs.j2",
     "tests/[=module=]_webhook.rs": "webhook/test.rs.j2",
 ];
 
-/// The files of a controller without a kind of its own.
+/// The templates for a controller that `informer add controller` adds, without those for its kind.
 pub(super) const CONTROLLER: &[Template] = templates![
     "config/rbac/[=controller_module=]_role.yaml": "controller/role.yaml.j2",
     "src/controllers/[=controller_module=].rs": "controller/controller.rs.j2",
     "tests/[=controller_module=].rs": "controller/test.rs.j2",
 ];
 
-/// The sample of a built-in kind, with which the tests of its controller work.
+/// The template for a sample object of a built-in kind, which the tests of its controller create.
 pub(super) const SAMPLE: &[Template] = templates![
     "config/samples/[=sample=].yaml": "controller/sample.yaml.j2",
 ];
 
-/// The files of a kind with several versions.
+/// The templates that a kind needs once, when it gets its second version.
 pub(super) const VERSIONS: &[Template] = templates![
     "src/api/[=module=]_versions.rs": "version/versions.rs.j2",
 ];
 
-/// The files of each further version of a kind.
+/// The templates for each further version of a kind.
 pub(super) const VERSION: &[Template] = templates![
     "tests/[=module=]_[=new_version=].rs": "version/test.rs.j2",
 ];
 
-/// The functions that are appended to the module of a further version.
+/// The template of the conversion functions, which are appended to the Rust module of a further version.
 pub(super) const CONVERSIONS: Template = templates![
     "src/api/[=module=]_[=new_version=].rs": "version/conversions.rs.j2",
 ][0];
 
-/// Optional manifests for the operation of the program.
+/// The kustomization of the optional manifests for operating the program in a cluster, such as a
+/// NetworkPolicy. It is needed if at least one of these manifests is rendered.
 pub(super) const OPERATIONS: &[Template] = templates![
     "config/operations/kustomization.yaml": "operations/kustomization.yaml.j2",
 ];
@@ -136,7 +140,8 @@ pub(super) const SERVICE_MONITOR: &[Template] = templates![
     "config/operations/service_monitor.yaml": "operations/service_monitor.yaml.j2",
 ];
 
-/// Adds the templates of the Helm chart that are generated from manifests among the files.
+/// Generates Helm templates from the Kubernetes manifests among the rendered files of a project, and returns
+/// them with the files.
 pub(super) fn with_chart(project: &str, files: Vec<File>) -> Vec<File> {
     let manifests = Manifests::of_project(project);
     let generated: Vec<File> = files
@@ -147,7 +152,7 @@ pub(super) fn with_chart(project: &str, files: Vec<File>) -> Vec<File> {
     files.into_iter().chain(generated).collect()
 }
 
-/// Renders templates and their paths.
+/// Renders templates with the given values. Returns the paths and contents of the files.
 pub(super) fn render(templates: &[Template], values: &Value) -> Result<Vec<File>, Failure> {
     let environment = environment()?;
     let rendered = |path: &str, content: &str| {
@@ -172,7 +177,7 @@ fn environment() -> Result<Environment<'static>, Failure> {
         .map_err(|error| Failure::caused("the delimiters of templates are invalid", error))?;
     let mut environment = Environment::new();
     environment.set_syntax(syntax);
-    // Files are YAML, JSON and Rust: nothing is escaped.
+    // The rendered files are YAML, JSON and Rust, so the escaping of HTML is disabled.
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     Ok(environment)

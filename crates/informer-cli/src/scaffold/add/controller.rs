@@ -1,4 +1,5 @@
-//! `informer add controller`: a controller for a kind that exists.
+//! `informer add controller`: adds a controller for a kind that already exists, in the project or built into
+//! Kubernetes.
 
 use minijinja::{Value, context};
 
@@ -38,7 +39,7 @@ pub(super) fn add(change: &mut Change, name: &str, kind: &str) -> Result<(), Fai
     register(change, controller_module)
 }
 
-/// Returns the values of the templates for a kind of the project.
+/// Returns the template values of a controller for a kind of the project.
 fn custom(Kind { module, group, plural, namespaced, .. }: &Kind) -> Value {
     context! {
         custom => true,
@@ -51,7 +52,8 @@ fn custom(Kind { module, group, plural, namespaced, .. }: &Kind) -> Value {
     }
 }
 
-/// Returns the values of the templates for a built-in kind.
+/// Returns the template values of a controller for a built-in kind. `sample` is the name of the sample's
+/// file.
 fn builtin(kind: &BuiltinKind, sample: &str) -> Value {
     context! {
         custom => false,

@@ -1,4 +1,5 @@
-//! `informer add version`: a further version of a kind.
+//! `informer add version`: adds a further version to a kind of the project, and conversions between the
+//! versions.
 
 use minijinja::context;
 
@@ -13,7 +14,7 @@ use crate::scaffold::templates;
 pub(super) fn add(change: &mut Change, version: &str, kind: &str) -> Result<(), Failure> {
     let hub = change.kind("add a version of", kind)?;
     let Kind { module, group, plural, .. } = &hub;
-    // Validates the version.
+    // The names are constructed only to validate the new version.
     Kind::new(kind, group, version, Some(plural), hub.namespaced)?;
     if version == hub.version {
         let problem =
@@ -33,7 +34,8 @@ pub(super) fn add(change: &mut Change, version: &str, kind: &str) -> Result<(), 
         ..values(&change.project, &hub)
     };
 
-    // The type of the new version begins as a copy.
+    // The type of the new version begins as a copy of the type of the present version, which the user then
+    // edits.
     let copy = rust::set_kube_argument(&text, "version", version).map_err(invalid)?;
     let copy = copy.replacen(&format!("{group}/{}`", hub.version), &format!("{group}/{version}`"), 1);
     let conversions = templates::render(&[templates::CONVERSIONS], &values)?;

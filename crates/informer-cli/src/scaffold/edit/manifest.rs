@@ -1,24 +1,24 @@
-//! Edits of `Cargo.toml`.
+//! Reads and edits the `Cargo.toml` of a project.
 
 use toml_edit::{DocumentMut, Item, Value};
 
 use super::EditError;
 
-/// Returns the name of the package.
+/// Returns the name of the package in a `Cargo.toml`.
 pub(crate) fn package_name(text: &str) -> Result<String, EditError> {
     let document = parse(text)?;
     let name = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
     name.map(str::to_owned).ok_or_else(|| EditError::new("package.name is missing"))
 }
 
-/// Returns true if the package depends on a crate.
+/// Returns true if the `Cargo.toml` lists this dependency.
 pub(crate) fn depends_on(text: &str, dependency: &str) -> bool {
     parse(text).is_ok_and(|document| {
         document.get("dependencies").is_some_and(|dependencies| dependencies.get(dependency).is_some())
     })
 }
 
-/// Enables a feature of a dependency. Nothing changes if it is enabled.
+/// Enables a feature of a dependency in `Cargo.toml`. Nothing changes if the feature is already enabled.
 pub(crate) fn add_feature(text: &str, dependency: &str, feature: &str) -> Result<String, EditError> {
     let mut document = parse(text)?;
     let missing = || EditError::new(format!("dependencies.{dependency} is not a table"));

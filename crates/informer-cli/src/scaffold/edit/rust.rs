@@ -1,4 +1,4 @@
-//! Edits of Rust files.
+//! Edits the Rust files of a project.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -7,7 +7,8 @@ use syn::{Expr, ExprMethodCall, Fields, File, Item, ItemFn, MacroDelimiter, Meta
 
 use super::EditError;
 
-/// Declares a public module, after the other ones. Nothing changes if it exists.
+/// Declares a public module in a Rust file, after the other module declarations. Nothing changes if the
+/// module is already declared.
 pub(crate) fn add_module(text: &str, name: &str) -> Result<String, EditError> {
     let file = parse(text)?;
     let modules = || {
@@ -30,7 +31,7 @@ pub(crate) fn add_module(text: &str, name: &str) -> Result<String, EditError> {
     }
 }
 
-/// Adds an element to the `vec![..]` in a function.
+/// Adds an element to the first `vec![..]` in a function of a Rust file.
 pub(crate) fn add_to_vec(text: &str, function: &str, element: &str) -> Result<String, EditError> {
     let file = parse(text)?;
     let body = find_function(&file, function)?;
@@ -41,7 +42,7 @@ pub(crate) fn add_to_vec(text: &str, function: &str, element: &str) -> Result<St
     Ok(insert(text, end, &format!("{separator}{element}")))
 }
 
-/// Appends a method call to the last expression of a function.
+/// Appends a method call to the last expression of a function in a Rust file.
 pub(crate) fn add_to_chain(text: &str, function: &str, call: &str) -> Result<String, EditError> {
     let file = parse(text)?;
     match find_function(&file, function)?.block.stmts.last() {
@@ -54,7 +55,7 @@ pub(crate) fn add_to_chain(text: &str, function: &str, call: &str) -> Result<Str
     }
 }
 
-/// Adds a field to a struct, after the other ones.
+/// Adds a field to a struct in a Rust file, after the other fields.
 pub(crate) fn add_field(text: &str, name: &str, field: &str) -> Result<String, EditError> {
     let file = parse(text)?;
     let fields = file.items.iter().find_map(|item| match item {
@@ -66,7 +67,7 @@ pub(crate) fn add_field(text: &str, name: &str, field: &str) -> Result<String, E
     });
     let fields =
         fields.ok_or_else(|| EditError::new(format!("there is no struct {name} with named fields")))?;
-    // After the comments that follow the last field.
+    // The new field is inserted before the closing brace, after comments that follow the last field.
     let end = text[..fields.brace_token.span.close().byte_range().start].trim_end().len();
     let lines: String = field.lines().map(|line| format!("\n    {line}")).collect();
     let edited = insert(text, end, &lines);
@@ -78,7 +79,7 @@ pub(crate) fn add_field(text: &str, name: &str, field: &str) -> Result<String, E
     }
 }
 
-/// Inserts a statement before the innermost one that calls a method on a variable.
+/// Inserts a statement into a Rust file, before the innermost statement that calls `method` on a variable.
 ///
 /// `statement` creates the statement from the name of the variable.
 pub(crate) fn add_before_call(
@@ -96,8 +97,8 @@ pub(crate) fn add_before_call(
     Ok(insert(text, start, &format!("{}\n{indent}", statement(&variable))))
 }
 
-/// Returns the arguments of the attribute `#[kube(..)]` of a file: names and values, which are empty for
-/// flags.
+/// Returns the arguments of the attribute `#[kube(..)]` in a Rust file: their names and values. The value of
+/// an argument without a value, such as `namespaced`, is empty.
 pub(crate) fn kube_arguments(text: &str) -> Result<Vec<(String, String)>, EditError> {
     let file = parse(text)?;
     let mut arguments = Vec::new();
@@ -126,7 +127,7 @@ pub(crate) fn kube_arguments(text: &str) -> Result<Vec<(String, String)>, EditEr
     Ok(arguments)
 }
 
-/// Replaces the value of an argument of the attribute `#[kube(..)]`.
+/// Replaces the value of an argument of the attribute `#[kube(..)]` in a Rust file.
 pub(crate) fn set_kube_argument(text: &str, name: &str, value: &str) -> Result<String, EditError> {
     let file = parse(text)?;
     for item in &file.items {
@@ -149,12 +150,13 @@ pub(crate) fn set_kube_argument(text: &str, name: &str, value: &str) -> Result<S
     Err(EditError::new(format!("the attribute kube has no {name}")))
 }
 
-/// Returns true if the file has a function of this name.
+/// Returns true if a Rust file contains a function of this name, outside of modules.
 pub(crate) fn has_function(text: &str, name: &str) -> bool {
     parse(text).is_ok_and(|file| find_function(&file, name).is_ok())
 }
 
-/// Replaces an expression in a function. It must occur once.
+/// Replaces an expression in a function of a Rust file. Returns an error unless the expression occurs exactly
+/// once.
 pub(crate) fn replace_in_function(
     text: &str,
     function: &str,
@@ -193,7 +195,8 @@ fn find_function<'a>(file: &'a File, name: &str) -> Result<&'a ItemFn, EditError
     found.ok_or_else(|| EditError::new(format!("there is no function {name}")))
 }
 
-/// Returns the end of the line, if a comment or nothing follows on it; else the same position.
+/// Returns the end of the line if only a comment or nothing follows after the position `at`, so that text is
+/// inserted after the comment. Otherwise returns `at`.
 fn end_of_line(text: &str, at: usize) -> usize {
     let rest = text[at..].lines().next().unwrap_or_default();
     let only_comment = rest.trim().is_empty() || rest.trim_start().starts_with("//");
@@ -204,7 +207,8 @@ fn insert(text: &str, at: usize, inserted: &str) -> String {
     format!("{}{inserted}{}", &text[..at], &text[at..])
 }
 
-/// Finds the first `vec![..]`: the end of its last element, and the separator that a further one needs.
+/// A visitor that finds the first `vec![..]` in a Rust file. It returns the end of the last element, and the
+/// separator that is needed before a further element.
 struct VecFinder {
     found: Option<(usize, &'static str)>,
 }
@@ -226,8 +230,8 @@ impl<'a> Visit<'a> for VecFinder {
     }
 }
 
-/// Finds the first innermost statement that calls a method on a variable: its position, and the name of the
-/// variable.
+/// A visitor that finds the first innermost statement that calls `method` on a variable. It returns the
+/// position of the statement and the name of the variable.
 struct CallFinder<'m> {
     method: &'m str,
     found: Option<(usize, String)>,
@@ -244,7 +248,7 @@ impl<'a> Visit<'a> for CallFinder<'_> {
     }
 }
 
-/// Finds the variable on which a method is called.
+/// A visitor that finds the name of the variable on which `method` is called.
 struct ReceiverFinder<'m> {
     method: &'m str,
     found: Option<String>,

@@ -5,13 +5,14 @@ use serde_norway::{Mapping, Value};
 
 use super::EditError;
 
-/// Adds a string to a list at the top level, which is created if it is missing. Nothing changes if it has the
-/// item.
+/// Adds a string to a list at the top level of a YAML file. Creates the list if it is missing. Nothing
+/// changes if the list already contains the string.
 pub(crate) fn add_item(text: &str, list: &str, item: &str) -> Result<String, EditError> {
     add_value(text, list, &Value::from(item), item)
 }
 
-/// Adds the mapping `path: FILE` to a list at the top level.
+/// Adds the mapping `path: FILE` to a list at the top level of a YAML file, such as the patches of a
+/// kustomization.
 pub(crate) fn add_path(text: &str, list: &str, file: &str) -> Result<String, EditError> {
     let entry = [(Value::from("path"), Value::from(file))];
     add_value(text, list, &Value::from(Mapping::from_iter(entry)), &format!("path: {file}"))
@@ -30,7 +31,8 @@ fn add_value(text: &str, list: &str, item: &Value, line: &str) -> Result<String,
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     match lines.iter().position(|line| line.trim_end() == format!("{list}:")) {
         Some(key) => {
-            // The list ends before the next key at the top level. Its first item has the indentation.
+            // The list ends before the next key at the top level. A new item gets the indentation of the
+            // list's first item.
             let end = lines[key + 1..].iter().position(|line| line.starts_with(|c: char| c.is_alphabetic()));
             let end = end.map_or(lines.len(), |length| key + 1 + length);
             let last = lines[..end].iter().rposition(|line| !line.trim().is_empty()).unwrap_or(key);
@@ -43,7 +45,7 @@ fn add_value(text: &str, list: &str, item: &Value, line: &str) -> Result<String,
     checked(lines.join("\n") + "\n", &expected, list)
 }
 
-/// Sets a boolean below a key of the top level.
+/// Sets a boolean in a mapping that is the value of a key at the top level of a YAML file.
 pub(crate) fn set_bool(text: &str, key: &str, name: &str, value: bool) -> Result<String, EditError> {
     let mut expected = parse(text)?;
     let missing = || EditError::new(format!("there is no {key}.{name}"));
@@ -68,7 +70,7 @@ pub(crate) fn set_bool(text: &str, key: &str, name: &str, value: bool) -> Result
 
 fn parse(text: &str) -> Result<Value, EditError> {
     let value: Value = serde_norway::from_str(text).map_err(|error| EditError::new(error.to_string()))?;
-    // An empty file is null.
+    // A YAML parser returns null for an empty file, which is edited like an empty mapping.
     Ok(if value.is_null() { Value::Mapping(Mapping::new()) } else { value })
 }
 
