@@ -1,5 +1,5 @@
-//! Reads the TLS certificate of a server from files, or generates one if the files in a directory are
-//! missing.
+//! Reads the TLS certificate of a server from two files or from a directory. If the directory contains no
+//! certificate, generates one and stores it there.
 
 use std::fs;
 use std::io::{self, Write};
@@ -32,8 +32,8 @@ pub(crate) fn tls(files: &Files<'_>, ip: IpAddr) -> Result<Tls, Failure> {
         .map_err(|error| Failure::caused(format!("cannot load the certificate {}", chain.display()), error))
 }
 
-/// Generates a server certificate and its CA, and writes both to one file. A client that trusts this file
-/// trusts the server.
+/// Generates a server certificate and the CA that signs it. Writes both to the file `chain`, so that a client
+/// which trusts this file trusts the server, and the private key to the file `key`.
 fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
     let failed = |error| Failure::caused("cannot generate a certificate", error);
     let authority = CertificateAuthority::new("informer").map_err(failed)?;
@@ -50,7 +50,8 @@ fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a private file, such as a private key, with permissions that let only its owner read it.
+/// Writes a file that contains a secret, such as a private key. On Unix, only the owner can read a file that
+/// this function creates; an existing file keeps its permissions.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);

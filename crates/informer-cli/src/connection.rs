@@ -1,4 +1,5 @@
-//! The options that select the API server and the user, and the client for them.
+//! The command-line options that select the API server and the user, and the client that is created from
+//! them.
 
 use std::path::PathBuf;
 

@@ -34,11 +34,11 @@ use crate::failure::Failure;
 /// The annotation in which the demo server records when it changed a pod, so that handlers can measure the
 /// latency.
 const STAMP: &str = "demo.example.com/changed-at";
-/// The number of ConfigMaps on the demo server. A second informer watches them, in addition to the informer
-/// of pods.
+/// The number of ConfigMaps on the demo server. A second informer watches them, while the first one watches
+/// pods.
 const CONFIG_MAPS: usize = 2000;
 const WORKERS: usize = 4;
-/// The timeout of each step of the demo.
+/// The timeout of each step of the demo, such as the wait until the caches are up to date.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Fills an API server, runs informers, handlers and a small controller against it, and compares the objects
@@ -62,7 +62,8 @@ pub(crate) struct DemoArguments {
     json: bool,
 }
 
-/// Runs the demo. Returns true if the final comparison finds no differences.
+/// Runs the demo and prints its report. Returns true if the final comparison finds no differences between the
+/// objects on the server and those that caches, handlers and the controller received.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
     let progress = progress(arguments.json);
     let child_arguments = ServerArguments {
@@ -168,8 +169,8 @@ impl Demo {
         })
     }
 
-    /// Waits while the server makes its changes, adds a late handler during that time, and shows the
-    /// progress.
+    /// Waits while the demo server changes pods, and shows the progress. During the changes, adds a handler,
+    /// which must then receive all existing pods.
     async fn live(
         &mut self,
         server: &mut DemoServer,
@@ -221,29 +222,30 @@ impl Demo {
         format!("{pods} pods, {events} events, waiting: {}, relists {relists}", depths.join(", "))
     }
 
-    /// Waits until the cache contains the newest resourceVersion of each pod on the server, and the queues of
-    /// the handlers and of the controller are empty.
+    /// Waits until the cache contains the newest resourceVersion of each pod on the demo server, and the
+    /// queues of the handlers and of the controller are empty. Waits for at most the timeout of a step.
     async fn settle(&mut self, url: &str, progress: &ProgressBar) -> Result<(), Failure> {
         if self.handlers.len() == 2 {
             self.join_late()?;
         }
         let deadline = Instant::now() + PATIENCE;
-        // The server makes no more changes, so the versions that are read here stay the newest ones.
+        // The demo server makes no more changes, so these versions of its pods stay the newest ones.
         let versions = Versions::read(url).await?;
         while Instant::now() < deadline {
             progress.set_message(format!("catching up: {}", self.line()));
             let waiting: usize = self.pods.state().handlers.iter().map(|handler| handler.depth).sum();
             if waiting == 0 && versions.agree(&self.pods) {
-                // All events are delivered, but a handler may still be processing its last event, and enqueue
-                // a request for the controller. So this waits before it checks that the work queue is idle.
+                // The handlers have received all events, but one may still process its last event, and
+                // enqueue a request for the controller. The delay gives it time to do so, before the work
+                // queue is expected to become empty.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let _ = tokio::time::timeout_at(deadline, self.queue.idle()).await;
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // After the timeout, the demo continues: the final comparison reports the differences of a cache that
-        // is not up to date.
+        // If the cache is not up to date when the timeout expires, the demo continues. The final comparison
+        // then reports the differences.
         Ok(())
     }
 
@@ -253,7 +255,8 @@ impl Demo {
         arguments: &DemoArguments,
         progress: &ProgressBar,
     ) -> Result<Report, Failure> {
-        // Measure memory and CPU time before the final comparison, which needs much of both.
+        // Memory and CPU time are measured before the final comparison, because the comparison itself needs
+        // much of both.
         let (peak_rss_mb, cpu_seconds) = (process::peak_rss_mb(), process::cpu_seconds());
         progress.set_message("comparing with the server");
         let (truth, config_maps) = (Truth::read(url, "pods").await?, Truth::read(url, "configmaps").await?);
@@ -325,7 +328,8 @@ fn start_workers(queue: &WorkQueue<Box<str>>, reconciler: &Reconciler) -> tokio:
     })
 }
 
-/// The resident memory of the client process before the first request, and after the caches were synced.
+/// The resident memory of the client process, in MB: before its first request, and after its caches have
+/// synced. The difference is the memory of the caches.
 struct Memory {
     base_mb: Option<f64>,
     synced_mb: Option<f64>,

@@ -28,7 +28,7 @@ use crate::connection::ConnectionArguments;
 use crate::failure::{Failure, chain};
 use crate::watch::period;
 
-/// The default timeout of a request.
+/// The default timeout of each request that a check sends.
 const REQUEST_TIMEOUT: &str = "10s";
 
 /// Checks whether a controller can work with a cluster: connection, credentials, permissions, CRDs, webhooks.
@@ -86,7 +86,7 @@ pub(crate) struct DoctorArguments {
     timeout: Duration,
 }
 
-/// The format of the result.
+/// The output format of `informer doctor`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// One line for each check.
@@ -96,7 +96,8 @@ enum Output {
     Json,
 }
 
-/// Runs all checks, and prints their results. The exit code is a failure if a check found a problem.
+/// Runs all checks of `informer doctor`, and prints their results. Returns a failure as the exit code if a
+/// check found a problem.
 pub(crate) async fn run(arguments: DoctorArguments) -> Result<ExitCode, Failure> {
     let roles = Manifests::read(&arguments.roles, &["Role", "ClusterRole"])?;
     let crds = Manifests::read(&arguments.crds, &["CustomResourceDefinition"])?;
@@ -122,7 +123,8 @@ async fn check(arguments: &DoctorArguments, roles: &Manifests, crds: &Manifests,
             return findings.problem("kubeconfig", chain(&error), remedy);
         }
     };
-    // These checks need no server, and can explain why the server is then unreachable.
+    // The checks of TLS and of expiry read only the kubeconfig. They run before the first request, because
+    // they can explain why the server is unreachable.
     credentials::check_tls(&config, clock::now(), findings);
     credentials::check_expiry(&config.auth_info, clock::now(), findings);
     let api = Api::new(client, arguments.timeout);

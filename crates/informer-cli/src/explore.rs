@@ -41,16 +41,18 @@ use crate::serve::load::{self, Access};
 use crate::signals::Signals;
 use crate::watch::period;
 
-/// The default maximum number of runs with faults.
+/// The default of `--runs`: the maximum number of runs with faults.
 const RUNS: u64 = 100;
 
-/// The default timeout of a run is the duration of the run without faults, multiplied by this factor.
+/// The default timeout of a run with faults is the duration of the run without faults, multiplied by this
+/// factor.
 const TIMEOUT_FACTOR: u32 = 5;
 
-/// The minimum of the default timeout. Retries with backoff take time even if the command is short.
+/// The default timeout of a run with faults is at least this long. Retries with backoff take time even if the
+/// command is short.
 const MIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The default timeout of the run without faults.
+/// The default timeout of the run without faults, whose duration is not known yet.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Runs a test suite under faults of the API server: failed writes, lost responses, broken watches.
@@ -126,7 +128,8 @@ pub(crate) struct ExploreArguments {
     command: Vec<OsString>,
 }
 
-/// Explores until a script fails or a limit is reached. Handles Ctrl-C and SIGTERM.
+/// Runs the command under faults until a fault script makes it fail or a limit is reached. Ctrl-C and SIGTERM
+/// end the exploration with an error.
 pub(crate) async fn run(arguments: ExploreArguments) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let explorer = Explorer::new(arguments)?;
@@ -143,11 +146,11 @@ struct Explorer {
     arguments: ExploreArguments,
     selection: Selection,
     reporter: Reporter,
-    /// Contains the programs of envtest, kubeconfigs and the output of commands.
+    /// A temporary directory with the programs of envtest, the kubeconfigs, and the output of the command.
     folder: TempDir,
 }
 
-/// A run of the command.
+/// The result of one run of the command: how the command ended, and the requests that the servers received.
 struct Run {
     ended: Ended,
     summary: Summary,
@@ -226,7 +229,8 @@ impl Explorer {
         self.arguments.timeout.unwrap_or(FIRST_TIMEOUT)
     }
 
-    /// Returns an error if the run without faults cannot be compared with runs with faults.
+    /// Checks the run without faults, with which the other runs are compared. Returns an error if the command
+    /// failed, or if it sent no request into which a fault can be injected.
     fn check_first(&self, first: &Run) -> Result<(), Failure> {
         if first.fails() {
             let Ended { outcome, output, .. } = &first.ended;
@@ -250,8 +254,9 @@ impl Explorer {
         Ok(())
     }
 
-    /// Shrinks a failing script. First repeats it, to detect a failure that does not depend on the script
-    /// only.
+    /// Shrinks a failing fault script: removes faults as long as the command still fails. Runs the unchanged
+    /// script again before. If the command then passes, its failure does not depend on the script alone, and
+    /// nothing is removed.
     async fn shrink(
         &self,
         found: FaultScript,
@@ -281,7 +286,7 @@ impl Explorer {
         Ok(Found { script: shrinker.finish(), found, run: last, shrink_runs, reproduced: true })
     }
 
-    /// Runs the command once, with new servers.
+    /// Runs the command once under a fault script, with new API servers.
     async fn attempt(&self, number: u64, script: &FaultScript, timeout: Duration) -> Result<Run, Failure> {
         let session = Arc::new(Session::new(self.selection.clone(), script));
         let listening = self.serve(&session).await?;
@@ -298,15 +303,16 @@ impl Explorer {
         control.stop().await;
         listening.shutdown().await;
         let ended = ended?;
-        // The next run has another kubeconfig, so a file that cannot be removed does no harm.
+        // The kubeconfig of the run is no longer needed. An error is ignored, because the next run writes
+        // another file.
         let _ = std::fs::remove_file(&kubeconfig);
         Ok(Run { ended, summary: session.finish() })
     }
 
-    /// Starts the server of `KUBECONFIG`.
+    /// Starts the API server that the command finds in `KUBECONFIG`.
     async fn serve(&self, session: &Arc<Session>) -> Result<Listening, Failure> {
         let server = load::server(self.arguments.load.as_deref(), &Access::default())?.server;
-        // A new server has no hook yet, so that setting one succeeds.
+        // Setting a hook fails only if the server already has one, and this server is new.
         let _ = server.faults().set_hook(Arc::new(Hook::new(session)));
         session.add(&server);
         server
@@ -315,8 +321,9 @@ impl Explorer {
             .map_err(|error| Failure::io("listen on a free port of 127.0.0.1", error))
     }
 
-    /// Returns the directory with the programs of envtest, under a different path in each run. With the same
-    /// path, `go test` would print the cached result of a passing suite instead of running it.
+    /// Returns a directory with the programs of envtest, for `KUBEBUILDER_ASSETS`. Its path differs in each
+    /// run. With an equal path, `go test` would print the cached result of a passing suite instead of running
+    /// it.
     fn assets(&self, number: u64) -> Result<PathBuf, Failure> {
         let directory = self.folder.path().join("assets");
         #[cfg(unix)]
@@ -342,7 +349,7 @@ fn no_requests(command: &[OsString]) -> Failure {
     ))
 }
 
-/// Returns a string as an argument of a POSIX shell.
+/// Quotes a string if necessary, so that a POSIX shell reads it as one argument of a command line.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

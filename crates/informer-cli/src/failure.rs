@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io;
 
-/// An error message and its causes, printed on stderr when the command ends.
+/// The error with which a command ends: a message and its causes, which are printed on stderr.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
@@ -45,7 +45,8 @@ impl fmt::Display for Failure {
 
 impl Error for Failure {}
 
-/// Formats an error and its causes. Causes that add no information to the message are omitted.
+/// Formats an error and its causes as one line, separated by colons. Omits causes whose message is already
+/// part of the line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -59,8 +60,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Escapes control characters in a text, so that strings from the server cannot move the cursor of the
-/// terminal or change its colors.
+/// Escapes control characters in a string that is printed. Otherwise strings from the server could move the
+/// cursor of the terminal or change its colors.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -72,7 +72,8 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // If the name of the executable is `kube-apiserver` or `etcd`, run the replacement of that program.
+    // With the name `kube-apiserver` or `etcd`, the executable runs the replacement of that program and not
+    // the `informer` command. `informer envtest install` installs it under these names.
     let mut given = std::env::args();
     if let Some(role) = envtest::Role::of(given.next().as_deref()) {
         log_to_stderr();
@@ -86,7 +87,8 @@ async fn main() -> ExitCode {
         command @ (Command::Serve(_) | Command::Explore(_)) => run(command).await,
         command => tokio::select! {
             outcome = run(command) => outcome,
-            // At Ctrl-C the runtime is dropped, which closes sockets and ends child processes.
+            // Ctrl-C ends the other commands successfully. Dropping the runtime then closes their sockets and
+            // ends their child processes.
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
         },
     };

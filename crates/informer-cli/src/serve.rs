@@ -115,7 +115,8 @@ pub(crate) struct ServeArguments {
     json: bool,
 }
 
-/// Serves until Ctrl-C or SIGTERM.
+/// Serves the API until Ctrl-C or SIGTERM. Then shuts down gracefully, and saves the state if `--snapshot`
+/// names a file.
 pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let address = address(&arguments).await?;
     let tls = arguments.tls(address)?;
@@ -146,10 +147,11 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     }
     let mut signals = Signals::listen()?;
     let report = Report { listening: &listening, arguments: &arguments, objects, kinds, rules };
-    // An error because stdout is closed is ignored: the server must continue to run.
+    // Writing fails if stdout is closed. The error is ignored, because the server must continue to run.
     let _ = report.write(&mut io::stdout().lock());
     signals.told_to_end().await?;
-    // Requests that are still in flight after the timeout are aborted when the runtime is dropped.
+    // Waits for requests in flight until [`GOODBYE`] has passed. Requests that take longer are aborted when
+    // the runtime is dropped.
     let _ = tokio::time::timeout(GOODBYE, listening.shutdown()).await;
     match &arguments.snapshot {
         Some(path) => {
@@ -159,8 +161,8 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     }
 }
 
-/// Returns an error if the folder of the snapshot file does not exist. The check at startup prevents that
-/// saving the state fails at shutdown.
+/// Returns an error if the folder of the file of `--snapshot` does not exist. The server checks this at
+/// startup, because otherwise saving the state would fail at shutdown and the state would be lost.
 fn check_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let kept = format!("cannot save the state to {}", path.display());
@@ -199,8 +201,8 @@ impl ServeArguments {
         certificates::tls(&files, address.ip()).map(Some)
     }
 
-    /// Returns the reason why the server must listen only on loopback addresses; `None` if any address is
-    /// allowed.
+    /// Returns the reason why the server must listen only on loopback addresses, for an error message.
+    /// Returns `None` if it may listen on any address.
     fn danger(&self) -> Option<&'static str> {
         if self.token_file.is_none() && self.client_ca.is_none() {
             return Some(
@@ -257,8 +259,8 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// Returns the listen address. Returns an error if remote clients can reach the address but would not be
-/// authenticated.
+/// Returns the listen address of `--listen`. Returns an error if other machines could reach the address,
+/// unless the server has both authentication and TLS.
 async fn address(arguments: &ServeArguments) -> Result<SocketAddr, Failure> {
     let text = &arguments.listen;
     let unclear = |error| {

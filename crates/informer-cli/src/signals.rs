@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 
-/// Handlers for Ctrl-C and SIGTERM. They are installed on construction, which must happen before the program
-/// reports that it is ready: a signal without a handler would end the process before its state is saved.
+/// Handlers for Ctrl-C and SIGTERM, which are installed when this value is created. A command must create it
+/// before it reports that it is ready. A signal without a handler would end the process before its state is
+/// saved.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,

@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use anstyle::Style;
 
-/// Returns `style` if the output is a terminal. Returns no style otherwise, or if `NO_COLOR` is set.
+/// Returns `style` if stdout is a terminal and the environment variable `NO_COLOR` is not set. Otherwise
+/// returns a style without colors.
 pub(crate) fn style(style: Style) -> Style {
     let wanted =
         std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -39,11 +39,12 @@ use self::target::Targets;
 use crate::connection::ConnectionArguments;
 use crate::failure::Failure;
 
-/// The cached representation of watched objects: their JSON, which is parsed only when the content of an
-/// object is printed or compared.
+/// The representation of objects in the caches of `informer watch`: their JSON, which is parsed only when the
+/// content of an object is printed or compared.
 type Text = Lazy<Value>;
 
-/// The interval at which the progress message is updated and recovered informers are detected.
+/// The interval at which the state of the informers is read, to update the progress message and to report
+/// recoveries.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Watches kinds of objects and prints the events that an informer's handler receives.
@@ -167,7 +168,7 @@ enum Streaming {
     Off,
 }
 
-/// Watches until stdout is closed. Dropping the future, as Ctrl-C does, stops the watch.
+/// Runs `informer watch` until stdout is closed. Dropping the future, as Ctrl-C does, stops the informers.
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let timeout = SyncTimeout::new(arguments.timeout);
     let notes = Notes::new();
@@ -273,8 +274,8 @@ fn source(
     Ok(source)
 }
 
-/// Shows the progress of the informers on stderr. Returns an error if an informer is not synced within the
-/// timeout.
+/// Reports the progress, the syncs and the recoveries of the informers on stderr. Returns an error if an
+/// informer is not synced within the timeout; otherwise never returns.
 async fn follow(watched: &mut [Watched], notes: &Notes, timeout: SyncTimeout) -> Failure {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

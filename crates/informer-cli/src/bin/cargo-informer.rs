@@ -9,10 +9,11 @@ fn main() -> ExitCode {
         Err(_) => format!("informer{EXE_SUFFIX}").into(),
     };
     let mut arguments = std::env::args_os().skip(1).peekable();
-    // Cargo passes the name of the subcommand as the first argument.
+    // Cargo passes the name of the subcommand, `informer`, as the first argument. The program `informer` does
+    // not expect it.
     arguments.next_if(|first| first == "informer");
     match Command::new(&program).args(arguments).status() {
-        // If a signal killed `informer`, there is no exit code; the exit code is then 1.
+        // If a signal killed `informer`, it has no exit code; this program then exits with 1.
         Ok(status) => {
             status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
         }

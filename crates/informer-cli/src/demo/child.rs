@@ -8,7 +8,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::server::{Said, ServerArguments};
 use crate::failure::Failure;
 
-/// The child process of the demo server. Dropping this value closes the child's stdin and kills the child.
+/// A child process that runs the demo's API server, and the pipes to it. Dropping this value closes the
+/// child's stdin and kills the child.
 #[derive(Debug)]
 pub(crate) struct DemoServer {
     child: Child,
@@ -62,7 +63,7 @@ impl DemoServer {
     /// Asks the child process to end by closing its stdin, and waits for its exit.
     pub(crate) async fn end(mut self) {
         self.input = None;
-        // If the child does not exit within five seconds, it is killed when this value is dropped.
+        // If the child process does not exit within five seconds, dropping this value kills it.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), self.child.wait()).await;
     }
 }

@@ -16,20 +16,24 @@ use super::server::now_nanos;
 
 pub(crate) type PodEvent = Event<Lazy<Pod>>;
 
-/// The maximum recorded latency: a longer latency is recorded as a minute.
+/// The maximum latency of an event that a handler records, in microseconds. A longer latency is recorded as
+/// this minute.
 const MAX_LATENCY_US: u64 = 60_000_000;
 
-/// The objects that one handler was notified of, and its measurements.
+/// The objects that one handler of the demo received in events, and its measurements of these events. Clones
+/// share the same state.
 #[derive(Debug, Clone)]
 pub(crate) struct View(Arc<Mutex<Seen>>);
 
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// The key and resourceVersion of each existing object, according to the events of this handler.
+    /// The key and the resourceVersion of each object that exists according to the events of this handler.
+    /// The demo finally compares them with the objects on the server.
     pub(crate) objects: HashMap<ObjectKey, ResourceVersion>,
     pub(crate) events: u64,
     pub(crate) illegal: u64,
-    /// The time from the server's write to the call of the handler, in microseconds.
+    /// The latencies of events, in microseconds: from the write of the demo server to the call of the
+    /// handler.
     pub(crate) latency_us: Histogram<u64>,
 }
 
@@ -44,8 +48,8 @@ impl View {
         on_event(move |event: PodEvent| view.take(&event))
     }
 
-    /// Returns a handler that waits a millisecond after every fourth event, except for initial adds. It shows
-    /// how the buffer of a slow handler grows and coalesces updates.
+    /// Returns a slow handler: it waits a millisecond after every fourth event, except for initial adds. The
+    /// demo shows with it how the buffer of a slow handler grows and coalesces updates.
     pub(crate) fn slow(&self) -> impl EventHandler<Lazy<Pod>> {
         let view = self.clone();
         on_event_async(move |event: PodEvent| {

@@ -1,4 +1,5 @@
-//! Memory and CPU time of this process, read from `/proc` on Linux; `None` on other systems.
+//! Reads the memory and the CPU time of this process from `/proc` on Linux. On other systems all functions
+//! return `None`.
 
 pub(crate) fn peak_rss_mb() -> Option<f64> {
     status_kb("VmHWM:").map(|kb| kb as f64 / 1024.0)
@@ -16,12 +17,12 @@ fn status_kb(field: &str) -> Option<u64> {
 
 /// Returns the CPU time of this process so far, in seconds: the sum of user and system time.
 pub(crate) fn cpu_seconds() -> Option<f64> {
-    /// The number of clock ticks a second in `/proc/self/stat`, which is the same for user space on every
-    /// Linux.
+    /// The unit of the CPU times in `/proc/self/stat`: clock ticks per second. Linux reports this value to
+    /// user space on every machine.
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The command name in `/proc/self/stat` may contain spaces and is in brackets, so only the text after the
-    // closing bracket is split.
+    // The command name in `/proc/self/stat` is in brackets and may contain spaces, which would shift the
+    // fields. Therefore only the text after the closing bracket is split into fields.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)

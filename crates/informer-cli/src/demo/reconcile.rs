@@ -11,7 +11,8 @@ use informer::{FieldPath, Object};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 
-/// The name of the index that finds pods by the uid of their owner.
+/// The name of the index of pods by the uid of their owner, with which a reconcile finds the pods of a
+/// ReplicaSet.
 pub(crate) const OWNER: &str = "owner";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(crate) struct Usage {
     pub(crate) nodes: usize,
 }
 
-/// The reconciler of the demo, and its result: the usage of each owner.
+/// The reconciler of the demo's controller, and its results: the usage of each ReplicaSet, by its uid.
 #[derive(Debug, Clone)]
 pub(crate) struct Reconciler {
     pods: SharedInformer<Lazy<Pod>>,
@@ -50,7 +51,8 @@ impl Reconciler {
         })
     }
 
-    /// Counts the pods of one owner in the cache. The reconcile never fails.
+    /// Counts the running pods of one ReplicaSet and the nodes that they use, from the cache. Never fails, so
+    /// the queue never retries.
     pub(crate) async fn reconcile(self, owner: Box<str>) -> WorkOutcome {
         self.reconciles.fetch_add(1, Ordering::Relaxed);
         let pods = self.pods.by_index(OWNER, &owner).unwrap_or_default();

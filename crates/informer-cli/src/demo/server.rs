@@ -1,9 +1,12 @@
 //! The demo's API server: a child process of the same executable, so that its memory and CPU time are
-//! separate.
+//! measured separately from those of the informers.
 //!
-//! The server and its parent exchange lines over stdin and stdout. The server reports its address as JSON
-//! after it has created its objects, starts to change objects when it reads a line, reports the number of
-//! changes, and ends when its stdin is closed.
+//! The server and its parent process exchange lines over stdin and stdout:
+//!
+//! 1. The server creates its objects, and then reports its address as JSON.
+//! 2. The parent sends a line, and the server starts to change objects.
+//! 3. The server reports the number of changes.
+//! 4. The parent closes the server's stdin, and the server exits.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,8 +25,8 @@ use crate::failure::Failure;
 /// The number of bursts of changes per second. Changes are made in bursts, because a timer cannot tick
 /// thousands of times per second.
 const TICKS_PER_SECOND: u64 = 100;
-/// The share of the pods that change frequently is one in this number. At least four of five changes go to
-/// them, as in a rollout.
+/// One pod in this number changes frequently. At least four of five changes go to these pods, as in a
+/// rollout.
 const HOT_SHARE: usize = 20;
 
 #[derive(Debug, Clone, Args)]
@@ -40,7 +43,7 @@ pub(crate) struct ServerArguments {
     pub(crate) seed: u64,
 }
 
-/// A message that the demo server sends to its parent process.
+/// A message that the demo server sends to its parent process: one line of JSON on stdout.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Said {
@@ -53,8 +56,8 @@ pub(crate) enum Said {
 }
 
 fn say(said: &Said) {
-    // Only the parent process reads stdout. If it has exited, `println!` panics; this process must end then,
-    // so the panic does no harm.
+    // Only the parent process reads stdout. If the parent has exited, `println!` panics and thereby ends this
+    // process, which is no longer needed.
     println!("{}", serde_json::to_string(said).expect("strings and numbers are JSON"));
 }
 
@@ -91,8 +94,9 @@ fn fill(server: &ApiServer, objects: &mut Objects, arguments: &ServerArguments) 
     Ok(())
 }
 
-/// Adds two faults: the first watch of pods is closed in the middle of the changes, and the second one
-/// expires with 410.
+/// Adds two faults, so that the demo shows recoveries. The first watch of pods is closed abruptly after as
+/// many events as a third of the planned changes. The second watch expires with 410 after the same number of
+/// events.
 fn add_faults(server: &ApiServer, arguments: &ServerArguments) {
     let third = arguments.rate * arguments.seconds / 3;
     let cut = FaultAction::Cut { after_events: Some(third), after_bytes: None, abrupt: true };

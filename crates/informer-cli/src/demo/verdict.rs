@@ -1,5 +1,6 @@
-//! The final comparison of the demo. It reads the objects of the server with a plain HTTP client, and
-//! compares each object with the caches, handlers and reconcilers.
+//! Compares the objects on the demo server with the caches, handlers and reconcilers at the end of the demo.
+//! A plain HTTP client reads the objects, so that an error of the project's own client cannot hide a
+//! difference.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,7 +44,8 @@ impl Versions {
     }
 }
 
-/// The objects on the server, read without the client code of this project.
+/// The objects of one resource on the demo server. A plain HTTP client reads them, not the client of this
+/// project, whose errors the comparison must find.
 #[derive(Debug)]
 pub(crate) struct Truth {
     objects: BTreeMap<String, Value>,
@@ -54,7 +56,7 @@ pub(crate) struct Truth {
 pub(crate) type Differences = Vec<String>;
 
 const MAX_DIFFERENCES: usize = 10;
-/// The number of objects in one page of a list, which limits the memory of the comparison.
+/// The number of objects in one page of a list. Reading in pages limits the memory that the comparison needs.
 const PAGE: usize = 500;
 
 impl Truth {
@@ -68,7 +70,8 @@ impl Truth {
         Ok(Self { objects })
     }
 
-    /// Compares a cache with the server: keys, uids, resourceVersions and complete objects.
+    /// Compares an informer's cache with the objects on the demo server: keys, uids, resourceVersions and
+    /// complete objects. Adds a message to `differences` for each difference.
     pub(crate) fn compare_cache<K: Send + Sync + 'static>(
         &self,
         informer: &SharedInformer<Lazy<K>>,
@@ -161,7 +164,7 @@ struct PageMetadata {
     token: String,
 }
 
-/// Calls `take` for each object of a resource on the server, which is listed in pages.
+/// Lists a resource of the demo server in pages, and calls `take` for each object.
 async fn each_object(url: &str, resource: &str, mut take: impl FnMut(Value)) -> Result<(), Failure> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let mut token = String::new();

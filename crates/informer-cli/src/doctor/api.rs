@@ -1,4 +1,5 @@
-//! Requests of the checks. Each response also contributes to the checks of clocks and of 429.
+//! Sends the requests of the checks of `informer doctor`. Each response also provides data for two checks:
+//! that of the clocks, with its `Date` header, and that of API priority and fairness.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,16 +16,16 @@ use tokio::time::timeout;
 use super::clock::{self, Sample};
 use crate::failure::chain;
 
-/// The maximum size of a response. A list of CRDs with large schemas takes some MB.
+/// The maximum size of a response body, in bytes. A list of CRDs with large schemas takes some MB.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// The maximum number of clock samples.
+/// The maximum number of responses whose `Date` header is recorded for the check of the clocks.
 const MAX_SAMPLES: usize = 1_000;
 
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
 const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
 
-/// A failed request.
+/// The error of a request that a check has sent: there was no response, or its status is not successful.
 #[derive(Debug)]
 pub(super) struct ApiFailure {
     /// The HTTP status; `None` if there was no response.
@@ -47,9 +48,9 @@ impl fmt::Display for ApiFailure {
 /// Properties of the responses that the check of API priority and fairness reports.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fairness {
-    /// The number of requests that were rejected with 429.
+    /// The number of requests that the server rejected with 429.
     pub(super) rejected: u64,
-    /// The uid of the flow schema that classified the last request.
+    /// The uid of the FlowSchema by which the server classified the last request.
     pub(super) flow_schema: Option<String>,
     pub(super) priority_level: Option<String>,
 }
@@ -78,7 +79,8 @@ impl Api {
         self.request(Method::GET, path, Bytes::new()).await
     }
 
-    /// Creates a review, which the server does not store.
+    /// Sends a review, such as a SelfSubjectAccessReview, and returns the server's response. The server does
+    /// not store reviews, so the check does not change the cluster.
     pub(super) async fn review(&self, path: &str, review: &Value) -> Result<Value, ApiFailure> {
         self.request(Method::POST, path, review.to_string().into()).await
     }
@@ -109,7 +111,8 @@ impl Api {
         ApiFailure { status: None, text }
     }
 
-    /// Starts a watch. The timeout applies only to the response head.
+    /// Sends a watch request, and returns the response whose body contains the events. The timeout applies
+    /// only until the response head arrives, because the body of a watch has no end.
     pub(super) async fn watch(&self, path: &str) -> Result<Response<ResponseBody>, ApiFailure> {
         let open = self.open(Method::GET, path, Bytes::new());
         timeout(self.timeout, open).await.unwrap_or_else(|_| Err(self.timed_out(path)))

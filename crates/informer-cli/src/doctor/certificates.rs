@@ -6,19 +6,19 @@ use rustls::pki_types::pem::PemObject;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-/// A certificate that expires within this time is a warning, in seconds.
+/// Certificates that expire within this time, in seconds, are reported with a warning.
 const EXPIRES_SOON: f64 = 7.0 * 24.0 * 3600.0;
 
-/// The validity of a chain or bundle of certificates.
+/// The validity of the certificates in a chain or in a CA bundle. All times are seconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Validity {
-    /// The certificates are valid until this time.
+    /// The certificates are valid until this time, which is more than a week in the future.
     Until(f64),
     /// The certificates are valid until this time, which is within a week.
     ExpiresSoon(f64),
-    /// A certificate expired at this time.
+    /// A certificate is no longer valid, because it expired at this time.
     Expired(f64),
-    /// A certificate is not valid before this time.
+    /// A certificate is not valid yet, because it becomes valid at this time.
     NotYetValid(f64),
 }
 
@@ -36,7 +36,7 @@ impl Validity {
         Self::of_der(certificates.iter().map(|certificate| &**certificate), now, any)
     }
 
-    /// Returns the validity of DER certificates, like [`of_pem`](Self::of_pem).
+    /// Returns the validity of DER certificates at `now`, like [`of_pem`](Self::of_pem) does for PEM.
     pub(super) fn of_der<'a>(
         certificates: impl Iterator<Item = &'a [u8]>,
         now: f64,
@@ -68,7 +68,10 @@ impl Validity {
         }
     }
 
-    /// Orders validities from the worst to the best.
+    /// Returns a number by which validities are ordered from the worst to the best: first expired
+    /// certificates, then those that are not yet valid, then the others by the time until which they are
+    /// valid. The worst certificate of a chain, and the best one of a CA bundle, determine the result of the
+    /// check.
     fn rank(self) -> f64 {
         match self {
             Self::Expired(_) => f64::MIN,
@@ -87,9 +90,10 @@ impl Validity {
     }
 }
 
-/// Formats seconds since the Unix epoch.
+/// Formats a time in seconds since the Unix epoch, for messages about certificates and tokens.
 pub(super) fn time(seconds: f64) -> String {
-    // The time of a certificate is always in the range of a `Timestamp`; that of a token may not be.
+    // The expiry time in a token can be outside of the range of a `Timestamp`. It is then printed as a number
+    // of seconds.
     #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
     let seconds = seconds as i64;
     Timestamp::from_second(seconds).map_or_else(|_| format!("{seconds} s"), |time| time.to_string())

@@ -4,24 +4,26 @@ use jiff::Timestamp;
 
 use super::findings::Findings;
 
-/// A difference above this is a warning. Leader election and expiring tokens tolerate some seconds.
+/// A difference between the clocks above this number of seconds is a warning. Leader election and expiring
+/// tokens tolerate some seconds.
 const MAX_SKEW: f64 = 5.0;
 
-/// A difference above this is a problem: certificates and tokens are rejected as not yet valid.
+/// A difference between the clocks above this number of seconds is a problem, because certificates and tokens
+/// are then rejected as expired or not yet valid.
 const MAX_TOLERATED_SKEW: f64 = 60.0;
 
-/// Returns the seconds since the Unix epoch, according to this machine.
+/// Returns the current time of this machine's clock, in seconds since the Unix epoch.
 pub(super) fn now() -> f64 {
     Timestamp::now().as_duration().as_secs_f64()
 }
 
-/// Parses the header `Date`. Returns the seconds since the Unix epoch.
+/// Parses the value of the HTTP header `Date`. Returns the seconds since the Unix epoch.
 pub(super) fn parse_date(text: &str) -> Option<f64> {
     jiff::fmt::rfc2822::parse(text).ok().map(|date| date.timestamp().as_duration().as_secs_f64())
 }
 
-/// The `Date` of a response, and the local times between which the server wrote it. All are seconds since the
-/// Unix epoch.
+/// One measurement of the server's clock: the `Date` header of a response, and the local times at which the
+/// request was sent and the response received. All are seconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) sent: f64,
@@ -29,11 +31,13 @@ pub(super) struct Sample {
     pub(super) date: f64,
 }
 
-/// Returns the minimum and the maximum by which the server's clock is ahead, in seconds. Returns `None`
+/// Returns the smallest and the largest difference of the server's clock from the local one that agree with
+/// all samples, in seconds. A positive difference means that the server's clock is ahead. Returns `None`
 /// without samples.
 pub(super) fn skew(samples: &[Sample]) -> Option<(f64, f64)> {
-    // The header has no fractions of a second: the server wrote it within the second that begins at `date`.
-    // A server that caches the string can exceed this bound; the limits below tolerate this.
+    // The `Date` header has no fractions of a second: the server wrote it within the second that begins at
+    // `date`. A server that caches the string can exceed this bound; the limits for warnings and problems are
+    // large enough to tolerate this.
     let of = |sample: &Sample| (sample.date - sample.received, sample.date + 1.0 - sample.sent);
     let first = of(samples.first()?);
     Some(samples.iter().map(of).fold(first, |(least, most), (low, high)| (least.max(low), most.min(high))))
@@ -44,7 +48,8 @@ pub(super) fn check(samples: &[Sample], findings: &mut Findings) {
         let remedy = "compare the clocks of the machines, for example with `timedatectl`";
         return findings.warning("clock", "the responses have no Date header", remedy);
     };
-    // The smallest absolute difference that agrees with all samples.
+    // The smallest absolute difference between the clocks that agrees with all samples. The clocks differ by
+    // at least this number of seconds.
     let certain = least.max(0.0) - most.min(0.0);
     let direction = if most < 0.0 { "behind" } else { "ahead" };
     let remedy = "synchronize the clocks with NTP: certificates, tokens and Leases depend on them";

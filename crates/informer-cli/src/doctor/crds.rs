@@ -13,7 +13,7 @@ const CHECK: &str = "crds";
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Checks the CRDs of `--crd`, and without them all CRDs of the server.
+/// Checks the CRDs in the files of `--crd`, or all CRDs on the server if the option is missing.
 pub(super) async fn check(api: &Api, wanted: &Manifests, findings: &mut Findings) {
     if wanted.0.is_empty() {
         return check_all(api, findings).await;
@@ -71,7 +71,8 @@ fn check_wanted(name: &str, wanted: &Value, found: &Value, findings: &mut Findin
     }
 }
 
-/// Returns true if the server serves the kind. Otherwise reports why it does not.
+/// Returns true if the conditions of a CRD show that the server serves its kind. Otherwise reports a problem
+/// with the message of the condition that is not true.
 fn check_conditions(name: &str, crd: &Value, findings: &mut Findings) -> bool {
     for (kind, remedy) in [
         ("NamesAccepted", "delete the CRD with the same names, or choose other names"),

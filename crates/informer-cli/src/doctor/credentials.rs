@@ -1,4 +1,4 @@
-//! Checks the TLS configuration and the user.
+//! Checks TLS, and the credentials of the user.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -11,11 +11,12 @@ use super::api::Api;
 use super::certificates::{Validity, time};
 use super::findings::{Findings, Level};
 
-/// A token that expires within this time is a warning, in seconds. Tokens in files are exempt, because the
-/// kubelet renews them.
+/// A token that expires within this time, in seconds, is reported with a warning. Tokens in files are exempt,
+/// because the kubelet renews them.
 const TOKEN_EXPIRES_SOON: f64 = 600.0;
 
-/// Checks the transport and the CA certificates of the server.
+/// Checks that the connection to the server is encrypted, and that the CA certificates in the kubeconfig are
+/// valid.
 pub(super) fn check_tls(config: &Config, now: f64, findings: &mut Findings) {
     const CHECK: &str = "tls";
     if config.cluster_url.scheme_str() != Some("https") {
@@ -61,8 +62,8 @@ fn report(
     }
 }
 
-/// Checks the credentials of the user. Returns false if the server rejects them, so that other checks are
-/// pointless.
+/// Checks whether the server accepts the credentials of the user. Returns false if it rejects them: all
+/// further requests would then fail, and their checks are skipped.
 pub(super) async fn check(api: &Api, config: &Config, findings: &mut Findings) -> bool {
     const CHECK: &str = "credentials";
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -91,7 +92,8 @@ pub(super) async fn check(api: &Api, config: &Config, findings: &mut Findings) -
             findings.problem(CHECK, failure.to_string(), remedy);
             false
         }
-        // Servers before Kubernetes 1.28 do not have this review.
+        // Servers before Kubernetes 1.28 do not have SelfSubjectReview. The status 404 shows that such a
+        // server accepted the credentials.
         Err(failure) if failure.is(StatusCode::NOT_FOUND) => {
             findings.ok(CHECK, "accepted; the server cannot name the user");
             true
@@ -103,7 +105,8 @@ pub(super) async fn check(api: &Api, config: &Config, findings: &mut Findings) -
     }
 }
 
-/// Checks when the client certificate and the token expire.
+/// Checks when the user's client certificate and token expire. Reports a problem if one has expired, and a
+/// warning if it expires soon.
 pub(super) fn check_expiry(user: &AuthInfo, now: f64, findings: &mut Findings) {
     const CHECK: &str = "credentials";
     if let Some(certificate) = certificate(user) {
@@ -134,7 +137,7 @@ fn certificate(user: &AuthInfo) -> Option<Result<Vec<u8>, String>> {
 fn token(user: &AuthInfo) -> Option<String> {
     match (&user.token, &user.token_file) {
         (Some(token), _) => {
-            // The token is a secret type, which only serialization reveals.
+            // The token has a type for secrets, whose value is only returned by serialization.
             let value = serde_json::to_value(AuthInfo { token: Some(token.clone()), ..AuthInfo::default() });
             value.ok()?["token"].as_str().map(str::to_owned)
         }

@@ -1,4 +1,4 @@
-//! The results of checks, and their output.
+//! The results of the checks of `informer doctor`, and their output as text or JSON.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::failure::plain;
 use crate::terminal;
 
-/// The width of the column with the level.
+/// The width of the first column of the output, which contains the level, such as `warning`.
 const LEVEL_WIDTH: usize = 7;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,7 +39,7 @@ impl Level {
     }
 }
 
-/// The result of a check.
+/// One result of a check of `informer doctor`.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
@@ -49,7 +49,8 @@ struct Finding {
     remedy: Option<String>,
 }
 
-/// The results of all checks. In text form they are printed as they are added.
+/// The results of all checks of `informer doctor`. As text, each result is printed as soon as it is added; as
+/// JSON, all results are printed at the end.
 pub(super) struct Findings {
     found: Vec<Finding>,
     text: bool,
@@ -92,8 +93,8 @@ impl Findings {
         self.add(Finding { check, level, message: message.into(), remedy: Some(remedy.into()) });
     }
 
-    /// Returns the number of results. A check compares it with an earlier number to detect whether it has
-    /// added one.
+    /// Returns the number of results so far. A check compares this number before and after its work, to
+    /// detect whether it has reported anything.
     pub(super) fn len(&self) -> usize {
         self.found.len()
     }
@@ -103,15 +104,17 @@ impl Findings {
             let Finding { check, level, message, remedy } = &finding;
             let (style, name) = (level.style(), level.name());
             let remedy = remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            // Messages contain strings from the server.
+            // Messages can contain strings from the server. Control characters in them are escaped, so that
+            // they cannot change the terminal.
             let line = plain(&format!("{check}: {message}{remedy}"));
-            // An error because stdout is closed is ignored: the exit code has the result.
+            // Writing fails if stdout is closed. The error is ignored, because the exit code also contains
+            // the result.
             let _ = writeln!(io::stdout(), "{style}{name:LEVEL_WIDTH$}{style:#} {line}");
         }
         self.found.push(finding);
     }
 
-    /// Prints the end of the output, and returns the exit code.
+    /// Prints the numbers of results of each level, in JSON also the results, and returns the exit code.
     pub(super) fn finish(self) -> ExitCode {
         let count = |level| self.found.iter().filter(|finding| finding.level == level).count();
         let (ok, warnings, problems) = (count(Level::Ok), count(Level::Warning), count(Level::Problem));

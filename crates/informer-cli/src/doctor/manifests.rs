@@ -1,4 +1,4 @@
-//! Reads Roles and CRDs from files.
+//! Reads the Roles and CRDs of the options of `informer doctor` from files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,16 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The maximum number of manifests of one option.
+/// The maximum number of manifests that one command-line option of `informer doctor` may name.
 const MAX_MANIFESTS: usize = 1_000;
 
-/// The manifests of files and directories, in the order of their paths.
+/// Manifests that were read from the files and directories of an option, in the order of their paths.
 #[derive(Debug, Default)]
 pub(super) struct Manifests(pub(super) Vec<Value>);
 
 impl Manifests {
-    /// Reads the manifests of these kinds. Objects of other kinds are skipped.
+    /// Reads the manifests of these kinds from files and directories. Objects of other kinds in them are
+    /// skipped.
     ///
     /// # Errors
     ///
@@ -59,7 +60,7 @@ impl Manifests {
     }
 }
 
-/// Returns a file, or the manifests of a directory.
+/// Returns the path of a file itself, or the paths of all YAML and JSON files in a directory.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error| Failure::io(&format!("read {}", path.display()), error);
     if !fs::metadata(path).map_err(failed)?.is_dir() {

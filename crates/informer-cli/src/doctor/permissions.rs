@@ -11,22 +11,23 @@ use super::manifests::Manifests;
 
 const CHECK: &str = "permissions";
 
-/// The maximum number of reviews. Rules with many resources and verbs need one review for each combination.
+/// The maximum number of SelfSubjectAccessReviews. Rules with many resources and verbs need one review for
+/// each combination.
 const MAX_REVIEWS: usize = 1_000;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// A permission to check.
+/// A permission that `informer doctor` checks with one SelfSubjectAccessReview.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Access {
     verb: String,
     group: String,
-    /// The resource with its subresource, such as `pods/status`; empty for a path.
+    /// The resource with its subresource, such as `pods/status`; empty for a non-resource URL.
     resource: String,
     /// The namespace; empty for all namespaces and for cluster-scoped resources.
     namespace: String,
     name: String,
-    /// The path of a non-resource request.
+    /// The non-resource URL, such as `/metrics`; empty for a permission on a resource.
     path: String,
 }
 
@@ -107,7 +108,8 @@ pub(super) async fn check(
     }
 }
 
-/// Returns the permissions that leader election and event recorders need.
+/// Returns the permissions that the runtime of a controller needs in its namespace: leader election writes
+/// Leases, and event recorders write Events.
 fn of_runtime(namespace: &str) -> BTreeSet<Access> {
     let leases =
         ["create", "get", "update"].map(|verb| Access::of(verb, "coordination.k8s.io", "leases", namespace));
@@ -115,7 +117,8 @@ fn of_runtime(namespace: &str) -> BTreeSet<Access> {
     leases.into_iter().chain(events).collect()
 }
 
-/// Returns the permissions that a Role grants in its namespace, or a ClusterRole in all namespaces.
+/// Returns all permissions that the rules of a Role grant in its namespace, or those of a ClusterRole in all
+/// namespaces.
 fn of_role(role: &Value, default_namespace: &str) -> Vec<Access> {
     let namespace = match role["kind"].as_str() {
         Some("Role") => role["metadata"]["namespace"].as_str().unwrap_or(default_namespace),
@@ -138,8 +141,8 @@ fn of_role(role: &Value, default_namespace: &str) -> Vec<Access> {
     all
 }
 
-/// Returns the permissions of an informer of a CRD's kind in all namespaces, and of a controller that writes
-/// the status.
+/// Returns the permissions that a controller needs for the kind of a CRD: those of an informer in all
+/// namespaces, and those to write the status.
 fn of_crd(crd: &Value) -> Vec<Access> {
     let spec = &crd["spec"];
     let (Some(group), Some(plural)) = (spec["group"].as_str(), spec["names"]["plural"].as_str()) else {

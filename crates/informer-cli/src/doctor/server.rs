@@ -5,20 +5,24 @@ use serde_json::Value;
 use super::api::Api;
 use super::findings::Findings;
 
-/// The minor version of Kubernetes 1 whose types this program contains.
+/// The minor version of Kubernetes 1 whose API types this program contains. A newer server is reported with a
+/// warning, because its objects can have fields that these types lack.
 const TYPES_MINOR: u32 = 37;
 
-/// A server whose minor version is lower by more than this is a warning. Kubernetes supports only a
-/// difference of one minor version, but reads and writes of stable fields work with older servers.
+/// A server whose minor version is lower than that of the program's types by more than this number is
+/// reported with a warning. Kubernetes supports only a difference of one minor version, but reads and writes
+/// of stable fields work with older servers.
 const MAX_OLDER: u32 = 3;
 
-/// Checks that the server responds. Returns false if it does not, so that other checks are pointless.
+/// Checks that the server responds, and that its version suits the types of this program. Returns false if
+/// the server does not respond: the further checks would then fail and are skipped.
 pub(super) async fn check(api: &Api, findings: &mut Findings) -> bool {
     const CHECK: &str = "server";
     let version = match api.get("/version").await {
         Ok(version) => version,
         Err(failure) if failure.status.is_some() => {
-            // RBAC of a hardened cluster may hide the version.
+            // On a hardened cluster, RBAC may deny requests for `/version`. The server responds, so the
+            // further checks are useful.
             let remedy = "check that the URL is that of a Kubernetes API server";
             findings.warning(CHECK, failure.to_string(), remedy);
             return true;
@@ -52,13 +56,15 @@ pub(super) async fn check(api: &Api, findings: &mut Findings) -> bool {
     true
 }
 
-/// Returns the minor version of Kubernetes 1. Some providers append a sign, as in `36+`.
+/// Returns the minor version of a Kubernetes 1 server from its `/version` document. Some providers append a
+/// sign, as in `36+`, which is ignored.
 fn minor(version: &Value) -> Option<u32> {
     let minor = version["minor"].as_str().filter(|_| version["major"] == "1")?;
     minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
 }
 
-/// Checks whether requests were rejected, and reports the flow schema.
+/// Checks whether API priority and fairness rejected requests of the checks with 429, and reports the
+/// FlowSchema that classified them.
 pub(super) async fn check_fairness(api: &Api, findings: &mut Findings) {
     const CHECK: &str = "fairness";
     let seen = api.fairness();
@@ -87,7 +93,8 @@ pub(super) async fn check_fairness(api: &Api, findings: &mut Findings) {
     }
 }
 
-/// Returns the name of the object with a uid; the uid if the user may not list the objects.
+/// Returns the name of the FlowSchema or PriorityLevelConfiguration with this uid. Returns the uid if the
+/// user may not list these objects.
 async fn name(api: &Api, resource: &str, uid: &str) -> String {
     let list =
         api.get(&format!("/apis/flowcontrol.apiserver.k8s.io/v1/{resource}")).await.unwrap_or_default();

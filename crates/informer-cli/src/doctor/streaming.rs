@@ -14,19 +14,21 @@ use super::manifests::Manifests;
 
 const CHECK: &str = "streaming-lists";
 
-/// The timeout of the initial events.
+/// The timeout within which a streaming list must deliver its initial events.
 const INITIAL_EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum size of the initial events that are read.
+/// The maximum number of bytes of initial events that are read from a streaming list.
 const MAX_EVENT_BYTES: usize = 16 << 20;
 
 const QUERY: &str = "watch=true&allowWatchBookmarks=true&sendInitialEvents=true\
                      &resourceVersionMatch=NotOlderThan&timeoutSeconds=10";
 
-/// The annotation of the bookmark that ends the initial events.
+/// The annotation of the bookmark that ends the initial events of a streaming list. Its presence shows that
+/// the server supports streaming lists.
 const INITIAL_EVENTS_END: &[u8] = b"\"k8s.io/initial-events-end\"";
 
-/// Starts a streaming list of a kind that the controller watches, or else of Leases.
+/// Checks whether the server supports streaming lists, by starting one of the first kind of `--crd`, or else
+/// of the Leases in the controller's namespace.
 pub(super) async fn check(api: &Api, namespace: &str, crds: &Manifests, findings: &mut Findings) {
     let path = crds
         .0
@@ -59,7 +61,8 @@ pub(super) async fn check(api: &Api, namespace: &str, crds: &Manifests, findings
     }
 }
 
-/// Returns the path of the collection of a CRD's kind.
+/// Returns the URL path of all objects of a CRD's kind, in the first served version. Returns `None` if the
+/// CRD has no served version.
 fn collection(crd: &Value) -> Option<String> {
     let spec = &crd["spec"];
     let mut versions = spec["versions"].as_array().into_iter().flatten();
@@ -68,12 +71,14 @@ fn collection(crd: &Value) -> Option<String> {
     Some(format!("/apis/{group}/{version}/{plural}"))
 }
 
-/// Returns true if the body contains the bookmark that ends the initial events.
+/// Reads the body of a streaming list until the bookmark that ends its initial events. Returns false if the
+/// body ends before, or is longer than [`MAX_EVENT_BYTES`].
 async fn initial_events_end(mut body: ResponseBody) -> bool {
     let mut text = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
-        // The annotation may be split between two frames.
+        // The bookmark's annotation may be split between two frames, so the search starts within the previous
+        // frame.
         let from = text.len().saturating_sub(INITIAL_EVENTS_END.len());
         text.extend_from_slice(&data);
         if text[from..].windows(INITIAL_EVENTS_END.len()).any(|part| part == INITIAL_EVENTS_END) {

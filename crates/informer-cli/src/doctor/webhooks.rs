@@ -21,15 +21,16 @@ const CONFIGURATIONS: [(&str, &str); 2] = [
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// The port of a webhook whose configuration names none.
+/// The port of a webhook whose configuration contains no port.
 const DEFAULT_PORT: u64 = 443;
 
-/// A webhook, and how severe its problems are.
+/// An admission or conversion webhook to check, and the level at which its problems are reported.
 struct Webhook<'a> {
-    /// The configuration and the webhook, for messages.
+    /// The name for messages: that of the configuration, and that of the webhook in it.
     name: String,
     client_config: &'a Value,
-    /// A problem, or a warning if the server ignores failed calls.
+    /// The level of problems of this webhook. It is a warning if the failure policy makes the server ignore
+    /// failed calls.
     level: Level,
 }
 
@@ -139,7 +140,7 @@ async fn check_webhook(api: &Api, webhook: &Webhook<'_>, now: f64, findings: &mu
 fn has_ready_endpoint(slices: &Value) -> bool {
     let slices = slices["items"].as_array().into_iter().flatten();
     let mut endpoints = slices.flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
-    // An unknown state counts as ready, as the API defines it.
+    // An endpoint without the condition `ready` counts as ready, as the API of EndpointSlices defines it.
     endpoints.any(|endpoint| endpoint["conditions"]["ready"] != false)
 }
 
@@ -150,7 +151,8 @@ fn check_bundle(webhook: &Webhook<'_>, now: f64, findings: &mut Findings) {
         |level, message: String| findings.report(level, CHECK, format!("{name}: {message}"), remedy);
     let bundle = client_config["caBundle"].as_str().unwrap_or_default();
     if bundle.is_empty() {
-        // A URL may have a certificate of a public CA. The name of a service cannot.
+        // A webhook with a URL may have a certificate of a public CA, for which it needs no CA bundle. A
+        // public CA issues no certificate for the name of a Service.
         if client_config["service"].is_object() {
             report(*level, "the CA bundle is empty".to_owned());
         }

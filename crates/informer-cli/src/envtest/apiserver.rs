@@ -81,7 +81,8 @@ const FLAGS: &[Flag] = &[
     idle_switch("watch-cache", "everything is in memory"),
 ];
 
-/// Admission plugins that are always enabled, or that `--disable-admission-plugins` handles separately.
+/// Admission plugins that `--enable-admission-plugins` may name without effect: this server always enables
+/// them, or handles them with `--disable-admission-plugins`.
 const ALWAYS_ENABLED: [&str; 6] = [
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
@@ -91,7 +92,7 @@ const ALWAYS_ENABLED: [&str; 6] = [
     "ValidatingAdmissionWebhook",
 ];
 
-/// Flags whose value is a path.
+/// Flags whose value is a path, which may be relative to the working directory of the program.
 const PATHS: [&str; 5] =
     ["cert-dir", "client-ca-file", "tls-cert-file", "tls-private-key-file", "token-auth-file"];
 
@@ -116,14 +117,14 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     instance.stop().await
 }
 
-/// Prints the URL of the server. An error because stdout is closed is ignored: the server must continue to
-/// run.
+/// Prints the URL of the server on stdout. Writing fails if stdout is closed; the error is ignored, because
+/// the server must continue to run.
 pub(super) fn announce(url: &str) {
     let _ = writeln!(io::stdout(), "serving on {url}");
 }
 
-/// A running API server with the flags of kube-apiserver. Dropping it closes its connections and discards its
-/// state, as if a `kube-apiserver` was killed.
+/// A running API server that was configured with flags of kube-apiserver. Dropping it closes its connections
+/// and discards its state, as if a `kube-apiserver` process was killed.
 pub(crate) struct Instance {
     server: ApiServer,
     listening: Listening,
@@ -146,7 +147,7 @@ impl Instance {
     async fn start(given: &Given, hook: Option<Arc<dyn RequestHook>>) -> Result<Self, Failure> {
         let address = address(given)?;
         let server = server(given)?;
-        // A new server has no hook yet, so that setting one succeeds.
+        // Setting a hook fails only if the server already has one, and this server is new.
         let _ = hook.map(|hook| server.faults().set_hook(hook));
         let tls = tls(given, address.ip())?;
         let store = Store::of(given)?;
@@ -167,7 +168,8 @@ impl Instance {
         &self.server
     }
 
-    /// Shuts the server down gracefully, and saves its state in etcd.
+    /// Shuts the API server down gracefully, and then saves its state in etcd, from which the next
+    /// `kube-apiserver` restores it.
     pub(crate) async fn stop(self) -> Result<(), Failure> {
         self.listening.shutdown().await;
         self.store.keep(&self.server).await
@@ -207,8 +209,8 @@ fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(),
         (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), slice),
     ];
     for (gvr, object) in all {
-        // Write the object without validation: the Service in the saved state may have an address of another
-        // service range, and an endpoint may have a loopback address.
+        // The objects are written without validation. The Service in the saved state may have a cluster IP of
+        // another service range, and an endpoint may have a loopback address, which an API server rejects.
         let written = match server.get(&gvr, "default", "kubernetes") {
             Ok(_) => server.raw().update(&gvr, "default", object),
             Err(_) => server.raw().create(&gvr, "default", object),
@@ -228,8 +230,8 @@ fn first_address(range: &str) -> Option<String> {
     })
 }
 
-/// Returns the listen address. Returns an error if remote clients can reach the address but would not be
-/// authenticated.
+/// Returns the listen address of `--bind-address` and the port. Returns an error if other machines could
+/// reach the address but no flag enables authentication.
 fn address(given: &Given) -> Result<SocketAddr, Failure> {
     let ip: IpAddr = match given.last("bind-address") {
         None => Ipv4Addr::LOCALHOST.into(),
@@ -284,17 +286,18 @@ fn server(given: &Given) -> Result<ApiServer, Failure> {
     Ok(server)
 }
 
-/// The feature gates that this server implements and that are enabled by default in the supported version of
-/// kube-apiserver.
+/// Feature gates that this server implements and that the supported version of kube-apiserver enables by
+/// default. The flag `--feature-gates` may enable them without effect.
 const DEFAULT_GATES: [&str; 3] = ["AggregatedDiscoveryEndpoint", "WatchList", "CustomResourceFieldSelectors"];
 
-/// Returns true if the flags enable RBAC. The mode `Node` has no effect, because there are no nodes.
+/// Returns true if the flag `--authorization-mode` enables RBAC. The mode `Node` has no effect, because there
+/// are no nodes.
 fn rbac(given: &Given) -> Result<bool, Failure> {
     let mut rbac = false;
     for mode in given.list("authorization-mode") {
         match mode {
-            // With the mode `AlwaysAllow`, RBAC has no effect, because a request is allowed if one authorizer
-            // allows it.
+            // With the mode `AlwaysAllow`, each request is allowed, because one authorizer that allows it is
+            // enough. RBAC then has no effect.
             "AlwaysAllow" => return Ok(false),
             "RBAC" => rbac = true,
             "Node" => {}

@@ -23,10 +23,10 @@ use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// The URL path at which the state of the API server is read and written.
+/// The URL path under which the installed `kube-apiserver` reads and writes its state.
 pub(super) const STATE_PATH: &str = "/informer/state";
 const STATE_FILE: &str = "informer-state.json";
-/// The delay before the next connection is accepted, after accepting one has failed.
+/// The delay before the next `accept`, after an `accept` has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 
 const FLAGS: &[Flag] = &[
@@ -57,7 +57,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     let state = Arc::new(directory.join(STATE_FILE));
     let mut signals = Signals::listen()?;
     let explorer = Explorer::of_environment()?;
-    // An error because stdout is closed is ignored: the server must continue to run.
+    // Writing fails if stdout is closed. The error is ignored, because the program must continue to serve.
     let _ = writeln!(io::stdout(), "serving on http://{address}");
     tokio::select! {
         () = serve(listener, state) => Ok(()),
@@ -66,8 +66,8 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
     }
 }
 
-/// Returns the listen address of a URL. The address must be a loopback address, because clients are not
-/// authenticated.
+/// Parses a URL of `--listen-client-urls`, and returns its address. The address must be a loopback address,
+/// because this program does not authenticate clients.
 fn address(url: &str) -> Result<SocketAddr, Failure> {
     let bad = |why: &str| Failure::new(format!("invalid value {url:?} for flag --listen-client-urls: {why}"));
     let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is supported"))?;
@@ -79,8 +79,8 @@ fn address(url: &str) -> Result<SocketAddr, Failure> {
 async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Accepting a connection failed because the process has no free file descriptor or the peer has
-            // closed the connection. The delay prevents a busy loop.
+            // `accept` fails if the process has no free file descriptor, or if the peer has closed the
+            // connection. The delay prevents a busy loop.
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
@@ -124,11 +124,11 @@ async fn respond(
     })
 }
 
-/// Replaces the contents of a file atomically. Only the owner of the file can read it, because it contains
-/// Secrets.
+/// Replaces the contents of a file atomically, so that a crash cannot leave a part of the state. Only the
+/// owner can read the file, because it contains Secrets.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // A temporary file of `tempfile` has a random name, and only its owner can read it.
+    // `tempfile` creates the file with a random name, and with permissions that let only its owner read it.
     let mut partial = tempfile::NamedTempFile::new_in(folder)?;
     partial.write_all(bytes)?;
     partial.as_file().sync_all()?;

@@ -21,44 +21,49 @@ use super::apiserver::announce;
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// The environment variable with the address of the explorer and a secret: `127.0.0.1:1234/SECRET`.
+/// The environment variable with the address of `informer explore` and a secret: `127.0.0.1:1234/SECRET`. It
+/// is set for the explored test suite, and inherited by the programs that the suite starts.
 pub(crate) const VARIABLE: &str = "INFORMER_EXPLORE_CONTROL";
 
-/// The line with which a program asks the explorer to stop its server.
+/// The line with which a `kube-apiserver` program asks `informer explore` to stop the server that runs for
+/// it.
 pub(crate) const STOP: &str = "stop";
 
-/// The maximum length of a line of the protocol, in bytes.
+/// The maximum length of a line that the program and `informer explore` exchange, in bytes.
 pub(crate) const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// The first line of a connection.
+/// The first line that a program sends to `informer explore`, in JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// The secret of the environment variable: other users of the machine can also connect.
+    /// The secret from the environment variable [`VARIABLE`]. It proves that the program belongs to the test
+    /// suite, because other users of the machine can also connect to the address.
     pub(crate) secret: String,
-    /// The working directory of the program.
+    /// The working directory of the program, to which paths in its arguments are relative.
     pub(crate) directory: PathBuf,
-    /// The arguments of `kube-apiserver`; `None` for `etcd`.
+    /// The command-line arguments of `kube-apiserver`; `None` for `etcd`, for which no server runs.
     pub(crate) arguments: Option<Vec<String>>,
 }
 
-/// The response to a [`Hello`] or to [`STOP`].
+/// The response of `informer explore` to a [`Hello`] or to [`STOP`], in JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reply {
-    /// The URL of the server.
+    /// The URL at which the API server listens; empty in the response to [`STOP`] and after an error.
     #[serde(default)]
     pub(crate) url: String,
     #[serde(default)]
     pub(crate) error: Option<String>,
 }
 
-/// The explorer that started this program.
+/// The connection data of the `informer explore` process that started the test suite, and thereby this
+/// program.
 pub(super) struct Explorer {
     address: String,
     secret: String,
 }
 
 impl Explorer {
-    /// Returns the explorer that the environment names, if any.
+    /// Reads the environment variable [`VARIABLE`]. Returns `None` if it is not set, because
+    /// `informer explore` has not started this program. Returns an error if its value is invalid.
     pub(super) fn of_environment() -> Result<Option<Self>, Failure> {
         let Some(value) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let text = value.to_string_lossy();
@@ -84,7 +89,9 @@ impl Explorer {
         Ok(BufReader::new(stream))
     }
 
-    /// Lets the explorer run a `kube-apiserver` with these arguments until a signal arrives.
+    /// Asks `informer explore` to run a `kube-apiserver` with these arguments, and prints its URL. Waits for
+    /// a signal, and then asks `informer explore` to stop the server. Also returns if the exploration ends
+    /// before.
     pub(super) async fn run_apiserver(
         self,
         arguments: Vec<String>,
@@ -94,7 +101,8 @@ impl Explorer {
         announce(&reply(&mut connection).await?.url);
         tokio::select! {
             outcome = signals.told_to_end() => outcome?,
-            // The explorer closes the connection only at the end of its run.
+            // `informer explore` sends nothing until it is asked to stop the server. It closes the connection
+            // only when its run has ended.
             _ = reply(&mut connection) => return Ok(()),
         }
         let stop = format!("{STOP}\n");
@@ -105,8 +113,9 @@ impl Explorer {
     }
 }
 
-/// Waits until the run of the explorer has ended, so that an `etcd` does not outlive a test suite that was
-/// killed because of a timeout. Without an explorer, waits forever.
+/// Waits until the run of `informer explore` has ended. An `etcd` program then exits, also if its test suite
+/// was killed because of a timeout and could not stop it. Waits forever if no `informer explore` has started
+/// the program.
 pub(super) async fn ended(explorer: Option<Explorer>) {
     let Some(explorer) = explorer else { return std::future::pending().await };
     if let Ok(mut connection) = explorer.connect(None).await {

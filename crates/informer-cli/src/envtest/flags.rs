@@ -1,4 +1,5 @@
-//! Parses flags in the syntax of Go programs: `--name=value`, `--name value`, and `--name` for switches.
+//! Parses command-line flags in the syntax of Go programs: `--name=value`, `--name value`, and `--name` for
+//! switches.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,12 +7,13 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Whether a flag has an effect, and whether it takes a value.
+/// States whether a flag has an effect in this program, and whether it takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// The flag takes a value that has an effect.
     Value,
-    /// The flag is accepted but has no effect; `switch` is true if it takes no value.
+    /// The flag is accepted so that callers need not change their arguments, but has no effect. `switch` is
+    /// true if the flag takes no value.
     Nothing { switch: bool },
 }
 
@@ -19,7 +21,7 @@ pub(super) enum Use {
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) does: Use,
-    /// The help text of the flag: its effect, or the reason why it has no effect.
+    /// The text about the flag in `--help`: its effect, or the reason why it has no effect.
     pub(super) about: &'static str,
 }
 
@@ -78,7 +80,8 @@ impl Given {
         Ok(given)
     }
 
-    /// Makes the values of flags absolute that are paths relative to `directory`.
+    /// Replaces relative paths in the values of `flags` by absolute ones. They are relative to `directory`,
+    /// which is the working directory of the caller and not of this process.
     pub(super) fn make_absolute(&mut self, flags: &[&str], directory: &Path) {
         for (_, values) in self.values.iter_mut().filter(|(flag, _)| flags.contains(flag)) {
             for value in values {
@@ -91,8 +94,8 @@ impl Given {
         self.values.get(name)?.last().map(String::as_str)
     }
 
-    /// Returns all values of a flag that is a list. The values may be separated by commas, or the flag may be
-    /// given several times.
+    /// Returns all values of a flag whose value is a list. The values may be separated by commas, or the flag
+    /// may be given several times.
     pub(super) fn list(&self, name: &str) -> impl Iterator<Item = &str> {
         let values = self.values.get(name).into_iter().flatten();
         values.flat_map(|value| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
@@ -110,7 +113,7 @@ pub(super) fn help(known: &[Flag]) -> String {
     for Flag { name, does, about } in known {
         let value = if *does == (Use::Nothing { switch: true }) { "" } else { " value" };
         let none = if *does == Use::Value { "" } else { "accepted, but has no effect: " };
-        // Writing to a `String` cannot fail.
+        // The error is ignored, because writing to a `String` cannot fail.
         let _ = writeln!(text, "      --{name}{value}\n            {none}{about}");
     }
     text

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 
 const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
-/// The name of a file that this command writes into the directory. Only if this file exists are programs in
-/// the directory replaced; otherwise they belong to the user.
+/// The name of a file that marks directories of this command. Programs in the directory are replaced only if
+/// this file exists; otherwise they belong to the user.
 const MARK: &str = ".informer-envtest";
 
 pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failure> {
     let linked = install(directory, kubectl)?;
     let shown = directory.display();
     let mut out = io::stdout().lock();
-    // An error because stdout is closed is ignored: the programs are already installed.
+    // Writing fails if stdout is closed. The error is ignored, because the programs are already installed.
     let _ = writeln!(
         out,
         "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"
@@ -26,7 +26,8 @@ pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failur
     Ok(())
 }
 
-/// Writes the programs and a link to kubectl into a directory. Returns false if there is no kubectl.
+/// Writes the programs `kube-apiserver` and `etcd` and a link to kubectl into a directory. Returns false if
+/// no kubectl was found, so that the directory contains no link.
 pub(crate) fn install(directory: &Path, kubectl: Option<&Path>) -> Result<bool, Failure> {
     let shown = directory.display();
     fs::create_dir_all(directory).map_err(|error| Failure::io(&format!("create {shown}"), error))?;
@@ -52,7 +53,8 @@ pub(crate) fn install(directory: &Path, kubectl: Option<&Path>) -> Result<bool, 
     Ok(linked.is_some())
 }
 
-/// Installs this executable under another name: as a hard link on the same file system, otherwise as a copy.
+/// Installs this executable at `path`, under the name of another program: as a hard link on the same file
+/// system, otherwise as a copy.
 fn place(program: &Path, path: &Path) -> io::Result<()> {
     remove(path)?;
     fs::hard_link(program, path).or_else(|_| fs::copy(program, path).map(drop))

@@ -15,7 +15,8 @@ use super::etcd::STATE_PATH;
 use super::flags::Given;
 use crate::failure::Failure;
 
-/// A client for the `etcd` that the flag `--etcd-servers` names. Without this flag, no state is saved.
+/// A client of the `etcd` that the flag `--etcd-servers` names. It saves the state of the API server there.
+/// Without this flag, no state is saved.
 pub(super) struct Store {
     url: Option<String>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -34,7 +35,7 @@ impl Store {
         Ok(Self { url, client: Client::builder(TokioExecutor::new()).build_http() })
     }
 
-    /// Restores the saved state of the API server from etcd, if there is one.
+    /// Reads the saved state from etcd, and restores it in the API server. Does nothing if no state is saved.
     pub(super) async fn restore(&self, server: &ApiServer) -> Result<(), Failure> {
         let Some(url) = &self.url else { return Ok(()) };
         let (status, body) = self.ask(Method::GET, url, Bytes::new()).await?;
@@ -46,8 +47,8 @@ impl Store {
                 let snapshot = serde_json::from_slice(&body).map_err(|error| broken(error.into()))?;
                 server.restore(snapshot).map_err(|error| broken(error.into()))
             }
-            // No state is saved: this etcd is new, or it is a real etcd, which does not serve the path of the
-            // state.
+            // With 404 there is no saved state. The `etcd` of this project is new, or `--etcd-servers` names
+            // a real etcd, which does not serve the URL path of the state.
             StatusCode::NOT_FOUND => Ok(()),
             status => Err(Failure::new(format!("cannot read the state from {url}: {status}"))),
         }

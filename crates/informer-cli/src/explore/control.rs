@@ -1,5 +1,6 @@
-//! Runs the API servers for the `kube-apiserver` programs that the explored command starts. See
-//! [`explorer`](crate::envtest::explorer) for the protocol.
+//! Runs the API servers that the explored command starts. Each `kube-apiserver` program that the command
+//! starts connects to this process, which runs the server for it. [`explorer`](crate::envtest::explorer)
+//! describes the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,11 @@ use crate::envtest::Instance;
 use crate::envtest::explorer::{Hello, MAX_LINE_BYTES, Reply, STOP};
 use crate::failure::Failure;
 
-/// The delay after a failed `accept`.
+/// The delay before the next `accept`, after an `accept` has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 
-/// The listener of one run. Dropping it ends its servers.
+/// The listener to which the `kube-apiserver` and `etcd` programs of one run connect. Dropping it ends the
+/// servers that run for these programs.
 pub(super) struct Control {
     address: String,
     secret: String,
@@ -35,12 +37,13 @@ impl Control {
         Ok(Self { address, secret, task })
     }
 
-    /// Returns the value of the environment variable of the programs.
+    /// Returns the value of the environment variable that the command passes to its programs: the address of
+    /// this listener and the secret.
     pub(super) fn variable(&self) -> String {
         format!("{}/{}", self.address, self.secret)
     }
 
-    /// Ends all servers, as if their processes were killed.
+    /// Ends all servers of the run, as if their processes were killed.
     pub(super) async fn stop(mut self) {
         self.task.shutdown().await;
     }
@@ -54,7 +57,8 @@ async fn accept(listener: TcpListener, secret: String, session: Arc<Session>) {
                 Ok((stream, _)) => {
                     connections.spawn(serve(BufReader::new(stream), secret.clone(), Arc::clone(&session)));
                 }
-                // The process may have no free file descriptor until a connection closes.
+                // `accept` fails if the process has no free file descriptor. The delay prevents a busy loop
+                // until a connection closes.
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
             Some(_) = connections.join_next() => {}
@@ -62,7 +66,7 @@ async fn accept(listener: TcpListener, secret: String, session: Arc<Session>) {
     }
 }
 
-/// Serves one program until it ends.
+/// Serves the connection of one `kube-apiserver` or `etcd` program until the program ends.
 async fn serve(mut connection: BufReader<TcpStream>, secret: String, session: Arc<Session>) {
     let Some(line) = read(&mut connection).await else { return };
     let Ok(hello) = serde_json::from_str::<Hello>(&line) else { return };
@@ -70,7 +74,8 @@ async fn serve(mut connection: BufReader<TcpStream>, secret: String, session: Ar
         return;
     }
     let Some(arguments) = hello.arguments else {
-        // The connection of an etcd stays open until the run or the program ends.
+        // An `etcd` program needs no server here. Its connection stays open until the run ends, which tells
+        // the program to exit, or until the program itself ends.
         read(&mut connection).await;
         return;
     };
@@ -81,14 +86,15 @@ async fn serve(mut connection: BufReader<TcpStream>, secret: String, session: Ar
     };
     session.add(instance.server());
     reply(&mut connection, Ok(instance.url())).await;
-    // If the connection closes without this line, the program was killed. Then the server is dropped.
+    // The program sends the line [`STOP`] when it receives a signal. If the connection closes without this
+    // line, the program was killed, and its server is dropped without a graceful shutdown.
     if read(&mut connection).await.is_some_and(|line| line.trim_end() == STOP) {
         let stopped = instance.stop().await;
         reply(&mut connection, stopped.map(|()| String::new())).await;
     }
 }
 
-/// Returns the next line, or `None` if the connection has ended.
+/// Reads the next line of the protocol. Returns `None` if the connection has ended.
 async fn read(connection: &mut BufReader<TcpStream>) -> Option<String> {
     let mut line = String::new();
     let read = connection.take(MAX_LINE_BYTES).read_line(&mut line).await.ok()?;
@@ -101,6 +107,7 @@ async fn reply(connection: &mut BufReader<TcpStream>, outcome: Result<String, Fa
         Err(failure) => Reply { url: String::new(), error: Some(failure.to_string()) },
     };
     let Ok(line) = serde_json::to_string(&reply) else { return };
-    // An error because the program has exited is ignored: then the next read returns `None`.
+    // Writing fails if the program has exited. The error is ignored, because the next read then returns
+    // `None`.
     let _ = connection.get_mut().write_all(format!("{line}\n").as_bytes()).await;
 }

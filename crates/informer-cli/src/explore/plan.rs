@@ -1,4 +1,4 @@
-//! The scripts of an exploration: first single faults, then random combinations.
+//! Creates the fault scripts of an exploration: first single faults, then random combinations.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +6,26 @@ use informer_apiserver::{FaultScript, RunFault, ScheduledFault};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// The maximum number of writes at which each fault is tried.
+/// The maximum number of writes at which each fault of a request is tried.
 const MAX_SYSTEMATIC_WRITES: u64 = 200;
 
-/// The maximum number of faults of a random script.
+/// The maximum number of faults of a random fault script.
 const MAX_FAULTS: u64 = 4;
 
-/// The delays of late watches, in seconds of real time. Tests wait a few seconds for an effect, so a longer
-/// delay would make the tests of correct programs fail.
+/// The delays with which late watches receive events, in seconds of real time. Tests wait a few seconds for
+/// an effect, so a longer delay would make the tests of correct programs fail.
 const LAGS: [u64; 2] = [1, 2];
 
-/// The properties of the run without faults from which scripts are made.
+/// The properties of the run without faults, from which the fault scripts are created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) writes: u64,
-    /// The plural names of the watched resources.
+    /// The plural names of the resources that selected clients watched.
     pub(super) watched: BTreeSet<String>,
 }
 
-/// Returns all scripts in the order in which they run. The sequence does not end.
+/// Returns the fault scripts in the order in which they run. The iterator does not end, because it continues
+/// with random scripts; the caller limits the number of runs.
 pub(super) fn scripts(observed: Observed) -> impl Iterator<Item = FaultScript> {
     systematic(&observed).into_iter().chain((0..).map(move |seed| random(&observed, seed)))
 }
@@ -35,7 +36,8 @@ fn systematic(observed: &Observed) -> Vec<FaultScript> {
     for fault in [RunFault::LostResponse, RunFault::InternalError, RunFault::Conflict] {
         scripts.extend((1..=writes).map(|write| FaultScript::single(write, fault.clone())));
     }
-    // Open watches are affected at the first write and at the middle one.
+    // Faults of open watches are tried only at the first write and at the middle one, to limit the number of
+    // runs.
     let moments: BTreeSet<u64> = [1, writes.div_ceil(2)].into_iter().filter(|write| *write > 0).collect();
     for resource in &observed.watched {
         let faults = |seconds| watch_faults(resource, seconds);
@@ -55,10 +57,11 @@ fn watch_faults(resource: &str, seconds: u64) -> [RunFault; 3] {
     ]
 }
 
-/// Returns the random script of a seed.
+/// Returns the random fault script of a seed. Equal seeds return equal scripts.
 fn random(observed: &Observed, seed: u64) -> FaultScript {
     let mut rng = StdRng::seed_from_u64(seed);
-    // A program repeats failed writes, so there can be more writes than without faults.
+    // A program repeats writes that failed, so a run with faults has more writes than the run without. The
+    // random faults may also affect these additional writes.
     let last_write = observed.writes + observed.writes / 2 + 2;
     let watched: Vec<&String> = observed.watched.iter().collect();
     let faults = (0..rng.random_range(1..=MAX_FAULTS)).map(|_| {

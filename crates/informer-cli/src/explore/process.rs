@@ -1,4 +1,4 @@
-//! Runs the explored command once.
+//! Runs the explored command once, with a timeout, and captures its output.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 use crate::failure::Failure;
 
-/// The maximum number of bytes of the command's output that are read.
+/// The maximum number of bytes that are read from the end of the command's output.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
-/// The maximum number of lines of the command's output that are printed.
+/// The maximum number of lines that are printed from the end of the command's output.
 const MAX_OUTPUT_LINES: usize = 60;
 
-/// How a command ended.
+/// How the explored command ended: it passed, failed, or ran longer than the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
@@ -40,12 +40,12 @@ impl fmt::Display for Outcome {
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) duration: Duration,
-    /// The last lines of stdout and stderr.
+    /// The last lines that the command wrote to stdout and stderr.
     pub(super) output: Vec<String>,
 }
 
-/// Runs a command until it exits or `timeout` has passed, and then kills the remaining processes of its
-/// process group. Dropping the future also kills them.
+/// Runs a command until it exits or `timeout` has passed. Then kills the remaining processes of its process
+/// group, because a test suite may leave servers behind. Dropping the future also kills them.
 pub(super) async fn run(
     command: &[OsString],
     environment: &[(&str, OsString)],
@@ -65,13 +65,13 @@ pub(super) async fn run(
     };
     let duration = begin.elapsed();
     drop(group);
-    // On systems without process groups, this kills the command.
+    // On systems without process groups, dropping the child kills only the command itself.
     drop(child);
     Ok(Ended { outcome, duration, output: tail(&mut output).map_err(failed)? })
 }
 
 fn spawn(command: &[OsString], environment: &[(&str, OsString)], output: &File) -> Result<Child, Failure> {
-    // The arguments of the command line contain at least the program.
+    // The command-line parser requires at least the program, so the command is never empty.
     let (program, arguments) = command.split_first().ok_or_else(|| Failure::new("explore: no command"))?;
     let failed = |error: std::io::Error| {
         let advice = match error.kind() {
@@ -89,8 +89,8 @@ fn spawn(command: &[OsString], environment: &[(&str, OsString)], output: &File) 
     child.spawn().map_err(failed)
 }
 
-/// The process group of a command, which has the id of its first process. Dropping it kills all processes of
-/// the group.
+/// The process group of a command, which has the id of the command's process. Dropping it kills all processes
+/// of the group.
 struct Group(Option<u32>);
 
 impl Drop for Group {
@@ -99,7 +99,8 @@ impl Drop for Group {
         {
             use rustix::process::{Pid, Signal, kill_process_group};
             let id = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-            // An error means that no process of the group is left.
+            // Killing fails if no process of the group is left. The error is ignored, because nothing remains
+            // to be killed.
             let _ = id.map(|id| kill_process_group(id, Signal::KILL));
         }
         #[cfg(not(unix))]
@@ -107,7 +108,8 @@ impl Drop for Group {
     }
 }
 
-/// Returns the last lines of the output.
+/// Returns the last lines of the command's output: at most [`MAX_OUTPUT_LINES`] of its last
+/// [`MAX_OUTPUT_BYTES`].
 fn tail(output: &mut File) -> std::io::Result<Vec<String>> {
     let length = output.metadata()?.len();
     output.seek(SeekFrom::Start(length.saturating_sub(MAX_OUTPUT_BYTES)))?;

@@ -13,28 +13,30 @@ use super::session::{Line, Summary};
 use super::{ExploreArguments, Run, quoted};
 use crate::failure::Failure;
 
-/// The maximum number of lines of a trace that are printed.
+/// The maximum number of lines of a trace that are printed; `--trace` writes all lines to a file.
 const MAX_PRINTED_LINES: usize = 200;
 
-/// The number of lines of a trace that are printed before its first fault, if it is longer than
-/// [`MAX_PRINTED_LINES`].
+/// The number of lines that are printed before the first fault of a trace, if the trace has more than
+/// [`MAX_PRINTED_LINES`] lines.
 const LINES_BEFORE: usize = 40;
 
-/// A script under which the command fails.
+/// A fault script under which the command fails, and its last failing run.
 pub(super) struct Found {
-    /// The script with as few faults as possible.
+    /// The fault script with as few faults as possible under which the command still fails.
     pub(super) script: FaultScript,
-    /// The script that failed first.
+    /// The first failing fault script, before faults were removed from it.
     pub(super) found: FaultScript,
-    /// The last failing run of `script`.
+    /// The last failing run of the shrunk fault script, whose output and trace are printed.
     pub(super) run: Run,
     pub(super) shrink_runs: usize,
-    /// False if the command passed when the script ran again.
+    /// False if the command passed when the same fault script ran again. The failure then does not depend on
+    /// the script alone.
     pub(super) reproduced: bool,
 }
 
 pub(super) struct Reporter {
-    /// The options of the command that replays a script.
+    /// The options of `informer explore` with which a failing fault script is replayed. They are part of the
+    /// printed command line.
     options: String,
     command: Vec<OsString>,
     trace: Option<PathBuf>,
@@ -44,7 +46,7 @@ impl Reporter {
     pub(super) fn new(arguments: &ExploreArguments) -> Self {
         let mut options = String::new();
         let mut option = |name: &str, value: &str| {
-            // Writing to a `String` cannot fail.
+            // The error is ignored, because writing to a `String` cannot fail.
             let _ = write!(options, "--{name} {} ", quoted(value));
         };
         let ExploreArguments { user_agent, user, resources, load, timeout, .. } = arguments;
@@ -56,7 +58,8 @@ impl Reporter {
         Self { options, command: arguments.command.clone(), trace: arguments.trace.clone() }
     }
 
-    /// Reports the run without faults.
+    /// Prints the result of the run without faults on stderr: its duration, its writes and its watched
+    /// resources.
     pub(super) fn reference(&self, run: &Run) {
         let Summary { writes, watched, .. } = &run.summary;
         let watched: Vec<&str> = watched.iter().map(String::as_str).collect();
@@ -82,17 +85,19 @@ impl Reporter {
         eprintln!("shrinking; replay: {}", self.replay_line(script));
     }
 
-    /// Reports that all runs passed.
+    /// Prints on stdout that the command passed in all runs.
     pub(super) fn passed(&self, runs: u64, faults: u64, first: &Run, elapsed: Duration) {
         let writes = first.summary.writes;
-        // An error because stdout is closed is ignored: the exit code has the result.
+        // Writing fails if stdout is closed. The error is ignored, because the exit code also contains the
+        // result.
         let _ = writeln!(
             io::stdout(),
             "passed: {runs} runs with {faults} faults, {writes} writes without faults, in {elapsed:.1?}"
         );
     }
 
-    /// Reports a failing script.
+    /// Prints a failing fault script: the faults, the command line that replays them, the command's output,
+    /// and the trace.
     pub(super) fn found(&self, found: &Found) -> Result<(), Failure> {
         let mut text = String::new();
         let mut line = |line: String| text.extend([line.as_str(), "\n"]);
@@ -108,11 +113,12 @@ impl Reporter {
         self.finish(text, &found.run)
     }
 
-    /// Reports a run that was requested with `--replay`.
+    /// Prints the result of a fault script that the option `--replay` requested, with the command's output
+    /// and the trace.
     pub(super) fn replayed(&self, script: &FaultScript, run: &Run) -> Result<(), Failure> {
         let mut text = format!("{} {}\n", shown(&self.command), run.ended.outcome);
         let (script, unused) = (shown_script(script), script.len() as u64 - run.summary.fired);
-        // Writing to a `String` cannot fail.
+        // The error is ignored, because writing to a `String` cannot fail.
         let _ = writeln!(text, "  faults: {script}");
         if unused > 0 {
             let _ = writeln!(text, "  {unused} faults were not reached");
@@ -120,7 +126,7 @@ impl Reporter {
         self.finish(text, run)
     }
 
-    /// Prints the last lines of the command's output.
+    /// Prints the last lines of the command's output on stderr.
     pub(super) fn output(&self, output: &[String]) {
         output.iter().for_each(|line| eprintln!("  {line}"));
     }
@@ -132,7 +138,8 @@ impl Reporter {
         }
         text.push_str("  trace:\n");
         window(&run.summary).iter().for_each(|line| text.extend(["  ", line, "\n"]));
-        // An error because stdout is closed is ignored: the exit code has the result.
+        // Writing fails if stdout is closed. The error is ignored, because the exit code also contains the
+        // result.
         let _ = io::stdout().write_all(text.as_bytes());
         let Some(path) = &self.trace else { return Ok(()) };
         let lines: String = run.summary.lines.iter().map(|line| format!("{line}\n")).collect();
@@ -148,7 +155,8 @@ impl Reporter {
     }
 }
 
-/// Returns the lines of a trace to print: all of them, or a part around the first fault.
+/// Returns the lines of a trace to print: all lines, or [`MAX_PRINTED_LINES`] lines around the first fault if
+/// the trace is longer. Lines in parentheses state how many are left out.
 fn window(summary: &Summary) -> Vec<String> {
     let Summary { lines, dropped, .. } = summary;
     let first_fault = lines.iter().position(Line::is_fault).unwrap_or_default();
@@ -172,7 +180,7 @@ fn shown_script(script: &FaultScript) -> String {
     if script.is_empty() && script.schedule() == 0 { "no faults".to_owned() } else { script.to_string() }
 }
 
-/// Returns the command line for messages.
+/// Returns the explored command as a shell command line, for messages.
 pub(super) fn shown(command: &[OsString]) -> String {
     let words: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     words.join(" ")

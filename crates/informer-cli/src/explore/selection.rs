@@ -1,15 +1,18 @@
-//! Selects the requests into which faults are injected.
+//! Selects the clients and writes into whose requests `informer explore` injects faults.
 
 use informer_apiserver::RequestRecord;
 
-/// The API groups whose objects test suites install before their controllers start. A fault at such a write
-/// only makes the setup of the suite fail.
+/// The API groups of CRDs and webhook configurations, which test suites install before their controllers
+/// start. A fault at such a write would only make the setup of the suite fail, so these writes receive no
+/// faults by default.
 const SETUP_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "admissionregistration.k8s.io"];
 
-/// The prefix of the User-Agent of kubectl, which is used by tests and not by controllers.
+/// The prefix of kubectl's User-Agent. Test suites call kubectl and controllers do not, so its requests
+/// receive no faults by default.
 const KUBECTL: &str = "kubectl/";
 
-/// A resource and subresource of writes, as in RBAC rules: `websites`, `websites/status`, `*` or `*/status`.
+/// The value of the option `--resource`, which selects the writes of a resource and subresource as in RBAC
+/// rules: `websites`, `websites/status`, `*` or `*/status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResourceFilter(String);
 
@@ -41,7 +44,7 @@ impl ResourceFilter {
     }
 }
 
-/// The requests that faults may affect.
+/// The requests into which faults may be injected, as the options of `informer explore` select them.
 #[derive(Debug, Clone)]
 pub(super) struct Selection {
     user_agent: Option<String>,
@@ -58,8 +61,8 @@ impl Selection {
         Self { user_agent, user, resources }
     }
 
-    /// Returns true if faults may affect the client that sends the request. Without options, these are all
-    /// clients except kubectl.
+    /// Returns true if faults may affect the client that sends the request. Without the options
+    /// `--user-agent` and `--user`, faults may affect all clients except kubectl.
     pub(super) fn selects_client(&self, request: &RequestRecord) -> bool {
         match (&self.user_agent, &self.user) {
             (None, None) => !request.user_agent.starts_with(KUBECTL),
@@ -70,8 +73,8 @@ impl Selection {
         }
     }
 
-    /// Returns true if the request is a numbered write. Without `--resource`, writes of CRDs and webhook
-    /// configurations are not selected.
+    /// Returns true if the request is a write at which faults may be injected; such writes are numbered.
+    /// Without the option `--resource`, writes of CRDs and webhook configurations are not selected.
     pub(super) fn selects_write(&self, request: &RequestRecord) -> bool {
         let Some(gvr) = request.gvr.as_ref().filter(|_| request.counts_as_write()) else { return false };
         let subresource = request.subresource.as_deref();
@@ -82,7 +85,7 @@ impl Selection {
         resource && self.selects_client(request)
     }
 
-    /// Returns the options that an error names if they select nothing.
+    /// Returns the options that the user should change if they select no request, for an error message.
     pub(super) fn options(&self) -> String {
         let mut options = Vec::new();
         options.extend(self.user_agent.as_ref().map(|agent| format!("--user-agent {agent}")));

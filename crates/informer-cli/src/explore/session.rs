@@ -23,13 +23,14 @@ use tokio::time::Instant;
 use super::plan::Observed;
 use super::selection::Selection;
 
-/// The maximum number of lines of a trace.
+/// The maximum number of lines in the trace of a run.
 const MAX_LINES: usize = 20_000;
 
-/// The maximum number of clients that are distinguished.
+/// The maximum number of clients whose requests are counted separately, by User-Agent.
 const MAX_CLIENTS: usize = 50;
 
-/// The maximum random delay of a request, in milliseconds.
+/// The maximum random delay of a request, in milliseconds. Delays change the order of requests that different
+/// tasks send.
 const MAX_DELAY: u64 = 60;
 
 #[derive(Debug)]
@@ -37,16 +38,17 @@ pub(super) struct Session {
     selection: Selection,
     begin: Instant,
     state: Mutex<State>,
-    /// The fault injection of each server of the run, in the order in which the servers started.
+    /// The fault injection of each API server of the run, in the order in which the servers started.
     servers: Mutex<Vec<Faults>>,
-    /// The number of hooks that were created.
+    /// The number of hooks that were created. Each hook gets this number, by which the requests of different
+    /// servers are distinguished.
     started: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct State {
     injector: ScriptInjector,
-    /// The faults at write 0, which affect the first watch of a resource.
+    /// The faults at write 0, which have not been injected yet. Each affects the first watch of a resource.
     start: Vec<RunFault>,
     delays: Option<StdRng>,
     lines: Vec<Line>,
@@ -54,11 +56,12 @@ struct State {
     requests: u64,
     watched: BTreeSet<String>,
     clients: BTreeMap<String, ClientCounts>,
-    /// The lines of requests without a response, by server and number of the request.
+    /// For each request without a response, the index of its line in the trace. The key is the number of the
+    /// server and that of the request.
     open: HashMap<(usize, u64), usize>,
 }
 
-/// A line of the trace.
+/// A line in the trace of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     at: Duration,
@@ -68,9 +71,10 @@ pub(super) struct Line {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum LineKind {
-    /// A fault that is injected between requests.
+    /// A fault of open watches, which belongs to no request.
     Fault,
-    /// A request and its fault. The status is `None` while there is no response.
+    /// A request of the command, and the fault that was injected into it. The status is `None` until the
+    /// server responds.
     Request { status: Option<u16>, fault: Option<RunFault> },
 }
 
@@ -103,19 +107,21 @@ struct ClientCounts {
     selected: u64,
 }
 
-/// The results of a run.
+/// The requests and faults of a run of the explored command.
 #[derive(Debug)]
 pub(super) struct Summary {
-    /// The number of requests for resources.
+    /// The number of requests for resources, from all clients.
     pub(super) requests: u64,
-    /// The number of selected writes.
+    /// The number of writes at which faults may be injected.
     pub(super) writes: u64,
-    /// The number of injected faults.
+    /// The number of faults that were injected in the run.
     pub(super) fired: u64,
-    /// The resources that selected clients watched.
+    /// The plural names of the resources that were watched by clients into whose requests faults may be
+    /// injected.
     pub(super) watched: BTreeSet<String>,
     pub(super) lines: Vec<Line>,
-    /// The number of requests that the trace does not contain, because it is full.
+    /// The number of requests and faults that are missing from the trace, because it has reached its maximum
+    /// length.
     pub(super) dropped: u64,
     clients: BTreeMap<String, ClientCounts>,
 }
@@ -125,7 +131,8 @@ impl Summary {
         Observed { writes: self.writes, watched: self.watched.clone() }
     }
 
-    /// Describes each client: its User-Agent, its users and its requests.
+    /// Describes each client of the run for messages, so that the user can select clients: its User-Agent,
+    /// its users, and the numbers of its requests and writes.
     pub(super) fn clients(&self) -> Vec<String> {
         let describe = |(agent, counts): (&String, &ClientCounts)| {
             let users: Vec<&str> = counts.users.iter().map(String::as_str).collect();
@@ -161,20 +168,22 @@ impl Session {
         }
     }
 
-    /// Adds a server whose open watches faults affect.
+    /// Adds a running server to the session. Faults then also affect the open watches of this server.
     pub(super) fn add(&self, server: &ApiServer) {
         self.servers.lock().push(server.faults().clone());
     }
 
-    /// Ends the run, and returns its results.
+    /// Ends the session after a run of the command, and returns the results of the run.
     pub(super) fn finish(&self) -> Summary {
-        // Breaks a reference cycle: the faults of a server refer to its hook, and the hook to this session.
+        // Removing the servers breaks a reference cycle: the faults of a server refer to its hook, and the
+        // hook refers to this session.
         self.servers.lock().clear();
         let mut state = self.state.lock();
         Summary {
             requests: state.requests,
             writes: state.injector.writes(),
-            // Faults of the first watches count as injected when the script is loaded.
+            // The injector counts faults at write 0 as injected from the beginning. Those that remain in
+            // `start` found no watch, so they are subtracted.
             fired: state.injector.fired() - state.start.len() as u64,
             watched: std::mem::take(&mut state.watched),
             lines: std::mem::take(&mut state.lines),
@@ -216,7 +225,8 @@ impl Session {
         actions
     }
 
-    /// Injects a fault into the open watches of the selected clients, on all servers.
+    /// Injects a fault into the open watches of a resource on all servers of the run. Only watches of
+    /// selected clients are affected.
     fn inject(&self, fault: &RunFault) {
         let Some((resource, action)) = fault.watch_action() else { return };
         let servers = self.servers.lock().clone();
@@ -254,7 +264,8 @@ impl State {
         }
     }
 
-    /// Returns the actions of the faults at write 0 for the first watch of a resource.
+    /// Removes the faults at write 0 that affect the first watch of this resource, adds them to the trace,
+    /// and returns their actions.
     fn faults_of_first_watch(&mut self, resource: &str, at: Duration) -> Vec<FaultAction> {
         let of_resource =
             |fault: &mut RunFault| fault.watch_action().is_some_and(|(watched, _)| watched == resource);
@@ -266,7 +277,8 @@ impl State {
         faults.iter().filter_map(|fault| fault.watch_action().map(|(_, action)| action)).collect()
     }
 
-    /// Adds a line, and returns its index. Returns `None` if the trace is full.
+    /// Adds a line to the trace, and returns its index. If the trace is full, only counts the line and
+    /// returns `None`.
     fn line(&mut self, line: Line) -> Option<usize> {
         if self.lines.len() >= MAX_LINES {
             self.dropped += 1;
@@ -277,7 +289,8 @@ impl State {
     }
 }
 
-/// The hook of one server of a run.
+/// The hook with which one API server of a run reports its requests and responses to the session, and
+/// receives the faults.
 #[derive(Debug)]
 pub(super) struct Hook {
     session: Arc<Session>,
@@ -285,8 +298,8 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// Creates the hook of a server that is about to start. [`Session::add`] adds the server when it has
-    /// started.
+    /// Creates the hook of a server that is about to start. After the start, [`Session::add`] adds the server
+    /// to the session.
     pub(super) fn new(session: &Arc<Session>) -> Self {
         let server = session.started.fetch_add(1, Ordering::Relaxed);
         Self { session: Arc::clone(session), server }
@@ -303,13 +316,14 @@ impl RequestHook for Hook {
     }
 }
 
-/// Returns true for requests that would hide the others in a trace: Events, Leases and reviews.
+/// Returns true for requests for Events, Leases and reviews. They are left out of the trace, because there
+/// are so many that they would hide the other requests.
 fn is_background(request: &RequestRecord) -> bool {
     let volatile = |gvr: &informer::Gvr| informer_apiserver::is_volatile(&gvr.group, &gvr.resource);
     request.gvr.as_ref().is_some_and(volatile)
 }
 
-/// Returns the program in a User-Agent, such as `manager/v1.2`.
+/// Returns the first part of a request's User-Agent, which names the program, such as `manager/v1.2`.
 fn agent(request: &RequestRecord) -> &str {
     request.user_agent.split(' ').next().filter(|agent| !agent.is_empty()).unwrap_or("(no User-Agent)")
 }

@@ -73,7 +73,8 @@ fn invalid_resource_filter_is_rejected() {
     }
 }
 
-/// Sends requests with two User-Agents to a server, and returns those that it logged.
+/// Sends requests of three clients with different User-Agents to a server, and returns the requests that the
+/// server logged. The tests select some of them.
 async fn requests() -> Vec<RequestRecord> {
     use bytes::Bytes;
     use http::Request;

@@ -23,7 +23,7 @@ pub(crate) struct Access {
 pub(crate) struct Loaded {
     pub(crate) server: ApiServer,
     pub(crate) objects: usize,
-    /// The names of the custom kinds that were registered.
+    /// The names of the custom kinds that the server serves because the manifests define or use them.
     pub(crate) kinds: Vec<String>,
 }
 
@@ -32,8 +32,8 @@ pub(crate) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
     let Some(path) = path else {
         return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });
     };
-    // A manifest may use a custom kind before its CRD is read, so each new kind starts another pass over the
-    // files.
+    // A manifest may use a custom kind before its CRD is read. Each new kind is therefore registered, and all
+    // files are loaded again into a new server that serves the kind.
     for _ in 0..=MAX_KINDS {
         let server = kinds.server();
         let outcome = server.load_yaml(path);
@@ -79,8 +79,8 @@ impl Kinds {
         self.iter().map(|kind| kind.gvr().to_string()).collect()
     }
 
-    /// Adds the kinds that CRDs define; they replace guessed kinds. Returns true if a kind is new, so that
-    /// the manifests must be loaded again.
+    /// Registers the kinds that CRDs define, in place of kinds that were guessed before. Returns true if a
+    /// kind is new, so that the manifests must be loaded again.
     fn define(&mut self, declared: Vec<Kind>) -> bool {
         let before = self.defined.len();
         for kind in declared {

@@ -14,7 +14,8 @@ use super::target::Target;
 use super::{SyncTimeout, near};
 use crate::failure::{Failure, chain};
 
-/// The initial delay between two attempts of discovery. Each further delay is twice the previous one.
+/// The delay after the first failed attempt of discovery. Each further delay is twice the previous one, up to
+/// [`MAX_RETRY_DELAY`].
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
@@ -27,8 +28,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Returns the field selector of `--field-selector`. If only one object is watched, the selector also
-    /// selects the object's name.
+    /// Returns the field selector with which this kind is watched: that of the option `--field-selector`. If
+    /// only one object is watched, it also selects the name of the object.
     pub(super) fn fields(&self, given: Option<&FieldSelector>) -> Result<FieldSelector, Failure> {
         let Some(name) = &self.name else { return Ok(given.cloned().unwrap_or_default()) };
         let given = given.map(|given| format!("{given},")).unwrap_or_default();
@@ -37,8 +38,8 @@ impl Found {
     }
 }
 
-/// Finds a kind on the server by its name. Retries while the server is unreachable or temporarily
-/// unavailable.
+/// Finds a kind on the server by the name that the user has typed. Retries while the server is unreachable or
+/// temporarily unavailable.
 pub(super) async fn find(
     client: &Client,
     target: &Target,
@@ -88,7 +89,7 @@ pub(super) async fn find(
 
 const DISCOVERY: &str = "discovery";
 
-/// Returns true if the error is transient, so that the request can be retried.
+/// Returns true if a failed discovery request can be retried, because the error is transient.
 fn passes(kind: SourceErrorKind) -> bool {
     matches!(
         kind,

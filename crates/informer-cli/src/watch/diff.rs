@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 pub(super) use render::{Rendering, path};
 
-/// The names of the fields that identify an item of an array, in order of preference.
+/// The fields that can identify an item of an array, such as its name, in order of preference.
 const IDENTITIES: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// One step of the path to a value in an object.
@@ -29,7 +29,7 @@ pub(super) enum Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Returns the name of the field; an empty string for array items.
+    /// Returns the name of the field; an empty string if the segment is an array item.
     pub(super) fn key(&self) -> &'a str {
         match self {
             Self::Key(key) => key,

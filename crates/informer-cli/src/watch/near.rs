@@ -1,4 +1,4 @@
-//! Suggests names that are similar to a kind that the server does not have.
+//! Suggests names of kinds, if the user has named a kind that the server does not have.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) async fn advice(client: &Client, name: &str) -> String {
 
 #[derive(Debug)]
 struct Resource {
-    /// The name to suggest, such as `deployments.apps`.
+    /// The name that is suggested to the user, such as `deployments.apps`.
     full: String,
     names: Vec<String>,
 }
@@ -53,8 +53,8 @@ fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, full)| full.clone()).collect()
 }
 
-/// Returns the resources that the server serves; empty if the requests fail or the server does not support
-/// aggregated discovery.
+/// Reads the resources that the server serves, with aggregated discovery. Returns none if the requests fail
+/// or the server does not support it, because suggestions are optional.
 async fn resources(client: &Client) -> Vec<Resource> {
     let mut resources = Vec::new();
     for path in ["/api", "/apis"] {

@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 
 use crate::failure::{chain, plain};
 
-/// The maximum number of distinct failures reported in one outage. This limits the number of messages if each
-/// response of the server has a different message.
+/// The maximum number of different failures that are reported in one outage. Without a limit, a server whose
+/// responses all have different messages would flood stderr.
 const MAX_FAILURES: usize = 8;
 
-/// Writes messages to stderr. Clones share the same state.
+/// Writes the messages of `informer watch` to stderr. Clones share the record of reported failures.
 #[derive(Clone)]
 pub(super) struct Notes {
     said: Arc<Mutex<Said>>,
@@ -32,7 +32,8 @@ pub(super) struct Notes {
 
 #[derive(Default)]
 struct Said {
-    /// The failures reported since the last success, by the name of the operation.
+    /// The failures that were reported since the last success of each operation, by the name of the
+    /// operation.
     outages: BTreeMap<String, Outage>,
     progress: BTreeMap<String, String>,
 }
@@ -40,8 +41,8 @@ struct Said {
 #[derive(Default)]
 struct Outage {
     told: BTreeSet<String>,
-    /// True if one of the failures is an error, so that the recovery is also reported; false if all of them
-    /// are a normal part of watching, such as an expired watch.
+    /// True if one of the failures is an error; its recovery is then also reported. False if all of them are
+    /// a normal part of watching, such as an expired watch.
     wrong: bool,
 }
 
@@ -56,7 +57,8 @@ impl Notes {
         Self { said: Arc::default(), bar }
     }
 
-    /// Returns the progress bar. Code that writes to the same terminal must suspend the bar while it writes.
+    /// Returns the progress bar on stderr. Code that writes lines to the same terminal must suspend the bar
+    /// meanwhile, because the bar would overwrite them.
     pub(super) fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
@@ -76,7 +78,8 @@ impl Notes {
         }
     }
 
-    /// Reports that an operation that failed before has succeeded again.
+    /// Reports that an operation has succeeded again, if one of its failures since the last success was an
+    /// error.
     pub(super) fn recovered(&self, what: &str) {
         let mut said = self.said.lock();
         if said.outages.remove(what).is_some_and(|outage| outage.wrong) {
@@ -112,7 +115,8 @@ impl Notes {
     }
 
     fn say(&self, text: &str) {
-        // Errors are ignored, because stderr may be closed.
+        // Writing fails if stderr is closed. The error is ignored, because the events on stdout are still
+        // useful.
         self.bar.suspend(|| drop(writeln!(io::stderr().lock(), "{}", plain(text))));
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         rest = next;
     }
     let period = Duration::try_from_secs_f64(sum).map_err(|_| unclear())?;
-    // An empty string is also parsed as zero, and therefore rejected here.
+    // The sum of no parts is zero, so this condition also rejects an empty string.
     if period.is_zero() {
         Err(format!("{text:?} is not a duration above zero; write for example 30s"))
     } else {

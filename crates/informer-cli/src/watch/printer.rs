@@ -34,7 +34,7 @@ pub(super) struct Printer {
     show_secrets: bool,
     timestamps: bool,
     ignore: Vec<IgnoredPath>,
-    /// Whether the printed lines contain the kind, because several kinds are watched.
+    /// True if several kinds are watched; then each printed line contains the kind.
     several_kinds: bool,
     styles: Styles,
 }
@@ -46,10 +46,11 @@ struct Out {
     failed: Option<oneshot::Sender<io::Error>>,
 }
 
-/// A future that completes when writing to stdout has failed.
+/// A future that completes when writing events to stdout has failed, so that `informer watch` ends.
 pub(super) struct Closed(oneshot::Receiver<io::Error>);
 
-/// The colors of the prefixes of printed lines; no colors if colors are disabled.
+/// The colors of the prefixes of printed lines, such as that of an added object. Without a color terminal,
+/// the styles have no effect.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Styles {
     pub(super) added: Style,
@@ -71,7 +72,8 @@ impl Styles {
 }
 
 impl Closed {
-    /// Waits until writing to stdout has failed. A closed pipe, such as one to `head`, is not an error.
+    /// Waits until writing events to stdout has failed. Returns success for a closed pipe, such as one to
+    /// `head`, because a reader may end early. Returns other failures as an error.
     pub(super) async fn wait(self) -> Result<(), Failure> {
         match self.0.await {
             Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -127,13 +129,13 @@ impl Printer {
         if let Err(error) = written
             && let Some(failed) = out.failed.take()
         {
-            // Sending fails if the receiver was dropped; the error is then not needed.
+            // Sending the write error fails if nothing waits for it any more. It is then ignored.
             let _ = failed.send(error);
         }
     }
 
-    /// Returns true if the content of the event's objects is printed or compared. Otherwise the objects need
-    /// not be decoded.
+    /// Returns true if the output needs the content of the event's objects, to print or to compare it.
+    /// Otherwise the objects are not decoded, which saves time.
     fn reads_states(&self, event: &Event<Text>) -> bool {
         let is_change = matches!(event, Event::Updated { resync: false, .. });
         match self.output {
@@ -148,7 +150,7 @@ impl Printer {
         self.ignore.iter().any(|ignored| ignored.covers(&path))
     }
 
-    /// Returns the line, with the current time before it if `--timestamps` is set.
+    /// Returns a line of output. If the option `--timestamps` is set, the line begins with the current time.
     fn stamped(&self, line: &str) -> String {
         if self.timestamps { format!("{} {line}", now()) } else { line.to_owned() }
     }
@@ -223,12 +225,12 @@ impl Printer {
     }
 }
 
-/// An event to print, with its decoded objects and, for an update, the fields that changed.
+/// An event to print: its kind, its decoded objects and, for an update, the fields that changed.
 struct Call<'c> {
     kind: &'c ResourceKind,
     event: &'c Event<Text>,
     states: &'c States,
-    /// The fields that an update changed, without those that `--ignore` excludes.
+    /// The fields that an update changed, without those that the option `--ignore` excludes.
     changes: &'c [&'c Difference<'c>],
 }
 
@@ -239,7 +241,7 @@ struct States {
     old: Option<Value>,
     /// The object after the event, or the last known state of a deleted object.
     new: Option<Value>,
-    /// The error message if `old` or `new` could not be decoded.
+    /// The error message if one of the objects `old` and `new` could not be decoded.
     error: Option<String>,
 }
 

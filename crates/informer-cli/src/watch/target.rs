@@ -2,7 +2,7 @@
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    /// The name of the kind as typed by the user: kind, plural or short name, with or without the group.
+    /// The kind as the user has typed it: its kind, plural or short name, with or without the group.
     pub(super) kind: String,
     /// The name of the object to watch; `None` to watch all objects of the kind.
     pub(super) name: Option<String>,

@@ -32,7 +32,8 @@ impl Rendering<'_> {
         lines
     }
 
-    /// Returns a value for printing; if it belongs to a Secret, its secret parts are hidden.
+    /// Returns the value of a changed field as it is printed. In objects of the kind Secret, its secret parts
+    /// are hidden.
     pub(in crate::watch) fn value(&self, path: &[Segment<'_>], value: &Value) -> Value {
         if self.masked { mask::hide(path, value) } else { value.clone() }
     }
