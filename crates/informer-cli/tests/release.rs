@@ -1,4 +1,5 @@
-//! The archives of a release: `cargo binstall` finds the programs where `.ci/package` puts them.
+//! Tests of the archives of a release: `cargo binstall` must find the programs at the place where
+//! `.ci/package` packs them.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -10,7 +11,7 @@ use std::process::Command;
 use serde_norway::Value;
 use toml_edit::{DocumentMut, Item};
 
-/// The programs of the package.
+/// The programs that the package `informer-cli` contains.
 const PROGRAMS: [&str; 2] = ["informer", "cargo-informer"];
 
 fn root() -> PathBuf {
@@ -26,14 +27,15 @@ fn document(path: &str) -> DocumentMut {
     fs::read_to_string(root().join(path)).unwrap().parse().unwrap()
 }
 
-/// Returns the targets that the workflow builds.
+/// Returns the compilation targets for which the release workflow builds archives.
 fn targets() -> Vec<String> {
     let workflow = workflow();
     let builds = workflow["jobs"]["build"]["strategy"]["matrix"]["include"].as_sequence().unwrap();
     builds.iter().map(|build| build["target"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns a setting of cargo-binstall for a target, with the values of its variables.
+/// Returns a setting of cargo-binstall in `Cargo.toml`, such as the URL of the archive, for one target and
+/// one program. The variables in the setting are replaced by values.
 fn binstall(key: &str, target: &str, program: &str) -> String {
     let manifest = document("crates/informer-cli/Cargo.toml");
     let settings = &manifest["package"]["metadata"]["binstall"];
@@ -57,7 +59,8 @@ fn is_installed(program: &str) -> bool {
     Command::new(program).arg("-v").output().is_ok()
 }
 
-/// Packs fake programs for a target like the workflow does, and returns the folder of the archive.
+/// Packs placeholder files instead of the programs for a target, with `.ci/package` like the release
+/// workflow. Returns the folder that contains the archive.
 fn pack(target: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (programs, documents) = (folder.path().join("programs"), folder.path().join("documents"));
@@ -79,7 +82,7 @@ fn pack(target: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Unpacks an archive and returns the folder with its contents.
+/// Unpacks an archive of a release, and returns the folder with its contents.
 fn unpack(archive: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let is_zip = archive.extension().is_some_and(|extension| extension == "zip");

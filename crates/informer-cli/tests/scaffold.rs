@@ -1,5 +1,5 @@
-//! `informer new` and `informer add`. The projects in `examples/scaffold` are committed results of `new`,
-//! which `cargo xtask scaffold` builds and tests.
+//! Tests of `informer new` and `informer add`. The projects in `examples/scaffold` are committed results of
+//! `informer new`, which `cargo xtask scaffold` builds and tests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -56,7 +56,8 @@ fn fail(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Returns the files below a folder, except `target` and `Cargo.lock`, which builds of a project create.
+/// Returns the files of a project by their paths, except `target` and `Cargo.lock`, which builds of the
+/// project create.
 fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! Runs the built command and reads its output line by line, and its exit code.
+//! Runs the built `informer` command in tests, and reads its output line by line, and its exit code.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,14 +11,16 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// The timeout of a test for one line of output, or for the exit of the command, on a busy machine.
+/// The timeout of a test for one line of output, or for the exit of the command. It is long, so that tests
+/// pass on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
 pub(crate) struct Running {
     child: Child,
     pub(crate) out: Option<Said<ChildStdout>>,
     pub(crate) err: Said<ChildStderr>,
-    /// The home directory of the command, in which there is no kubeconfig.
+    /// The home directory of the command. It contains no kubeconfig, so that the user's kubeconfig does not
+    /// affect the test.
     _home: TempDir,
 }
 
@@ -34,7 +36,7 @@ pub(crate) fn start<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Runni
     start_with(args, None)
 }
 
-/// Starts the command in an environment in which it finds no kubeconfig except `kubeconfig`.
+/// Starts the `informer` command in an environment in which it finds no kubeconfig except the given one.
 pub(crate) fn start_with<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
     kubeconfig: Option<&Path>,
@@ -42,7 +44,7 @@ pub(crate) fn start_with<S: AsRef<OsStr>>(
     start_program(Path::new(env!("CARGO_BIN_EXE_informer")), args, kubeconfig)
 }
 
-/// Starts the command with an additional environment variable.
+/// Starts the `informer` command without a kubeconfig and with an additional environment variable.
 pub(crate) fn start_with_variable<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
     (name, value): (&str, &str),
@@ -52,7 +54,7 @@ pub(crate) fn start_with_variable<S: AsRef<OsStr>>(
     })
 }
 
-/// Starts a program in the same environment as [`start_with`] starts the command.
+/// Starts a program in the same environment in which [`start_with`] starts the `informer` command.
 pub(crate) fn start_program<S: AsRef<OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = S>,
@@ -137,7 +139,8 @@ impl<R: AsyncRead + Unpin> Said<R> {
         self.next().await.expect("another line")
     }
 
-    /// Returns the lines of this output up to and including the first line that contains `part`.
+    /// Reads lines of the command's output up to the first one that contains `part`, and returns them,
+    /// including that line.
     pub(crate) async fn up_to(&mut self, part: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {

@@ -19,7 +19,7 @@ use tower::ServiceExt;
 
 use crate::command::{Ended, run, start_with};
 
-/// A server, and a folder for kubeconfigs and manifests.
+/// A server that `informer doctor` checks, and a folder for kubeconfigs and manifests.
 struct Cluster {
     server: ApiServer,
     listening: Listening,
@@ -33,7 +33,7 @@ impl Cluster {
         Self { server, listening, folder: TempDir::new().unwrap() }
     }
 
-    /// Runs the command with the kubeconfig of the server.
+    /// Runs `informer doctor` with these arguments and the kubeconfig of the server.
     async fn doctor(&self, args: &[&str]) -> Ended {
         self.doctor_with(&self.listening.kubeconfig(), args).await
     }
@@ -115,7 +115,7 @@ async fn version_skew_is_a_warning() {
     check(&cluster.doctor(&[]).await, 0, &["warning server: Kubernetes v1.28.1", "it drops the others"]);
 }
 
-/// Returns the PEM of a certificate that expired in 2001, and its key.
+/// Returns the PEM of a self-signed certificate that expired in 2001, and the PEM of its private key.
 fn expired() -> (String, String) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::new(vec!["old".to_owned()]).unwrap();
@@ -246,12 +246,13 @@ async fn crds_that_are_not_served_are_problems() {
     cluster.write("crd.json", &crd("shops", &["v1", "v2"]).to_string());
     let ended = cluster.doctor(&args).await;
     check(&ended, 1, &["problem crds: shops.example.com does not serve v2; apply the newer CRD"]);
-    // The kind of the second CRD is that of the first one.
+    // The second CRD, `stores`, has the same kind as the first one. The server therefore does not accept its
+    // names.
     cluster.server.create(&crds, "", crd("stores", &["v1"])).unwrap();
     check(&cluster.doctor(&[]).await, 1, &["problem crds: stores.example.com is not NamesAccepted: "]);
 }
 
-/// Returns a configuration with one webhook.
+/// Returns a webhook configuration with one webhook, which calls a Service.
 fn webhook(name: &str, service: &str, bundle: &str, policy: &str) -> Value {
     json!({
         "metadata": {"name": name},
@@ -369,7 +370,8 @@ async fn rejected_requests_are_a_warning() {
     check(&cluster.doctor(&[]).await, 0, &lines);
 }
 
-/// Serves a server's API with other response headers, and returns the URL.
+/// Serves the API of a server on another port, where each response has these additional or replaced headers.
+/// Returns the URL.
 async fn with_headers(server: &ApiServer, headers: &[(&'static str, &str)]) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

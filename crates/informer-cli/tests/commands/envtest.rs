@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::command::{Running, run, start_program, start_with};
 
 pub(crate) struct Installed {
-    /// The directory with the programs.
+    /// The directory that contains the programs `kube-apiserver` and `etcd`.
     bin: PathBuf,
     folder: TempDir,
     etcd: ReservedPort,
@@ -101,7 +101,8 @@ impl Installed {
         self.client(&format!("client-certificate: '{path}', client-key: '{path}'")).await
     }
 
-    /// Returns the key and the resourceVersion of each object of a kind, as printed by `informer watch`.
+    /// Runs `informer watch` until it has printed `count` objects of a kind, and returns the key and the
+    /// resourceVersion of each.
     async fn seen(&self, kind: &str, count: usize) -> Vec<(String, String)> {
         let config = self.path("kubeconfig");
         let authority = self.path("certs/apiserver.crt");
@@ -157,7 +158,8 @@ async fn the_data_directory_of_etcd_outlives_both_programs() {
     assert_eq!(before[0], before[1]);
 }
 
-/// envtest checks the health endpoints without credentials before its `Start` returns.
+/// Anonymous requests for health must be allowed, because envtest checks the health endpoints without
+/// credentials before its `Start` returns.
 #[tokio::test]
 async fn health_endpoints_allow_anonymous_requests() {
     let installed = Installed::new().await;

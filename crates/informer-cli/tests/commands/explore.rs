@@ -13,12 +13,13 @@ use tempfile::TempDir;
 use crate::command::{Ended, start_with_variable};
 use crate::envtest::Installed;
 
-/// The environment variable that selects the program that [`explored_program`] is.
+/// The name of the environment variable that selects the program as which [`explored_program`] runs.
 const PROGRAM: &str = "EXPLORED_PROGRAM";
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The program that is explored. In a normal run of the tests it does nothing.
+/// The command that the tests explore. It runs as the program that the environment variable [`PROGRAM`]
+/// selects. In a normal run of the tests the variable is not set, and this test does nothing.
 #[tokio::test]
 async fn explored_program() {
     let Ok(program) = std::env::var(PROGRAM) else { return };
@@ -48,7 +49,8 @@ fn map(count: u64) -> Value {
 async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value, StatusCode> {
     let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-    // A broken connection is treated like an error of the server.
+    // A broken connection is treated like an error response of the server: the program must repeat the
+    // request.
     let Ok(response) = client.request(request.body(body).unwrap()).await else {
         return Err(StatusCode::BAD_GATEWAY);
     };
@@ -58,8 +60,9 @@ async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Resu
     if status.is_success() { Ok(serde_json::from_slice(&text).unwrap()) } else { Err(status) }
 }
 
-/// Creates a ConfigMap and changes its count to 1, and repeats what fails. If it `increments` the count, it
-/// counts twice if the response of the update is lost.
+/// A program that creates a ConfigMap with a counter, sets the counter to 1, and repeats requests that fail.
+/// If `increments` is true, the program has a defect: it adds 1 to the counter, so a repeated update counts
+/// twice if only the response of the first one is lost.
 async fn count(client: &Client, increments: bool) {
     let object = format!("{MAPS}/counter");
     let mut current = loop {
@@ -81,7 +84,8 @@ async fn count(client: &Client, increments: bool) {
     assert_eq!(counted["data"]["count"], "1", "the counter counts once");
 }
 
-/// Creates an object, and never ends if this fails. Prints the id of its process first.
+/// A program that prints the id of its process and creates an object. If the create fails, it never ends, so
+/// that the exploration must kill it after a timeout.
 async fn create_or_hang(client: &Client) {
     println!("\nprocess {}", std::process::id());
     if send(client, Method::POST, MAPS, &map(0)).await.is_err() {
@@ -89,7 +93,8 @@ async fn create_or_hang(client: &Client) {
     }
 }
 
-/// Waits for the event of a created object. The program does not watch again if the watch ends.
+/// A program that watches ConfigMaps, and waits for the event of one that it creates. It has a defect: it
+/// does not start another watch if the watch ends.
 async fn watch(client: &Client) {
     let request = Request::get(format!("{MAPS}?watch=true")).body(Bytes::new()).unwrap();
     let mut events = client.request(request).await.unwrap().into_body();
@@ -104,7 +109,7 @@ async fn watch(client: &Client) {
     panic!("the watch ended without the event");
 }
 
-/// Explores a program with these options.
+/// Runs `informer explore` with these options on one of the programs, and waits for its end.
 async fn explore(program: &str, options: &[&str]) -> Ended {
     let own = std::env::current_exe().unwrap();
     let mut args = vec!["explore"];
@@ -175,7 +180,8 @@ async fn hanging_command_is_killed_at_the_timeout() {
     let ended = explore("hangs", &options).await;
     check(&ended, 1, &["did not end within 4.0s"], &[]);
     let process = ended.out.lines().find_map(|line| line.trim().strip_prefix("process ")).unwrap();
-    // Signal 0 is not sent; `kill` fails if there is no such process.
+    // The test checks that the process was killed. `kill -0` sends no signal, and fails if the process does
+    // not exist.
     let found = std::process::Command::new("kill").args(["-0", process]).output().unwrap();
     assert!(!found.status.success(), "process {process} still runs");
 }

@@ -1,4 +1,4 @@
-//! `informer man`.
+//! Tests of `informer man`, which writes man pages.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Tests of errors: the exit code, and a message that names the operation and the remedy.
+//! Tests of errors of the `informer` command: the exit code, and a message that names the operation and the
+//! remedy.
 
 use std::fs;
 
@@ -6,8 +7,8 @@ use informer_apiserver::{ApiServer, ReservedPort};
 
 use crate::command::{Ended, run, start_with};
 
-/// The `--timeout` of commands that end with another error. It is longer than these commands need on a busy
-/// machine.
+/// The `--timeout` of commands that must end with another error. It is longer than these commands need on a
+/// busy machine, so that they do not end with a timeout.
 const LONG_TIMEOUT: &str = "4m";
 
 fn check(ended: &Ended, code: i32, parts: &[&str]) {
@@ -99,7 +100,8 @@ async fn serve_listens_on_loopback_only() {
     for open in ["0.0.0.0:0", "[::]:0"] {
         check(&run(["serve", "--listen", open]).await, 1, &["refusing", "no authentication"]);
     }
-    // A token needs TLS, because a token that is sent without TLS can be intercepted.
+    // The command must refuse `--token-file` without TLS on a public address, because a token that is sent
+    // unencrypted can be intercepted.
     let directory = tempfile::tempdir().unwrap();
     let tokens = directory.path().join("tokens.csv");
     fs::write(&tokens, "secret,admin,admin\n").unwrap();

@@ -80,11 +80,12 @@ async fn serve(directory: &Path) -> (Running, Value) {
     (serve, said)
 }
 
-/// Returns the events of a watch of pods until the server ends the watch. The response is read as raw HTTP.
+/// Watches pods with a raw HTTP request until the server ends the watch, and returns the events. `said` is
+/// the JSON line in which the server printed its URL.
 async fn raw_watch(said: &Value) -> Vec<Value> {
     let address: SocketAddr = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // A watch without a resourceVersion starts with an event for each existing object.
+    // Without a resourceVersion, the watch begins with one event for each existing object.
     let request = "GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
@@ -155,7 +156,8 @@ async fn an_interrupt_ends_it_and_its_watches_properly() {
     serve.interrupt().await;
     let ended = serve.ended().await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
-    // The informer of `informer watch` retries, and the command reports the failure.
+    // The server has ended. The informer of `informer watch` retries, and the command reports the failure on
+    // stderr.
     let told = watch.err.up_to("trying again").await;
     assert!(told.last().is_some_and(|line| line.starts_with("configmaps: ")), "{told:?}");
 }

@@ -130,7 +130,8 @@ async fn a_broken_snapshot_is_named_and_left_as_it_is() {
         assert!(ended.err.contains(told) && !ended.err.contains("hunter2"), "{}", ended.err);
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "an invalid snapshot is not overwritten");
     }
-    // Only the snapshot file was invalid: with a valid file, the server starts with the same arguments.
+    // The test proves that only the snapshot file caused the error: with a valid file, a server starts with
+    // the same arguments.
     fs::write(&path, &whole).unwrap();
     let (_second, address) = serve(&path).await;
     assert_eq!(ask(&address, "GET", &format!("{MAPS}/settings"), "").await.0, 200);

@@ -41,8 +41,8 @@ async fn each_call_of_the_handler_is_a_line_of_json() {
         (line["old_rv"], line["new_rv"]) = (old.clone(), new.clone());
         line
     };
-    // The time, the object and the changes of an event are checked separately, so they are removed before the
-    // other fields are compared.
+    // The time, the object and the changes of an event are tested separately. They are removed before the
+    // other fields of the event are compared.
     let without = |mut event: Value| {
         for name in ["time", "object", "changes"] {
             event.as_object_mut().unwrap().remove(name);
@@ -114,7 +114,7 @@ async fn kinds_are_found_by_every_name_and_printed_with_their_kind() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template});
     let deployment = json!({"metadata": {"name": "web"}, "spec": spec});
     server.create(&Gvr::new("apps", "v1", "deployments"), "default", deployment).unwrap();
-    // Two of the given names denote the same kind, which is watched only once.
+    // The names `ConfigMap` and `cm` denote the same kind, which the command must watch only once.
     let mut names = watch(&listening, &["ConfigMap", "cm", "deploy.apps", "-o", "name"]);
     let mut lines = [names.line().await, names.line().await];
     lines.sort();
@@ -186,7 +186,8 @@ async fn a_server_that_comes_up_later_is_waited_for() {
     server.create(&maps(), "default", map("a", "1")).unwrap();
     let _listening = server.listen(port.address()).await.unwrap();
     assert_eq!(watch.line().await, "configmap/default/a");
-    // The command does not report the same error again before it reports that the informer is synced.
+    // The command must report repeated failures with the same message only once. After the first report, the
+    // next line must be that of the recovery.
     let told = watch.err.up_to("synced").await;
     assert_eq!(told, ["discovery: the server responds again", "configmaps: synced, 1 object"]);
 }
@@ -238,7 +239,8 @@ async fn an_interrupt_ends_it_well() {
 #[tokio::test]
 async fn an_interrupt_ends_it_while_its_reader_pauses() {
     let (server, listening) = server().await;
-    // The output has more lines than fit into the buffer of a pipe, so the command blocks in a write.
+    // The test needs output with more lines than fit into the buffer of a pipe, so that the command blocks in
+    // a write when it receives Ctrl-C.
     let objects = (0..10_000).map(|number| {
         json!({"metadata": {"name": format!("a-rather-long-name-{number}"), "namespace": "default"}})
     });
