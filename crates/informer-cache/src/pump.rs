@@ -78,7 +78,8 @@ pub struct PumpCounters {
     pub stale: u64,
     /// Number of events and listed objects whose state was already cached.
     pub unchanged: u64,
-    /// Number of deletions of objects that were never cached.
+    /// Number of deletions of objects that were not cached. An informer with a filter also counts each
+    /// change of an object that the filter rejects and that is not cached.
     pub unknown_deletes: u64,
     /// Number of lists that were older than the cached state and therefore not applied.
     pub stale_lists: u64,

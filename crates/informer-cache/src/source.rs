@@ -10,6 +10,7 @@
 //! network frames.
 
 mod error;
+mod filtered;
 mod request;
 mod response;
 
@@ -19,6 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use error::{ServerStatus, SourceError, SourceErrorKind};
+pub use filtered::{FilterPanicked, FilteredSource, ObjectFilter};
 use informer_core::Object;
 pub use request::{KnownObjects, ListRequest, SourceContext, VersionMatch, WatchRequest};
 pub use response::{ListEnd, ListPart, ListStream, Listed, WatchEvent, WatchStream};

@@ -202,7 +202,7 @@ impl Cache {
     fn create<O: Representation>(&self, kind: &ResourceKind) -> CacheInformer<O> {
         let parts = self.shared.levels.plan(kind).into_iter().map(|plan| ScopedInformer {
             informer: self.shared_informer(kind, &plan),
-            selectors: plan.selectors(),
+            selectors: plan.selectors::<O>(),
             scope: plan.scope,
             pending: Arc::new(Mutex::new(own_writes::nothing_pending())),
         });
@@ -233,6 +233,9 @@ impl Cache {
         }
         if let Some(period) = options.resync {
             informer = informer.resync(period);
+        }
+        if let Some(filter) = options.filter_of::<O>() {
+            informer = informer.filter(move |object| filter(object));
         }
         if let Some(transform) = options.transform_of::<O>() {
             informer = informer.transform(move |object: Arc<O>| {

@@ -18,7 +18,7 @@ use crate::processor::SharedProcessor;
 use crate::pump::{Pump, PumpCounters};
 use crate::queue::{InOrderQueue, Transform};
 use crate::reflector::{Reflector, ReflectorConfig};
-use crate::source::{DynListWatch, SourceContext, SourceError};
+use crate::source::{DynListWatch, FilteredSource, ObjectFilter, SourceContext, SourceError};
 
 /// Builds a [`SharedInformer`] with non-default options.
 #[must_use = "a builder does nothing until `build` is called"]
@@ -26,6 +26,7 @@ pub struct SharedInformerBuilder<O: Object> {
     source: DynListWatch<O>,
     name: Option<String>,
     resync: Option<Duration>,
+    filter: Option<ObjectFilter<O>>,
     transform: Option<Transform<O>>,
     indexers: Indexers<O>,
     reflector: ReflectorConfig,
@@ -38,6 +39,7 @@ impl<O: Object> SharedInformerBuilder<O> {
             source,
             name: None,
             resync: None,
+            filter: None,
             transform: None,
             indexers: Indexers::new(),
             reflector: ReflectorConfig::default(),
@@ -55,6 +57,18 @@ impl<O: Object> SharedInformerBuilder<O> {
     /// Sets the resync period for handlers that do not set their own. By default there is no resync.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
+        self
+    }
+
+    /// Sets a predicate: objects for which it returns false are neither cached nor announced. It is called
+    /// once per decoded state, before the [transform](Self::transform).
+    ///
+    /// If a change makes a cached object fail the predicate, the object is removed from the cache, and
+    /// handlers get [`Event::Deleted`](crate::Event::Deleted) with the state that failed. If a later change
+    /// makes it pass, they get [`Event::Added`](crate::Event::Added). See [`FilteredSource`] for the
+    /// requirements on the predicate, and for its cost.
+    pub fn filter(mut self, predicate: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Arc::new(predicate));
         self
     }
 
@@ -97,7 +111,11 @@ impl<O: Object> SharedInformerBuilder<O> {
 
     /// Builds the informer. The informer sends no request before [`SharedInformer::start`].
     pub fn build(self) -> SharedInformer<O> {
-        let what = self.source.describe();
+        let source = match self.filter {
+            Some(predicate) => DynListWatch::new(FilteredSource::of(self.source, predicate)),
+            None => self.source,
+        };
+        let what = source.describe();
         let name = self.name.unwrap_or_else(|| what.clone());
         let writer = StoreBuilder::new()
             .resource(what.clone())
@@ -114,7 +132,7 @@ impl<O: Object> SharedInformerBuilder<O> {
         // disabled.
         let resync = self.resync.or(self.reflector.resync_period);
         let config = ReflectorConfig { name: name.as_str().into(), resync_period: None, ..self.reflector };
-        let reflector = Reflector::new(self.source, Arc::clone(&queue) as _, config).with_context(context);
+        let reflector = Reflector::new(source, Arc::clone(&queue) as _, config).with_context(context);
         let pump = Pump::new(writer, undecodable.clone()).named(&*name);
         let core = Core { pump, processor: SharedProcessor::new() };
         let shared = Arc::new(Shared {

@@ -1,5 +1,6 @@
 mod counting;
 mod crashes;
+mod filter;
 mod generic;
 mod handlers;
 mod known_issues;

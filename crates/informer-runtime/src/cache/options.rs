@@ -12,6 +12,7 @@ use informer_core::{FieldSelector, LabelSelector, Object};
 
 use crate::BoxError;
 
+pub(super) type Filter<O> = dyn Fn(&O) -> bool + Send + Sync;
 pub(super) type Transform<O> = dyn Fn(Arc<O>) -> Result<Arc<O>, BoxError> + Send + Sync;
 
 /// The options of an informer. Unset options are inherited from the next level.
@@ -35,6 +36,9 @@ pub struct InformerOptions {
     pub(super) read: Option<ReadOptions>,
     pub(super) streaming: Option<StreamingLists>,
     pub(super) reflector: Option<ReflectorConfig>,
+    /// The predicates that objects must pass to be cached. Each representation `O` has at most one: an
+    /// `Arc<Filter<O>>` under the `TypeId` of `O`.
+    pub(super) filters: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     /// The functions that change objects before they are cached. Each representation `O` has at most one: an
     /// `Arc<Transform<O>>` under the `TypeId` of `O`.
     pub(super) transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
@@ -91,6 +95,42 @@ impl InformerOptions {
         self
     }
 
+    /// Caches only the objects of the representation `O` for which the predicate returns true. Objects of other
+    /// representations are not filtered.
+    ///
+    /// Use a filter for conditions that no label or field selector can express. An object that fails the
+    /// predicate does not exist for reads from the cache, handlers and controllers; if a cached object fails it
+    /// after a change, they see a deletion. Reads still contain the program's own writes: after a write, a read
+    /// waits until the cache has received that version, and then returns the object only if it passes.
+    ///
+    /// The predicate is called before a [transform](Self::transform).
+    /// [`FilteredSource`](informer_cache::source::FilteredSource) has the requirements on it. Decoding a
+    /// [`Lazy`](informer_client::Lazy) object in the predicate costs as much as decoding it later; its labels,
+    /// its annotations and [`field`](informer_core::Object::field) are cheap.
+    ///
+    /// ```
+    /// use informer_client::Lazy;
+    /// use informer_core::Object;
+    /// use informer_runtime::InformerOptions;
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// // Pods that run, and that the program has not finished with.
+    /// let options = InformerOptions::default()
+    ///     .fields("status.phase=Running".parse()?)
+    ///     .filter::<Lazy<Pod>>(|pod| pod.annotation("example.com/done").is_none());
+    /// # let _ = options;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter<O: Object>(mut self, predicate: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
+        let predicate: Arc<Filter<O>> = Arc::new(predicate);
+        self.filters.insert(TypeId::of::<O>(), Arc::new(predicate));
+        self
+    }
+
+    pub(super) fn filter_of<O: Object>(&self) -> Option<Arc<Filter<O>>> {
+        self.filters.get(&TypeId::of::<O>())?.downcast_ref::<Arc<Filter<O>>>().cloned()
+    }
+
     /// Transforms objects of the representation `O` before they are cached. Objects of other representations
     /// are not transformed.
     ///
@@ -124,6 +164,9 @@ impl InformerOptions {
         self.read = self.read.or_else(|| other.read.clone());
         self.streaming = self.streaming.or(other.streaming);
         self.reflector = self.reflector.or_else(|| other.reflector.clone());
+        for (representation, filter) in &other.filters {
+            self.filters.entry(*representation).or_insert_with(|| Arc::clone(filter));
+        }
         for (representation, transform) in &other.transforms {
             self.transforms.entry(*representation).or_insert_with(|| Arc::clone(transform));
         }
@@ -138,6 +181,7 @@ impl fmt::Debug for InformerOptions {
             .field("fields", &self.fields)
             .field("shares", &self.shares)
             .field("resync", &self.resync)
+            .field("filters", &self.filters.len())
             .field("transforms", &self.transforms.len())
             .finish_non_exhaustive()
     }

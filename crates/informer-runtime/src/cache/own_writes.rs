@@ -143,7 +143,7 @@ impl<O: Object> CacheInformer<O> {
     pub(super) fn record_own_write(&self, write: &OwnWrite<'_>, ended: Ticket) {
         let Some(part) = self.scoped_informer(write.key.namespace()) else { return };
         let same_version = write.kind.gvk() == self.kind().gvk();
-        let selection = write.object.map(|object| part.selectors.evaluate(&write.key, object, same_version));
+        let selection = part.selectors.evaluate_write(write, same_version);
         part.record(&write.completed(ended, selection));
     }
 
@@ -237,7 +237,7 @@ impl<O: Object> CacheInformer<O> {
         timeout: Duration,
     ) -> Result<(), ReadError> {
         let Some(part) = self.scoped_informer(write.key.namespace()) else { return Ok(()) };
-        let selection = write.object.map(|object| part.selectors.evaluate(&write.key, object, true));
+        let selection = part.selectors.evaluate_write(write, true);
         let expected = [Expectation::of(&write.completed(write.began, selection))];
         self.wait_for_informer(part, &expected, part.informer.rewinds(), timeout).await
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use informer_client::HashShares;
-use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSelector};
+use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSelector, Object};
 
 use super::options::{InformerOptions, KindOptions};
 use crate::ResourceKind;
@@ -42,6 +42,8 @@ pub(crate) struct InformerSelectors {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
     pub(crate) shares: Option<HashShares>,
+    /// True if the informer has a filter, a predicate of the program on the decoded object.
+    pub(crate) has_filter: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -98,11 +100,12 @@ fn informer_plan(scope: InformerScope, options: InformerOptions) -> InformerPlan
 }
 
 impl InformerPlan {
-    pub(super) fn selectors(&self) -> InformerSelectors {
+    pub(super) fn selectors<O: Object>(&self) -> InformerSelectors {
         InformerSelectors {
             labels: self.options.labels.clone().unwrap_or_default(),
             fields: self.options.fields.clone().unwrap_or_default(),
             shares: self.options.shares.clone(),
+            has_filter: self.options.filter_of::<O>().is_some(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_apiserver::{Fault, FaultAction, FaultMatch, Verb};
-use informer_client::{HashShares, Metadata};
+use informer_client::{HashShares, Lazy, Metadata};
 use informer_core::Gvk;
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, ClientMetrics, Controller, InformerOptions, ListOptions, Manager,
@@ -428,4 +428,41 @@ async fn reconcile_reads_its_own_writes_and_get_cached_may_be_older() {
     assert_eq!(*seen.lock(), [["red", "blue"]]);
     stop.cancel();
     running.await.unwrap().unwrap();
+}
+
+fn cache_of_blue_maps(server: &Server) -> Cache {
+    let blue_only = |map: &Lazy<ConfigMap>| map.get().is_ok_and(|map| color(&map) == "blue");
+    server.cache().options(InformerOptions::default().filter::<Lazy<ConfigMap>>(blue_only)).build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn filtered_cache_shows_own_writes_that_pass_and_hides_those_that_do_not() {
+    let server = Server::start();
+    server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
+    let cache = cache_of_blue_maps(&server);
+    cache.start();
+    let client = CachedClient::new(&cache);
+    let read =
+        async || client.get::<ConfigMap>("default/m").await.expect("the cache receives its own writes");
+    assert!(read().await.is_none(), "the filter rejects the map");
+    client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
+    assert_eq!(read().await.as_deref().map(color), Some("blue"));
+    client.patch::<ConfigMap>("default/m", &Patch::merge(json!({"data": {"color": "red"}}))).await.unwrap();
+    assert!(read().await.is_none(), "the read waits for the write that the filter rejects");
+    assert!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_of_a_filtered_cache_waits_for_an_own_write_that_the_watch_has_not_delivered() {
+    let server = Server::start();
+    server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
+    let (client, waits, refused) = with_stalled_watches(&server, cache_of_blue_maps(&server), BOUND).await;
+    client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
+    let delivers = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        refused.iter().for_each(Fault::remove);
+    };
+    let (read, ()) = tokio::join!(client.get::<ConfigMap>("default/m"), delivers);
+    assert_eq!(read.unwrap().as_deref().map(color), Some("blue"));
+    assert!(waits.0.lock().iter().any(|(waited, shown)| *shown && *waited >= Duration::from_secs(5)));
 }

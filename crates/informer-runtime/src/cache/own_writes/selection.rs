@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use informer_core::{FieldOperator, FieldPath, FieldRequirement, Header, ObjectKey};
 use serde_json::Value;
 
+use super::OwnWrite;
 use super::pending::Selection;
 use crate::cache::InformerSelectors;
 
@@ -17,7 +18,18 @@ const FIELD_ALIASES: [&str; 2] = ["status.successful", "source"];
 const ABSENT_VALUES: [&str; 3] = ["", "false", "0"];
 
 impl InformerSelectors {
-    /// Returns whether the informer receives this object. `same_version` is false if the object has another
+    /// Returns whether the informer caches the object after a write. `None` if the response does not contain
+    /// the object, and the write cannot change whether it is cached.
+    pub(super) fn evaluate_write(&self, write: &OwnWrite<'_>, same_version: bool) -> Option<Selection> {
+        match write.object {
+            Some(object) => Some(self.evaluate(&write.key, object, same_version)),
+            // Responses without the object are those of scales, evictions and other subresources. They change
+            // no labels or fields of selectors, but a filter may read any field.
+            None => self.has_filter.then_some(Selection::Unknown),
+        }
+    }
+
+    /// Returns whether the informer caches this object. `same_version` is false if the object has another
     /// API version than the informer. Fields may then have other names, so selectors of fields other than
     /// name and namespace are not evaluated.
     pub(in crate::cache) fn evaluate(
@@ -39,7 +51,9 @@ impl InformerSelectors {
         let object = same_version.then_some(object);
         let results =
             self.fields.requirements().iter().map(|requirement| field_holds(requirement, key, object));
-        results.fold(Selection::Selected, |all, holds| match (all, holds) {
+        // The filter takes the decoded object, which the response to a write does not provide.
+        let undecided = if self.has_filter { Selection::Unknown } else { Selection::Selected };
+        results.fold(undecided, |all, holds| match (all, holds) {
             (_, Some(false)) | (Selection::Unselected, _) => Selection::Unselected,
             (_, None) => Selection::Unknown,
             (all, Some(true)) => all,
@@ -79,7 +93,8 @@ mod tests {
     use super::*;
 
     fn selectors(labels: &str, fields: &str) -> InformerSelectors {
-        InformerSelectors { labels: labels.parse().unwrap(), fields: fields.parse().unwrap(), shares: None }
+        let (labels, fields) = (labels.parse().unwrap(), fields.parse().unwrap());
+        InformerSelectors { labels, fields, ..InformerSelectors::default() }
     }
 
     fn evaluate(selectors: &InformerSelectors, object: &Value) -> Selection {
@@ -114,6 +129,14 @@ mod tests {
             assert_eq!(evaluate(&selectors("", fields), &object), expected, "{fields}");
             assert_eq!(evaluate(&selectors("app=db", fields), &object), Selection::Unselected, "{fields}");
         }
+    }
+
+    #[test]
+    fn informer_with_a_filter_may_lack_every_object_that_its_selectors_match() {
+        let filtered = InformerSelectors { has_filter: true, ..selectors("app=web", "metadata.name=a") };
+        let labelled = |app: &str| json!({"metadata": {"labels": {"app": app}}});
+        assert_eq!(evaluate(&filtered, &labelled("web")), Selection::Unknown);
+        assert_eq!(evaluate(&filtered, &labelled("db")), Selection::Unselected);
     }
 
     #[test]
