@@ -4,6 +4,7 @@
 //! starts caches, then controllers, in order, and stops them cleanly.
 
 pub mod client;
+pub mod conditions;
 pub mod handler;
 pub mod predicate;
 pub mod source;
@@ -29,6 +30,7 @@ mod observers;
 mod owner;
 mod random;
 mod runnable;
+mod selector;
 mod services;
 mod shard;
 mod signals;
@@ -67,6 +69,7 @@ pub use owner::{
     remove_owner_reference, set_controller_reference, set_owner_reference,
 };
 pub use runnable::{BoxError, FnRunnable, Runnable, RunnableGroup, runnable};
+pub use selector::{LabelSelectorError, label_selector};
 pub use services::Services;
 pub use shard::{
     NotOwned, OwnedKey, ShardConfigError, ShardFence, ShardGroup, ShardMember, ShardView, Sharding,
