@@ -65,8 +65,16 @@ pub(super) async fn run(
     };
     let duration = begin.elapsed();
     drop(group);
-    // On systems without process groups, dropping the child kills only the command itself.
-    drop(child);
+    if let Outcome::TimedOut(_) = outcome {
+        // The next run of the command uses the same ports and files, so it must not start before the killed
+        // one has exited.
+        let exited = async {
+            // On systems without process groups, this kills only the command itself.
+            child.start_kill()?;
+            child.wait().await
+        };
+        exited.await.map_err(|error| Failure::io("kill the command after its timeout", error))?;
+    }
     Ok(Ended { outcome, duration, output: tail(&mut output).map_err(failed)? })
 }
 
