@@ -20,8 +20,9 @@
 //! # }
 //! ```
 //!
-//! Upstream: [`meta.SetStatusCondition`](https://pkg.go.dev/k8s.io/apimachinery/pkg/api/meta#SetStatusCondition)
-//! and the functions beside it.
+//! Upstream:
+//! [`meta.SetStatusCondition`](https://pkg.go.dev/k8s.io/apimachinery/pkg/api/meta#SetStatusCondition) and
+//! related functions.
 
 use std::fmt;
 
@@ -35,7 +36,7 @@ pub enum ConditionStatus {
     True,
     /// The object is not in the condition.
     False,
-    /// The controller cannot tell whether the object is in the condition.
+    /// It is unknown whether the object is in the condition.
     Unknown,
 }
 
@@ -69,8 +70,8 @@ impl NewCondition {
         self
     }
 
-    /// Sets `metadata.generation` of the object for which the condition was determined, so that readers can
-    /// tell whether the condition is about the current spec.
+    /// Sets `metadata.generation` of the object for which the condition was determined, so that readers know
+    /// whether the condition is about the current spec.
     pub fn observed_generation(mut self, generation: Option<i64>) -> Self {
         self.observed_generation = generation;
         self

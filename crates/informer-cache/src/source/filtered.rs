@@ -26,12 +26,12 @@ pub type ObjectFilter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 /// deletion, with the state that failed. A later change after which the object passes again arrives as an
 /// addition.
 ///
-/// The server still sends all objects, and the client scans the metadata of each. If a label or field selector
-/// can express the condition, use the selector, because the server then sends less.
+/// The server still sends all objects, and the client scans the metadata of each. If a label or field
+/// selector can express the condition, use the selector, because the server then sends less.
 ///
 /// The predicate must depend on nothing but the object, because it is called only when the object changes. It
-/// must be fast, because it runs on the task that reads the responses. If it panics, the object is quarantined
-/// as undecodable, and the other objects are processed.
+/// must be fast, because it runs on the task that reads the responses. If it panics, the object is
+/// quarantined as undecodable, and the other objects are processed.
 ///
 /// ```
 /// use informer_cache::SharedInformer;
@@ -95,8 +95,8 @@ impl<O: Object> Filter<O> {
         })
     }
 
-    /// Removes the objects that do not pass from a part of a list. The result has additional parts for objects
-    /// whose predicate panicked.
+    /// Removes the objects that do not pass from a part of a list. The result has additional parts for
+    /// objects whose predicate panicked.
     fn part(&self, part: ListPart<O>) -> Vec<ListPart<O>> {
         let ListPart::Items(mut items) = part else { return vec![part] };
         let mut undecodable = Vec::new();
@@ -114,8 +114,8 @@ impl<O: Object> Filter<O> {
     }
 
     /// Turns the event of an object that does not pass into a deletion. The source does not know whether the
-    /// object is cached; the deletion of an object that is not cached has no effect but to move the version of
-    /// the watch forward.
+    /// object is cached; the deletion of an object that is not cached has no effect but to move the version
+    /// of the watch forward.
     fn event(&self, event: WatchEvent<O>) -> WatchEvent<O> {
         match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => match self.passes(object) {

@@ -95,13 +95,13 @@ impl InformerOptions {
         self
     }
 
-    /// Caches only the objects of the representation `O` for which the predicate returns true. Objects of other
-    /// representations are not filtered.
+    /// Caches only the objects of the representation `O` for which the predicate returns true. Objects of
+    /// other representations are not filtered.
     ///
     /// Use a filter for conditions that no label or field selector can express. An object that fails the
-    /// predicate does not exist for reads from the cache, handlers and controllers; if a cached object fails it
-    /// after a change, they see a deletion. Reads still contain the program's own writes: after a write, a read
-    /// waits until the cache has received that version, and then returns the object only if it passes.
+    /// predicate does not exist for reads from the cache, handlers and controllers; if a cached object fails
+    /// it after a change, they see a deletion. Reads still contain the program's own writes: after a write, a
+    /// read waits until the cache has received that version, and then returns the object only if it passes.
     ///
     /// The predicate is called before a [transform](Self::transform).
     /// [`FilteredSource`](informer_cache::source::FilteredSource) has the requirements on it. Decoding a

@@ -173,7 +173,7 @@ proptest! {
             quiet().await;
             let passing = stored.iter().filter(|(_, passes)| **passes).map(|(key, _)| format!("k{key}"));
             assert_eq!(keys(&informer), passing.collect::<Vec<_>>());
-            // Replays the events: what a handler has been told must be what the cache has.
+            // Replays the events: the handler has received exactly the objects of the cache.
             let mut announced = BTreeSet::new();
             for line in log.take() {
                 let mut words = line.split(' ');
