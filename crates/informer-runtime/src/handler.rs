@@ -27,7 +27,8 @@ use informer_workqueue::{AddOptions, WorkQueue};
 pub use map::{Map, map};
 pub use owner::{EnqueueOwner, enqueue_owner, enqueue_owner_of};
 
-use crate::{ReconcileRequest, Request, Trigger};
+use crate::causes::CauseLog;
+use crate::{ReconcileCause, ReconcileRequest, Request, Trigger};
 
 /// Maps a trigger, such as a changed object, to the requests that a controller reconciles.
 ///
@@ -58,16 +59,29 @@ pub struct Enqueue<'a, R: ReconcileRequest> {
     queue: &'a WorkQueue<R>,
     priority: i32,
     only: Option<&'a RequestFilter<R>>,
+    causes: Option<CauseRecorder<'a, R>>,
+}
+
+/// Where the causes of added requests are recorded, and the cause: `None` for the program itself. The cause is
+/// created for each request, because few triggers enqueue more than one, and many none.
+#[derive(Clone, Copy)]
+pub(crate) struct CauseRecorder<'a, R> {
+    pub(crate) log: &'a CauseLog<R>,
+    pub(crate) cause: Option<&'a (dyn Fn() -> ReconcileCause + 'a)>,
 }
 
 impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
     /// Creates an adapter that adds requests to `queue`. They get `priority` unless another one is given.
     pub fn new(queue: &'a WorkQueue<R>, priority: i32) -> Self {
-        Self { queue, priority, only: None }
+        Self { queue, priority, only: None, causes: None }
     }
 
     pub(crate) fn only(self, only: Option<&'a RequestFilter<R>>) -> Self {
         Self { only, ..self }
+    }
+
+    pub(crate) fn recording(self, causes: Option<CauseRecorder<'a, R>>) -> Self {
+        Self { causes, ..self }
     }
 
     /// Returns the priority of requests that are added without an explicit one. In an event handler it
@@ -90,6 +104,9 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
     /// Adds a request with explicit `options`, for example with another priority than that of the trigger.
     pub fn add_with(&mut self, request: R, options: AddOptions) {
         if self.only.is_none_or(|only| only(&request)) {
+            if let Some(CauseRecorder { log, cause }) = self.causes {
+                log.record(&request, cause.map_or(ReconcileCause::Enqueued, |cause| cause()));
+            }
             self.queue.add_with(request, options);
         }
     }

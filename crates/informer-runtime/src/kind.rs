@@ -47,3 +47,12 @@ pub(crate) fn object_key(kind: &ResourceKind, namespace: Option<&str>, name: &st
     let namespace = namespace.filter(|_| !kind.is_cluster_scoped()).unwrap_or_default();
     ObjectKey::new(namespace, name).ok()
 }
+
+/// Returns the name of a kind with its group: `Kind` in the core group, `Kind.group` in other groups.
+pub(crate) fn group_kind(kind: &ResourceKind) -> String {
+    let gvk = kind.gvk();
+    match gvk.group.as_str() {
+        "" => gvk.kind.clone(),
+        group => format!("{}.{group}", gvk.kind),
+    }
+}

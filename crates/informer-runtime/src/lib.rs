@@ -15,6 +15,7 @@ pub mod webhook;
 
 mod api_request;
 mod cache;
+mod causes;
 mod clock;
 mod controller;
 mod error;
@@ -39,6 +40,7 @@ pub use cache::{
     Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerScope, ListOptions,
     MissingInformer, ScopedInformer, TypedIndex, typed,
 };
+pub use causes::{CauseObject, Causes, ChangedPart, ReconcileCause};
 pub use client::{
     CachedClient, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched,
     FieldValidation, Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch,

@@ -7,7 +7,7 @@ use informer_client::Packed;
 use informer_client::{DecodeError, Lazy, Representation, Typed};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ResourceKind, Services};
+use crate::{CacheInformer, Causes, Fetched, KubeObject, OwnedKey, ReadError, ResourceKind, Services};
 
 /// The context of a reconcile: the [`Services`] of its manager, its id, and its cancellation.
 #[derive(Debug, Clone)]
@@ -15,6 +15,7 @@ pub struct Context {
     pub(super) shared: Arc<ControllerContext>,
     pub(super) id: ReconcileId,
     pub(super) owned: Option<Arc<OwnedKey>>,
+    pub(super) causes: Option<Arc<Causes>>,
 }
 
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl Context {
     pub(crate) fn detached(controller: &str, services: Services) -> Self {
         let (controller, cancel) = (controller.into(), CancellationToken::new());
         let shared = Arc::new(ControllerContext { controller, services, cancel });
-        Self { shared, id: ReconcileId { run: 0, number: 0 }, owned: None }
+        Self { shared, id: ReconcileId { run: 0, number: 0 }, owned: None, causes: None }
     }
 
     /// Returns the context of another reconcile of the same controller.
@@ -49,6 +50,17 @@ impl Context {
     /// Returns the id of this reconcile, which is a field of its tracing span.
     pub fn reconcile_id(&self) -> ReconcileId {
         self.id
+    }
+
+    /// Returns the events that have enqueued this request, oldest first, for logs and debugging. The result is
+    /// empty unless the controller [records causes](super::ControllerOptions::record_causes).
+    ///
+    /// A reconciler must not decide by them: they may be incomplete, and after a restart of the program every
+    /// object is listed. A reconcile has no causes if an earlier one has already reported them, because an
+    /// event arrived just as that one began.
+    pub fn causes(&self) -> &Causes {
+        static NONE: Causes = Causes::none();
+        self.causes.as_deref().unwrap_or(&NONE)
     }
 
     /// Returns a token that is cancelled when the controller has stopped and its drain time

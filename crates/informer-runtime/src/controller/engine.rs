@@ -28,9 +28,10 @@ use super::reconciler::DynReconciler;
 use super::sharded::{Sharded, follow_shares};
 use super::worker::{WorkerSlot, work};
 use super::{ControllerError, ControllerState};
+use crate::causes::CauseLog;
 use crate::clock::sleep_until;
 use crate::source::{Enqueuer, Source};
-use crate::{ReconcileRequest, Services};
+use crate::{ReconcileCause, ReconcileRequest, Services};
 
 /// The extra time that the controller waits for a source after the sync timeout. The source has the same
 /// timeout and can thus report the reason first.
@@ -46,6 +47,7 @@ pub(super) struct EngineParts<R: ReconcileRequest> {
     pub(super) instruments: Instruments,
     pub(super) sources: Vec<Arc<dyn Source<R>>>,
     pub(super) sharded: Option<Sharded<R>>,
+    pub(super) causes: Option<Arc<CauseLog<R>>>,
 }
 
 pub(super) struct Engine<R: ReconcileRequest> {
@@ -56,6 +58,8 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) context: Arc<ControllerContext>,
     pub(super) instruments: Instruments,
     pub(super) sharded: Option<Sharded<R>>,
+    /// The causes of the queued requests, if the controller records them.
+    pub(super) causes: Option<Arc<CauseLog<R>>>,
     /// For each worker, the request that it currently reconciles.
     pub(super) slots: Vec<WorkerSlot<R>>,
     /// A random number that identifies this run of the controller in the ids of its reconciles.
@@ -71,8 +75,18 @@ pub(super) struct Engine<R: ReconcileRequest> {
 
 impl<R: ReconcileRequest> Engine<R> {
     pub(super) fn new(parts: EngineParts<R>) -> Self {
-        let EngineParts { name, kind, settings, queue, reconciler, services, instruments, sources, sharded } =
-            parts;
+        let EngineParts {
+            name,
+            kind,
+            settings,
+            queue,
+            reconciler,
+            services,
+            instruments,
+            sources,
+            sharded,
+            causes,
+        } = parts;
         let enqueuer = Enqueuer {
             controller: Arc::clone(&name),
             queue: queue.clone(),
@@ -82,6 +96,7 @@ impl<R: ReconcileRequest> Engine<R> {
             panics: Arc::default(),
             deadline: Instant::now(),
             only: None,
+            causes: causes.clone(),
         };
         let context = ControllerContext { controller: name, services, cancel: CancellationToken::new() };
         Self {
@@ -94,6 +109,7 @@ impl<R: ReconcileRequest> Engine<R> {
             context: Arc::new(context),
             instruments,
             sharded,
+            causes,
             run: RandomState::new().hash_one(0_u8),
             next: AtomicU64::new(1),
             sources: Mutex::new(sources),
@@ -104,6 +120,20 @@ impl<R: ReconcileRequest> Engine<R> {
 
     pub(super) fn name(&self) -> &str {
         &self.context.controller
+    }
+
+    /// Records a cause of a request, if the controller records causes. Must be called before the request is
+    /// added to the queue.
+    pub(super) fn record_cause(&self, request: &R, cause: ReconcileCause) {
+        if let Some(causes) = &self.causes {
+            causes.record(request, cause);
+        }
+    }
+
+    /// Adds a request to the queue, with a cause.
+    pub(super) fn enqueue(&self, request: R, cause: ReconcileCause) {
+        self.record_cause(&request, cause);
+        self.queue.add(request);
     }
 
     fn controller(&self) -> String {

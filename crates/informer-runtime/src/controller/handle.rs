@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use super::engine::Engine;
 use super::{ControllerError, ControllerState};
 use crate::source::Source;
-use crate::{ReconcileRequest, Request};
+use crate::{ReconcileCause, ReconcileRequest, Request};
 
 /// A handle to a controller, which adds sources and requests and reads its state. It is available before the
 /// controller is added to its manager. Cheap to clone.
@@ -62,7 +62,7 @@ impl<R: ReconcileRequest> ControllerHandle<R> {
     /// and after it stopped.
     pub fn enqueue(&self, request: R) {
         if let Some(engine) = self.shared.engine.get() {
-            engine.queue.add(request);
+            engine.enqueue(request, ReconcileCause::Enqueued);
         }
     }
 

@@ -43,6 +43,8 @@ pub struct ControllerDefaults {
     pub priorities: Option<bool>,
     /// How long running reconciles may continue after the stop of their controller; 20 s by default.
     pub drain_within: Option<Duration>,
+    /// Whether the controller records why each request is reconciled; false by default.
+    pub record_causes: Option<bool>,
     /// Whether several controllers may have the same name; false by default.
     pub skip_name_validation: Option<bool>,
     /// The number of workers by kind: `Kind` in the core group, `Kind.group` in other groups. It applies to
@@ -134,6 +136,16 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.priorities = Some(priorities))
     }
 
+    /// Sets whether the controller records why each request is reconciled: which objects were added, changed or
+    /// deleted, and resyncs, retries and requeues. [`Context::causes`](crate::Context::causes) returns the
+    /// causes, and the tracing span `reconcile` has them in its field `causes`.
+    ///
+    /// At most 16 causes per request are kept, for at most 65,536 requests. Recording costs a few hundred
+    /// bytes per queued request and a map access for each event, so it is off by default.
+    pub fn record_causes(self, record: bool) -> Self {
+        self.set(|own| own.record_causes = Some(record))
+    }
+
     /// Sets how the queue prevents requests with a low priority from starving.
     pub fn aging(mut self, aging: Aging) -> Self {
         self.aging = aging;
@@ -205,6 +217,7 @@ pub(super) struct ControllerSettings {
     pub(super) priorities: bool,
     pub(super) drain_within: Duration,
     pub(super) skip_name_validation: bool,
+    pub(super) record_causes: bool,
 }
 
 pub(super) fn resolve(
@@ -224,6 +237,7 @@ pub(super) fn resolve(
         priorities: own.priorities.or(manager.priorities).unwrap_or(true),
         drain_within: own.drain_within.or(manager.drain_within).unwrap_or(DRAIN_WITHIN).min(LONGEST),
         skip_name_validation: own.skip_name_validation.or(manager.skip_name_validation).unwrap_or(false),
+        record_causes: own.record_causes.or(manager.record_causes).unwrap_or(false),
     }
 }
 

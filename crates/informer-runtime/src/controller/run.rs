@@ -11,6 +11,8 @@ use super::metrics::Instruments;
 use super::options::{self, ControllerDefaults};
 use super::sharded::{KeyOf, Sharded};
 use super::{BuildError, Controller, ControllerBuilder};
+use crate::causes::CauseLog;
+use crate::kind::group_kind;
 use crate::{BoxError, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember};
 
 pub(crate) struct Environment {
@@ -35,6 +37,7 @@ impl<R: ReconcileRequest> Controller<R> {
         let group_kind = Some(&*kind).filter(|kind| !kind.is_empty());
         let shares = shard(&mut builder, &name, environment.services.client.api())?;
         let settings = options::resolve(&builder.options.own, &environment.defaults, group_kind);
+        let causes = settings.record_causes.then(|| Arc::new(CauseLog::new()));
         let mut queue = options::queue(builder.options, &settings);
         let metrics = environment.metrics.as_deref();
         if let Some(metrics) = metrics {
@@ -57,6 +60,7 @@ impl<R: ReconcileRequest> Controller<R> {
             instruments,
             sources,
             sharded,
+            causes,
         }));
         builder.handle.set(&engine);
         Ok(ControllerRunnable { engine, member })
@@ -129,13 +133,4 @@ fn shard<R: ReconcileRequest>(
     builder.options.own.leader_only = Some(false);
     let refused = |cause| BuildError::Sharding { controller: name.to_owned(), cause };
     Ok(Some((group.member(client.clone()).map_err(refused)?, key_of)))
-}
-
-/// Returns the name of a kind with its group: `Kind` in the core group, `Kind.group` in other groups.
-fn group_kind(kind: &crate::ResourceKind) -> String {
-    let gvk = kind.gvk();
-    match gvk.group.as_str() {
-        "" => gvk.kind.clone(),
-        group => format!("{}.{group}", gvk.kind),
-    }
 }

@@ -35,7 +35,7 @@ use super::engine::Engine;
 use crate::clock::now;
 use crate::shard::{ShardMetrics, ShardView};
 use crate::source::Enqueuer;
-use crate::{BoxError, OwnedKey, ReconcileRequest, Services, ShardMember, Sharding};
+use crate::{BoxError, OwnedKey, ReconcileCause, ReconcileRequest, Services, ShardMember, Sharding};
 use rejected::RejectedRequests;
 
 pub(super) type KeyOf<R> = Arc<dyn Fn(&R) -> String + Send + Sync>;
@@ -221,7 +221,7 @@ async fn handle_gained_keys<R: ReconcileRequest>(
     let refused = sharded.rejected.lock().take_owned(|key| after.owns(key));
     let mut gained = u64::try_from(refused.len()).unwrap_or(u64::MAX);
     for request in refused {
-        engine.queue.add(request);
+        engine.enqueue(request, ReconcileCause::KeyGained);
     }
     let count = Arc::new(AtomicU64::new(0));
     let (view, key_of, counter) = (Arc::clone(after), Arc::clone(&sharded.key_of), Arc::clone(&count));

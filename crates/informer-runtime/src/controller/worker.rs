@@ -19,7 +19,7 @@ use super::metrics::ReconcileResult;
 use super::outcome::{ReconcilePanic, ReconcileTimeout};
 use super::sharded::EnterError;
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
-use crate::{OwnedKey, ReconcileRequest};
+use crate::{Causes, OwnedKey, ReconcileCause, ReconcileRequest};
 
 pub(super) struct WorkerSlot<R>(Mutex<Option<(R, Instant)>>);
 
@@ -91,6 +91,7 @@ async fn process<R: ReconcileRequest>(
     slot: usize,
     item: Item<R>,
 ) -> Result<Option<Item<R>>, ControllerError> {
+    let causes = engine.causes.as_ref().map(|causes| Arc::new(causes.take(item.key())));
     let entered = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
         Ok(owned) => Ok(owned.map(Arc::new)),
         Err(EnterError::KeyPanicked(message)) => Err(message),
@@ -98,7 +99,7 @@ async fn process<R: ReconcileRequest>(
             item.forget();
             item.done();
             if let Some(request) = gained {
-                engine.queue.add(request);
+                engine.enqueue(request, ReconcileCause::KeyGained);
             }
             return Ok(None);
         }
@@ -110,13 +111,17 @@ async fn process<R: ReconcileRequest>(
         kind = &*engine.kind,
         key = %item.key(),
         reconcile_id = %id,
+        causes = tracing::field::Empty,
     );
+    if let Some(causes) = &causes {
+        span.record("causes", tracing::field::display(causes));
+    }
     let active = engine.instruments.begin();
     let begin = Instant::now();
     engine.slots[slot].set((item.key().clone(), begin));
     let ended = match entered {
         Ok(owned) => {
-            let context = reconcile_context(engine, id, owned);
+            let context = reconcile_context(engine, id, owned, causes);
             call(engine, item.key().clone(), context).instrument(span.clone()).await
         }
         Err(message) => CallResult::Panicked(message),
@@ -163,6 +168,7 @@ fn reconcile_context<R: ReconcileRequest>(
     engine: &Engine<R>,
     id: ReconcileId,
     owned: Option<Arc<OwnedKey>>,
+    causes: Option<Arc<Causes>>,
 ) -> Context {
     let shared = match (&engine.sharded, &owned) {
         (Some(sharded), Some(owned)) => Arc::new(ControllerContext {
@@ -172,7 +178,7 @@ fn reconcile_context<R: ReconcileRequest>(
         }),
         _ => Arc::clone(&engine.context),
     };
-    Context { shared, id, owned }
+    Context { shared, id, owned, causes }
 }
 
 async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Context) -> CallResult {
@@ -199,7 +205,7 @@ fn finish<R: ReconcileRequest>(
 ) -> Result<Option<Item<R>>, ControllerError> {
     let error = match ended {
         CallResult::Returned(Ok(outcome)) => {
-            let (done, result) = finish_success(item, outcome);
+            let (done, result) = finish_success(engine, item, outcome);
             engine.instruments.reconciled(result, took);
             return Ok(done);
         }
@@ -224,10 +230,18 @@ fn finish<R: ReconcileRequest>(
 
 /// Requeues the item of a request, or not, as a `RequeueDecision` says. An item that only needs to be marked
 /// as done is returned instead.
-fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecision) -> Option<Item<R>> {
+fn apply_decision<R: ReconcileRequest>(
+    engine: &Engine<R>,
+    mut item: Item<R>,
+    decision: RequeueDecision,
+    cause: ReconcileCause,
+) -> Option<Item<R>> {
     item.set_priority(decision.priority.unwrap_or(item.priority()));
     if decision.forget {
         item.forget();
+    }
+    if !matches!(decision.requeue, Requeue::Never) {
+        engine.record_cause(item.key(), cause);
     }
     match decision.requeue {
         Requeue::Never => return Some(item),
@@ -240,6 +254,7 @@ fn apply_decision<R: ReconcileRequest>(mut item: Item<R>, decision: RequeueDecis
 }
 
 fn finish_success<R: ReconcileRequest>(
+    engine: &Engine<R>,
     item: Item<R>,
     outcome: Outcome,
 ) -> (Option<Item<R>>, ReconcileResult) {
@@ -249,7 +264,11 @@ fn finish_success<R: ReconcileRequest>(
         Requeue::After(_) => ReconcileResult::RequeueAfter,
         Requeue::RateLimited => ReconcileResult::Requeue,
     };
-    (apply_decision(item, decision), result)
+    let delay = match decision.requeue {
+        Requeue::After(delay) => delay,
+        Requeue::Never | Requeue::RateLimited => Duration::ZERO,
+    };
+    (apply_decision(engine, item, decision, ReconcileCause::Requeued(delay)), result)
 }
 
 /// Retries the request of a failed reconcile, unless the error is terminal. After a terminal error the
@@ -262,7 +281,8 @@ fn finish_failure<R: ReconcileRequest>(
 ) -> Option<Item<R>> {
     let (key, retries, terminal) = (item.key().to_string(), item.retries(), error.is_terminal());
     let decision = RequeueDecision::of(state::ReconcileEnd::Failed { terminal, priority: error.priority() });
-    let done = apply_decision(item, decision);
+    let failures = retries.saturating_add(1);
+    let done = apply_decision(engine, item, decision, ReconcileCause::Retried { failures });
     // The log entry of a failed reconcile repeats the fields of the tracing span `reconcile`, because a
     // subscriber that records only warnings or errors does not record the span.
     let (controller, kind) = (engine.name(), &*engine.kind);

@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::handler::{Enqueue, Handler, RequestFilter};
+use crate::causes::CauseLog;
+use crate::handler::{CauseRecorder, Enqueue, Handler, RequestFilter};
 use crate::predicate::Predicate;
-use crate::{ReconcileRequest, Request, Services, Trigger};
+use crate::{ReconcileCause, ReconcileRequest, Request, Services, Trigger};
 
 /// Gives a source access to its controller: to the queue, to the services of the manager, and to tasks that
 /// end with the controller. Clones refer to the same controller.
@@ -30,6 +31,8 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     /// If set, only requests for which this function returns true are added to the queue. When a sharded
     /// controller gains keys, it replays its sources with a filter for these keys.
     pub(crate) only: Option<Arc<RequestFilter<R>>>,
+    /// The causes of the queued requests, if the controller records them.
+    pub(crate) causes: Option<Arc<CauseLog<R>>>,
 }
 
 impl<R: ReconcileRequest> Enqueuer<R> {
@@ -41,7 +44,18 @@ impl<R: ReconcileRequest> Enqueuer<R> {
     /// Returns access to the controller's queue. `priority` is the default priority of requests that are
     /// added through the returned value.
     pub fn enqueue(&self, priority: i32) -> Enqueue<'_, R> {
-        Enqueue::new(&self.queue, priority).only(self.only.as_deref())
+        self.enqueue_for(priority, None)
+    }
+
+    /// Returns access to the controller's queue that records this cause of the added requests, if the
+    /// controller records causes.
+    fn enqueue_for<'a>(
+        &'a self,
+        priority: i32,
+        cause: Option<&'a (dyn Fn() -> ReconcileCause + 'a)>,
+    ) -> Enqueue<'a, R> {
+        let causes = self.causes.as_deref().map(|log| CauseRecorder { log, cause });
+        Enqueue::new(&self.queue, priority).only(self.only.as_deref()).recording(causes)
     }
 
     /// Returns the services that the manager's runnables share, such as the cached client.
@@ -94,6 +108,7 @@ impl<R: ReconcileRequest> Clone for Enqueuer<R> {
             panics: Arc::clone(&self.panics),
             deadline: self.deadline,
             only: self.only.clone(),
+            causes: self.causes.clone(),
         }
     }
 }
@@ -113,11 +128,13 @@ const REPLAY_BATCH: usize = 64;
 pub(crate) struct Route<O, R: ReconcileRequest> {
     predicates: Vec<Box<dyn Predicate<O>>>,
     handler: Box<dyn Handler<O, R>>,
+    /// The kind of the objects or the name of the source, for the causes of reconciles.
+    kind: Arc<str>,
 }
 
 impl<O: Object, R: ReconcileRequest> Route<O, R> {
-    pub(crate) fn new(handler: impl Handler<O, R>) -> Self {
-        Self { predicates: Vec::new(), handler: Box::new(handler) }
+    pub(crate) fn new(kind: impl Into<Arc<str>>, handler: impl Handler<O, R>) -> Self {
+        Self { predicates: Vec::new(), handler: Box::new(handler), kind: kind.into() }
     }
 
     pub(crate) fn filter(&mut self, predicate: impl Predicate<O>) {
@@ -129,7 +146,8 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
     pub(crate) fn deliver(&self, trigger: &Trigger<O>, enqueuer: &Enqueuer<R>) {
         let delivered = catch_unwind(AssertUnwindSafe(|| {
             if self.predicates.iter().all(|predicate| predicate.holds(trigger)) {
-                self.handler.handle(trigger, &mut enqueuer.enqueue(trigger.priority()));
+                let cause = || ReconcileCause::of(trigger, &self.kind);
+                self.handler.handle(trigger, &mut enqueuer.enqueue_for(trigger.priority(), Some(&cause)));
             }
         }));
         if let Err(panic) = delivered {

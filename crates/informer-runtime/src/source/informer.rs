@@ -19,9 +19,10 @@ where
     O: Object,
     R: ReconcileRequest,
 {
+    let route = Route::new(format!("informer {}", informer.name()), handler);
     Informer {
         informer,
-        route: Mutex::new(Some(Route::new(handler))),
+        route: Mutex::new(Some(route)),
         feeding: OnceLock::new(),
         state: Mutex::new(InformerSourceState::Created),
     }

@@ -13,6 +13,7 @@ use super::enqueuer::Route;
 use super::{Enqueuer, Source};
 use crate::cache::{CacheInformer, CacheRegistration};
 use crate::handler::Handler;
+use crate::kind::group_kind;
 use crate::predicate::Predicate;
 use crate::{BoxError, KubeObject, ReconcileRequest, ResourceKind, Trigger};
 
@@ -103,7 +104,7 @@ pub fn kind<O: Representation, R: ReconcileRequest>(
     watch: Watch<O>,
     handler: impl Handler<O, R>,
 ) -> Kind<O, R> {
-    let mut route = Route::new(handler);
+    let mut route = Route::new(group_kind(&watch.kind), handler);
     watch.predicates.into_iter().for_each(|predicate| route.filter(predicate));
     Kind {
         kind: watch.kind,

@@ -64,7 +64,7 @@ pub struct Stream<O: Object, R: ReconcileRequest> {
 
 impl<O: Object, R: ReconcileRequest> Stream<O, R> {
     fn new(name: String, objects: BoxStream<'static, Arc<O>>, handler: impl Handler<O, R>) -> Self {
-        let route = Mutex::new(Some(Route::new(handler)));
+        let route = Mutex::new(Some(Route::new(name.as_str(), handler)));
         Self { name, objects: Mutex::new(Some(objects)), route }
     }
 
