@@ -45,8 +45,8 @@ impl<O: Object> StoreBuilder<O> {
         self
     }
 
-    /// Sets the key function, which identifies an object. The function runs under no lock and must always
-    /// return the same key for an object.
+    /// Sets the key function, which computes the key under which an object is stored. The function runs under
+    /// no lock and must always return the same key for an object.
     pub fn key(mut self, key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static) -> Self {
         self.keys.set_key(key);
         self
@@ -59,13 +59,14 @@ impl<O: Object> StoreBuilder<O> {
         self
     }
 
-    /// Adds an index. If an index with this name was already added, `function` replaces its function.
+    /// Adds an index. If the builder already has an index with this name, `function` replaces the function of
+    /// that index.
     pub fn index(mut self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
         self.indexers.insert(name.into(), Arc::new(function));
         self
     }
 
-    /// Adds several indexes.
+    /// Adds several indexes. Each one replaces an index of the same name that the builder already has.
     pub fn indexers(mut self, indexers: Indexers<O>) -> Self {
         indexers
             .into_functions()
@@ -74,7 +75,7 @@ impl<O: Object> StoreBuilder<O> {
         self
     }
 
-    /// Creates the store and returns its only write handle. The write handle returns read handles.
+    /// Creates the store and returns its only write handle. [`StoreWriter::indexer`] returns read handles.
     pub fn writer(self) -> StoreWriter<O> {
         StoreWriter::new(Arc::new(Shared::new(self.resource, self.indexers)), self.keys)
     }

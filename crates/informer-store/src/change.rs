@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use informer_core::{Object, ObjectKey};
 
-/// One change of a transaction.
+/// One change in a transaction of a store: an object is added, replaced or deleted.
 ///
-/// The key of the changed object is computed by the store's key function unless [`at`](Self::at) sets it.
+/// The store's key function computes the key of the changed object, unless [`at`](Self::at) sets that key.
 pub struct StoreChange<O> {
     pub(crate) key: Option<ObjectKey>,
     pub(crate) action: Action<O>,
@@ -18,24 +18,25 @@ pub(crate) enum Action<O> {
 }
 
 impl<O> StoreChange<O> {
-    /// Adds the object, or replaces the object with the same key.
+    /// Creates a change that adds the object, or replaces the stored object with the same key.
     pub fn upsert(object: Arc<O>) -> Self {
         Self { key: None, action: Action::Upsert(object) }
     }
 
-    /// Deletes the object with the key of `last`. `last` is the final state of the object, and its resource
-    /// version becomes that of the store. Deleting a missing object is not an error.
+    /// Creates a change that deletes the object with the key of `last`. `last` is the final state of the
+    /// deleted object, and its resource version becomes that of the store. Deleting an object that the store
+    /// does not contain is not an error.
     pub fn delete(last: Arc<O>) -> Self {
         Self { key: None, action: Action::Delete(last) }
     }
 
-    /// Deletes the object with this key. The resource version of the store does not change, since that of the
-    /// deletion is unknown.
+    /// Creates a change that deletes the object with this key. The resource version of the store does not
+    /// change, because the version at which the server deleted the object is unknown.
     pub fn delete_key(key: ObjectKey) -> Self {
         Self { key: Some(key), action: Action::Forget }
     }
 
-    /// Sets the key of the change; the store's key function is then not called.
+    /// Sets the key of the object to change. The store then does not call its key function for this change.
     pub fn at(mut self, key: ObjectKey) -> Self {
         self.key = Some(key);
         self

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use informer_core::KeyError;
 
-/// The store has no index with the requested name.
+/// The lookup names an index that the store does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("look up {resource}: index {index:?} does not exist; the store has {known:?}")]
 pub struct UnknownIndex {
@@ -11,28 +11,29 @@ pub struct UnknownIndex {
     pub(crate) known: Vec<Arc<str>>,
 }
 
-/// A lookup by index failed.
+/// The error of a lookup by index: the store has no such index, or the index function failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// The store has no index with the requested name.
+    /// The lookup names an index that the store does not have.
     #[error(transparent)]
     Unknown(#[from] UnknownIndex),
-    /// The index function failed for the object passed to the lookup.
+    /// The index function failed or panicked for an object whose index values the lookup had to compute.
     #[error("look up {resource} {key:?} in index {index:?}: the index function failed")]
     Failed {
         /// The resource name of the stored objects, such as `pods`.
         resource: Arc<str>,
-        /// Name of the index.
+        /// The name of the index whose function failed.
         index: Arc<str>,
-        /// The key of the object passed to the lookup.
+        /// The key of the object for which the index function failed.
         key: String,
-        /// Error of the index function.
+        /// The error of the index function, or a message that the index function panicked.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Some of the index names are already in use, so no index was added.
+/// The error of adding indexes to a store, or of reserving their names: some of the names are already in use.
+/// No index was added and no name was reserved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("add indexes: {names:?} already exist; choose other names")]
 pub struct AddIndexersError {
@@ -44,13 +45,13 @@ impl AddIndexersError {
         Self { names }
     }
 
-    /// Returns the names that are already in use.
+    /// Returns those of the requested index names that are already in use.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
 }
 
-/// The cache does not contain the object.
+/// The error of a [`Lister`](crate::Lister) whose store does not contain the requested object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{resource} {key:?} not found in the cache")]
 pub struct NotFound {
@@ -64,13 +65,14 @@ impl NotFound {
         &self.resource
     }
 
-    /// Returns the requested key.
+    /// Returns the key of the requested object.
     pub fn key(&self) -> &str {
         &self.key
     }
 }
 
-/// The key function failed for some changes of a transaction. All other changes were applied.
+/// The error of a transaction in which the key function failed for some changes. Those changes were not
+/// applied; all other changes were applied.
 #[derive(Debug, thiserror::Error)]
 #[error("{} of {total} changes were not applied, the first one at position {}", errors.len(), first_position(errors))]
 pub struct TransactionError {
@@ -84,7 +86,8 @@ fn first_position(errors: &[(usize, KeyError)]) -> usize {
 }
 
 impl TransactionError {
-    /// Returns the positions of the changes that were applied, in ascending order.
+    /// Returns the changes that were applied, by their positions in the list of changes that the caller
+    /// passed to the transaction. The first change has position 0. The positions are in ascending order.
     pub fn successful(&self) -> &[usize] {
         &self.successful
     }
@@ -94,7 +97,9 @@ impl TransactionError {
         self.total
     }
 
-    /// Returns the positions of the changes that were not applied, with their errors.
+    /// Returns the changes that were not applied, by their positions in the list of changes that the caller
+    /// passed to the transaction, each with the error of the key function. The first change has position 0.
+    /// The positions are in ascending order.
     pub fn errors(&self) -> &[(usize, KeyError)] {
         &self.errors
     }

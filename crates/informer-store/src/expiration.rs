@@ -32,7 +32,7 @@ use crate::keys::Keys;
 /// this trait.
 pub trait ExpirationPolicy<O>: Send + Sync + 'static {
     /// Returns true if an object that was added `age` ago has expired. The cache calls this method under no
-    /// lock.
+    /// lock, so the method may use the cache.
     fn is_expired(&self, object: &O, age: Duration) -> bool;
 }
 
@@ -87,7 +87,7 @@ impl<O: Object> ExpirationCache<O> {
         Self { keys: Keys::default(), policy: Box::new(policy), entries: Mutex::default() }
     }
 
-    /// Sets the key function.
+    /// Sets the function that computes the keys under which objects are stored.
     pub fn with_key(
         mut self,
         key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static,
@@ -108,7 +108,8 @@ impl<O: Object> ExpirationCache<O> {
         Ok(())
     }
 
-    /// The same as [`add`](Self::add).
+    /// Adds or replaces an object, like [`add`](Self::add). Both methods exist because client-go's `Store`
+    /// has both.
     ///
     /// # Errors
     ///
@@ -170,14 +171,16 @@ impl<O: Object> ExpirationCache<O> {
         self.list(now);
     }
 
-    /// Does nothing: a resync replays objects to listeners, and this cache has none.
+    /// Does nothing: a resync sends the cached objects to event handlers again, and this cache has no
+    /// handlers. The method exists because client-go's `Store` has it.
     pub fn resync(&self) {}
 
     fn entries(&self) -> Vec<(ObjectKey, Entry<O>)> {
         self.entries.lock().iter().map(|(key, entry)| (key.clone(), entry.clone())).collect()
     }
 
-    /// Returns the entries in `found` that have not expired, and removes the expired ones from the cache.
+    /// Returns the objects of those entries in `found` that have not expired. Removes each expired entry from
+    /// the cache, unless it was replaced after `found` was read.
     fn keep_alive(&self, found: Vec<(ObjectKey, Entry<O>)>, now: Instant) -> Vec<Arc<O>> {
         let is_expired = |(_, entry): &(ObjectKey, Entry<O>)| {
             self.policy.is_expired(&entry.object, now.saturating_duration_since(entry.added))
@@ -186,8 +189,8 @@ impl<O: Object> ExpirationCache<O> {
         if !expired.is_empty() {
             let mut entries = self.entries.lock();
             for (key, entry) in &expired {
-                // The vector `expired` keeps a reference to the object until the lock is released, because
-                // the `drop` of the object is user code and must not run under the lock.
+                // `expired` refers to the object until the lock is released, so removing the entry does not
+                // drop the object. The `drop` of an object is user code and must not run under the lock.
                 if entries.get(key).is_some_and(|held| held.is(entry)) {
                     entries.remove(key);
                 }

@@ -32,15 +32,17 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 ///   [`Indexer::index_failures`](crate::Indexer::index_failures) counts and names the failure. (client-go
 ///   panics here with its lock held.)
 pub trait IndexFn<O>: Send + Sync + 'static {
-    /// Calls `emit` with each value. Duplicate values count once.
+    /// Computes the values of `object` in this index, and calls `emit` with each of them. A value that is
+    /// emitted twice counts once.
     ///
     /// # Errors
     ///
-    /// Returns any error; values emitted before the error are discarded.
+    /// Returns an error if the values cannot be computed. Values that were emitted before the error are then
+    /// discarded.
     fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError>;
 
-    /// Returns the kind of the index, from which listers conclude how they can use it. Listers do not use an
-    /// [`IndexKind::Custom`] index.
+    /// Returns the kind of the index. A [`Lister`](crate::Lister) uses an index only if its kind shows which
+    /// objects each value selects, so it never uses an [`IndexKind::Custom`] index.
     fn kind(&self) -> IndexKind {
         IndexKind::Custom
     }
@@ -55,7 +57,8 @@ pub enum IndexKind {
     /// Each object has exactly one value, that of its label with this key; objects without the label have
     /// none.
     Label(Arc<str>),
-    /// The index computes its values in a way that listers do not know, so they cannot use the index.
+    /// The index function computes values of unknown meaning, so a [`Lister`](crate::Lister) cannot use the
+    /// index.
     Custom,
 }
 
@@ -175,11 +178,11 @@ pub struct ByLabel {
 #[derive(Debug, Clone, Copy)]
 pub struct ByOwnerUid;
 
-/// The index function that [`borrowed`] returns.
+/// An index function that calls a closure whose values borrow from the object; see [`borrowed`].
 #[derive(Clone)]
 pub struct Borrowed<F>(F);
 
-/// The index function that [`fallible`] returns.
+/// An index function that calls a closure that can fail; see [`fallible`].
 #[derive(Clone)]
 pub struct Fallible<F>(F);
 
@@ -257,7 +260,8 @@ impl<F> fmt::Debug for Fallible<F> {
     }
 }
 
-/// Index functions by name. A later function replaces an earlier one of the same name.
+/// A set of index functions with their names. A function that is added under the name of an earlier one
+/// replaces the earlier one.
 pub struct Indexers<O> {
     functions: BTreeMap<Arc<str>, Arc<dyn IndexFn<O>>>,
 }

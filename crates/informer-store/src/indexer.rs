@@ -41,7 +41,7 @@ impl<O: Object> Indexer<O> {
         self.shared.read(|state| state.get(key.as_ref()).is_some())
     }
 
-    /// Returns the number of objects.
+    /// Returns the number of objects in the store.
     pub fn len(&self) -> usize {
         self.shared.read(State::len)
     }
@@ -51,12 +51,12 @@ impl<O: Object> Indexer<O> {
         self.len() == 0
     }
 
-    /// Returns all keys.
+    /// Returns the keys of all objects in the store, unordered.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.collect(State::len, |state| state.slots().map(|(_, entry)| entry.key.clone()).collect())
     }
 
-    /// Returns all objects.
+    /// Returns all objects in the store, unordered.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.collect(State::len, |state| state.slots().map(|(_, entry)| entry.object.clone()).collect())
     }
@@ -104,7 +104,8 @@ impl<O: Object> Indexer<O> {
         Ok(self.collect(size, |state| state.by_index_any(name, &values)).ok_or_else(|| self.unknown(name))?)
     }
 
-    /// Returns the index functions by name, except for indexes that are still being built.
+    /// Returns the index functions of the store with their names. Functions of indexes that are still being
+    /// built are not included.
     pub fn indexers(&self) -> Indexers<O> {
         let mut indexers = Indexers::new();
         for definition in self.shared.read(State::definitions) {
@@ -113,9 +114,9 @@ impl<O: Object> Indexer<O> {
         indexers
     }
 
-    /// Adds indexes to the store, which may already contain objects and be in use. Existing objects are
-    /// indexed. Readers see an index once it is complete; no write or lookup waits for that. All of the
-    /// indexes are complete when this method returns.
+    /// Adds indexes to the store, which may already contain objects and be in use. The objects that the store
+    /// contains are indexed, too. Readers see an index once it contains all objects; writes and lookups do
+    /// not wait until then. When this method returns, readers see all of the added indexes.
     ///
     /// # Errors
     ///
@@ -124,8 +125,8 @@ impl<O: Object> Indexer<O> {
         self.shared.add_indexers(indexers)
     }
 
-    /// Reserves index names for [`IndexersClaim::install`]. Use this method to add an index either to several
-    /// stores or to none of them.
+    /// Reserves the names of indexes. [`IndexersClaim::install`] then adds the indexes and cannot fail. Use
+    /// this method to add an index either to several stores or to none of them.
     ///
     /// # Errors
     ///
@@ -147,14 +148,15 @@ impl<O: Object> Indexer<O> {
         self.add_indexers(Indexers::new().index(name, function))
     }
 
-    /// Returns the index functions that failed or panicked, with the number of failures and the last object;
-    /// see [`IndexFn`].
+    /// Returns one [`IndexFailure`] for each index function that failed or panicked for an object: the number
+    /// of failures, and the key and cause of the last one. [`IndexFn`] describes the effect of a failure.
     pub fn index_failures(&self) -> Vec<IndexFailure> {
         self.shared.index_failures()
     }
 
-    /// Returns the current version of the store and its indexes. The call increments one reference count per
-    /// 256 objects and some per index. A snapshot blocks no writer, but keeps its objects in memory.
+    /// Returns the current version of the store and its indexes. The snapshot is cheap, because it shares its
+    /// content with the store: one reference count is incremented per 256 objects, and fewer for the keys and
+    /// for each index. A snapshot blocks no writer, but keeps its objects in memory.
     pub fn snapshot(&self) -> Snapshot<O> {
         Snapshot::new(self.shared.snapshot(), self.shared.resource.clone())
     }
@@ -164,7 +166,8 @@ impl<O: Object> Indexer<O> {
         self.shared.read(|state| state.resource_version.clone())
     }
 
-    /// Returns the number of transactions so far. It grows with every change of the store.
+    /// Returns the version number of the store. Each transaction, replacement, bookmark and added index
+    /// increases it by one.
     pub fn version(&self) -> u64 {
         self.shared.read(|state| state.version)
     }

@@ -3,8 +3,9 @@
 //!
 //! # Invariants
 //!
-//! 1. `values[i][slot]` contains the values of the object in `slot` in index `i`. The index function is never
-//!    called again for an old object, so a function whose result changes leaves no stale index entry.
+//! 1. `values[i][slot]` contains the values of the object in `slot` in index `i`. An old object is removed
+//!    from an index by these recorded values, and the index function is not called again for it. A function
+//!    whose result changes therefore leaves no stale index entry.
 //! 2. Every slot with a number below `next` is either occupied or in `free`.
 //! 3. Changes are computed on one of the store's two copies of the state and logged. Replaying the log brings
 //!    the other copy to the same version.
@@ -18,8 +19,8 @@ use informer_core::ObjectKey;
 use crate::state::{Index, Op, Slot, State};
 use crate::values::{Computed, Definition, Values};
 
-/// The capacity of the log that is kept between transactions. A longer log comes from a rare, large
-/// transaction, so its memory is released after the replay.
+/// The maximum number of operations for which the log keeps memory between transactions. A longer log comes
+/// from a rare, large transaction, so its memory is released after the replay.
 const MAX_LOG_ENTRIES: usize = 16_384;
 
 pub(crate) struct Ledger<O> {
@@ -89,13 +90,15 @@ impl<O> Ledger<O> {
         self.log.shrink_to(MAX_LOG_ENTRIES);
     }
 
-    /// Returns true if an index uses the name, or if the name is reserved.
+    /// Returns true if an index of the store has this name, or if the name is reserved for an index that is
+    /// not yet added.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.claimed.contains(name) || self.definitions.iter().any(|held| *held.name == *name)
     }
 
-    /// Registers an index under its reserved name, and returns its position. Readers do not see the index
-    /// yet.
+    /// Registers an index under its reserved name, and returns its position in `definitions`. Later
+    /// transactions compute values for the index and record them in the ledger, but readers do not see the
+    /// index until it is filled.
     pub(crate) fn register(&mut self, definition: Arc<Definition<O>>) -> usize {
         self.claimed.remove(&definition.name);
         let position = self.definitions.len();
@@ -105,8 +108,9 @@ impl<O> Ledger<O> {
         position
     }
 
-    /// Builds the index at `position`. Slots that no transaction has changed since the index was registered
-    /// get their values from `computed`, which has one group of index values for each of `slots`.
+    /// Builds the registered index at `position` of `definitions`. Slots that no transaction has changed
+    /// since the index was registered get their values from `computed`, which has one group of index values
+    /// for each of `slots`. All other slots keep the values that transactions have recorded.
     pub(crate) fn fill(
         &mut self,
         position: usize,
@@ -128,8 +132,8 @@ impl<O> Ledger<O> {
             }
         }
         for (slot, values) in (0..).zip(held) {
-            // Adds the values that transactions have recorded since the index was registered. The values that
-            // the loop above has added are added again, which has no effect.
+            // Add the values that transactions have recorded since the index was registered. Values that were
+            // taken from the snapshot are added a second time, which has no effect.
             values.as_slice().iter().for_each(|text| index.link(hasher, text.clone(), slot));
         }
         self.installed[position] = true;

@@ -33,7 +33,7 @@ pub struct Lister<O> {
 }
 
 impl<O: Object> Indexer<O> {
-    /// Returns a view that reads by namespace, name and labels.
+    /// Returns a [`Lister`] of this store, which reads objects by namespace, name and labels.
     pub fn lister(&self) -> Lister<O> {
         Lister { indexer: self.clone() }
     }
@@ -56,13 +56,14 @@ impl<O: Object> Lister<O> {
         self.indexer.get(key).ok_or_else(not_found)
     }
 
-    /// Returns the view of one namespace; an empty namespace means all namespaces.
+    /// Returns a lister of one namespace; an empty namespace means all namespaces.
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespacedLister<O> {
         NamespacedLister { lister: self.clone(), namespace: namespace.into() }
     }
 }
 
-/// A [`Lister`] of one namespace.
+/// A [`Lister`] that returns only the objects of one namespace, or those of all namespaces if the namespace
+/// is empty.
 pub struct NamespacedLister<O> {
     lister: Lister<O>,
     namespace: Arc<str>,

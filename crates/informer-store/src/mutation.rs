@@ -36,7 +36,8 @@ use overlay::{Entry, Overlay};
 /// quickly, so few entries are needed.
 pub(crate) const MAX_OVERLAY_ENTRIES: usize = 100;
 
-/// How long the overlay shows an own write that never reaches the cache, as in client-go.
+/// The default time for which reads return an own write that never reaches the underlying cache, as in
+/// client-go.
 const TTL: Duration = Duration::from_secs(5 * 60);
 
 /// Reads a cache, and shows the caller's own writes until the cache contains them.
@@ -51,7 +52,8 @@ const TTL: Duration = Duration::from_secs(5 * 60);
 /// - A write is removed from the overlay when the cache contains it, when an event of its key is at least as
 ///   new, when its object was deleted, after five minutes ([`with_ttl`](Self::with_ttl)), or when 100 other
 ///   keys were used since.
-/// - A write that arrives after the deletion of its object is ignored.
+/// - A write that is recorded after the deletion of its object is ignored. The deletion is remembered as long
+///   as a write would be.
 /// - Objects that were written but never cached are returned only with [`include_adds`](Self::include_adds).
 pub struct MutationCache<O> {
     backing: Indexer<O>,
@@ -78,7 +80,8 @@ impl<O: Object> MutationCache<O> {
         self
     }
 
-    /// Records an own write: the object that the server returned for it.
+    /// Records the object that the server returned for an own write, so that reads return it until the cache
+    /// contains it.
     pub fn mutation(&self, object: Arc<O>, now: Instant) {
         if self.cached_is_as_new(&object) {
             return;
@@ -120,14 +123,16 @@ impl<O: Object> MutationCache<O> {
         Ok(found)
     }
 
-    /// Removes an own write from the overlay if the object of this event is at least as new.
+    /// Handles an added or updated event of the informer: removes the own write of the same key from the
+    /// overlay if the object of the event is at least as new as the written one.
     pub fn on_add_or_update(&self, object: &O) {
         let (key, version) = (object.key(), object.resource_version());
         let forgotten = self.overlay.lock().remove_if(key, |held| !newer(&held.version, version));
         drop(forgotten);
     }
 
-    /// Removes the own write of a deleted object. Writes of an older state that arrive later are ignored.
+    /// Handles a deleted event of the informer: removes the own write of the deleted object from the overlay.
+    /// Writes of an older state of the object that are recorded later are ignored.
     pub fn on_delete(&self, last: &O, now: Instant) {
         let tombstone = Entry::of(last, None, now + self.ttl);
         let mut overlay = self.overlay.lock();

@@ -4,7 +4,8 @@
 //! # Invariants
 //!
 //! 1. Slots are strictly ascending across all runs.
-//! 2. `Few` has at most [`RUN_SLOTS`] slots; no run of `Many` is empty or longer than that.
+//! 2. A posting that is one vector (`Few`) has at most [`RUN_SLOTS`] slots. No run of a posting of several
+//!    runs (`Many`) is empty or longer than that.
 
 use std::sync::Arc;
 
@@ -12,8 +13,9 @@ use std::sync::Arc;
 /// moves, and how many the first change after a snapshot copies. One run takes 4 KB.
 const RUN_SLOTS: usize = 1024;
 
-/// The slots of one index value. The representation depends on their number: most values have one slot
-/// (owners), some have a hundred (nodes), a few have nearly all (a namespace).
+/// The slots of all objects that have one value in an index. The representation depends on the number of
+/// slots: most values have one (such as the uid of an owner), some have a hundred (such as the name of a
+/// node), and a few have nearly all (such as a namespace).
 #[derive(Clone, Debug)]
 pub(crate) enum Posting {
     One(u32),

@@ -37,8 +37,8 @@ impl<T: Clone> Sharded<T> {
         Arc::make_mut(&mut self.shards[shard]).find_mut(hash, eq)
     }
 
-    /// Inserts an entry that is known to be absent. `hasher` returns the hash of an existing entry when a
-    /// shard grows.
+    /// Inserts an entry that the table does not contain yet. `hasher` returns the hash of an entry; it is
+    /// called for existing entries when the table or a shard grows.
     pub(crate) fn insert(&mut self, hash: u64, entry: T, hasher: impl Fn(&T) -> u64) {
         if self.len >= self.shards.len() * SHARD_ENTRIES {
             self.double(&hasher);

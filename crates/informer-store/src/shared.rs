@@ -18,8 +18,8 @@
 //! # Lock order
 //!
 //! Locks are taken in the order `ledger`, then one side at a time. A reader locks one side and nothing else,
-//! for one lookup, for at most [`MAX_DIRECT_READ`] references, or for the clone of a state (one count per
-//! page and shard: below 100 us for 100,000 objects).
+//! for one lookup, for at most [`MAX_DIRECT_READ`] references, or for the clone of a state, which increments
+//! one reference count per page and shard (below 100 us for 100,000 objects).
 //!
 //! # Shutdown
 //!
@@ -99,7 +99,7 @@ impl<O: Object> Shared<O> {
                 return look(&side);
             }
             // The side is locked because the writer has made the other side active since `active` was read.
-            // The other side is newer and unlocked.
+            // The other side is newer and unlocked, so the next attempt reads that side.
         }
         look(&self.sides[self.active.load(Ordering::Acquire)].read())
     }
@@ -113,8 +113,8 @@ impl<O: Object> Shared<O> {
         self.read(State::clone)
     }
 
-    /// Applies edits as one transaction and returns the previous object of each key. `version` becomes the
-    /// resource version of the store.
+    /// Applies edits as one transaction and returns the previous object of each key. `version`, if any,
+    /// becomes the resource version of the store.
     pub(crate) fn apply(
         &self,
         edits: Vec<Edit<O>>,
@@ -148,7 +148,8 @@ impl<O: Object> Shared<O> {
         self.publish(&mut self.ledger.lock(), set, |_, _| {});
     }
 
-    /// Replaces the whole content with `items`. If two items have the same key, the later one is stored.
+    /// Replaces the whole content of the store with `items`. If two items have the same key, the later one is
+    /// stored.
     pub(crate) fn replace(&self, items: Vec<(ObjectKey, Arc<O>)>, version: &ResourceVersion) {
         let (mut ledger, computed) = self.compute(|| items.iter().map(|(key, object)| (key, &**object)));
         let mut new = State::new(self.hasher.clone());
@@ -162,19 +163,20 @@ impl<O: Object> Shared<O> {
         };
         self.publish(&mut ledger, |_, state| old.0 = swap(state, new), |_, state| old.1 = swap(state, copy));
         drop(ledger);
-        // Drops the last references to the replaced objects after the locks are released.
+        // Drop the last references to the replaced objects after the locks are released, because dropping an
+        // object runs user code.
         drop((old, displaced));
     }
 
-    /// Adds all indexes, or none if one of their names is in use.
+    /// Adds all of the given indexes to the store, or none of them if one of their names is in use.
     pub(crate) fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         let claimed = self.claim(indexers)?;
         self.install(claimed);
         Ok(())
     }
 
-    /// Reserves all names, or none if one of them is in use. The caller must install the indexes or release
-    /// the names.
+    /// Reserves the names of all of the given indexes, or none of them if one name is in use. The caller must
+    /// install the indexes or release the names.
     pub(crate) fn claim(&self, indexers: Indexers<O>) -> Result<Vec<Arc<Definition<O>>>, AddIndexersError> {
         // Definitions are created before the ledger is locked, because `IndexFn::kind` is user code.
         let definitions = indexers.into_functions().into_iter();
@@ -237,7 +239,8 @@ impl<O: Object> Shared<O> {
     }
 
     /// Calls the index functions for objects, under no lock, and returns the locked ledger with the results.
-    /// If an index was added meanwhile, the functions are called again.
+    /// If an index was added meanwhile, the functions are called again, because the results lack the values
+    /// of that index.
     fn compute<'o, I>(&self, objects: impl Fn() -> I) -> (MutexGuard<'_, Ledger<O>>, Computed)
     where
         I: Iterator<Item = (&'o ObjectKey, &'o O)>,
@@ -253,8 +256,8 @@ impl<O: Object> Shared<O> {
         }
     }
 
-    /// Publishes a new version: `first` changes the inactive side, which becomes active, then `second`
-    /// changes the side that was active before.
+    /// Publishes a new version of the state: `first` changes the copy that readers do not use, which then
+    /// becomes the active one. Then `second` changes the other copy.
     fn publish(
         &self,
         ledger: &mut Ledger<O>,

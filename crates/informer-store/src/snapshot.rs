@@ -43,7 +43,7 @@ impl<O: Object> Snapshot<O> {
         self.get(key).is_some()
     }
 
-    /// Returns the number of objects.
+    /// Returns the number of objects in the snapshot.
     pub fn len(&self) -> usize {
         self.state.len()
     }
@@ -58,12 +58,12 @@ impl<O: Object> Snapshot<O> {
         self.state.slots().map(|(_, entry)| (&entry.key, &entry.object))
     }
 
-    /// Returns all keys.
+    /// Returns the keys of all objects in the snapshot, unordered.
     pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// Returns all objects.
+    /// Returns all objects in the snapshot, unordered.
     pub fn list(&self) -> Vec<Arc<O>> {
         self.iter().map(|(_, object)| object.clone()).collect()
     }
@@ -78,7 +78,7 @@ impl<O: Object> Snapshot<O> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store had no index of this name.
+    /// Returns an error if the store had no index of this name when the snapshot was taken.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
         Ok(self.state.by_index(name, value).ok_or_else(|| self.unknown(name))?)
     }
@@ -87,7 +87,7 @@ impl<O: Object> Snapshot<O> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store had no index of this name.
+    /// Returns an error if the store had no index of this name when the snapshot was taken.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         let mut keys = self.state.index_keys(name, value).ok_or_else(|| self.unknown(name))?;
         keys.sort_unstable();
@@ -105,7 +105,8 @@ impl<O: Object> Snapshot<O> {
         &self.state.resource_version
     }
 
-    /// Returns the number of transactions up to this snapshot.
+    /// Returns the version number of the store when the snapshot was taken. Each transaction, replacement,
+    /// bookmark and added index of a store increases it by one.
     pub fn version(&self) -> u64 {
         self.state.version
     }

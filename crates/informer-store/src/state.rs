@@ -78,9 +78,9 @@ pub(crate) enum Op<O> {
     Put { slot: u32, hash: u64, entry: Slot<O>, fresh: bool },
     /// Removes the object from a slot.
     Take { slot: u32, hash: u64 },
-    /// Adds a value to the object in the slot.
+    /// Adds a value of the object in the slot to an index.
     Link { index: usize, text: Arc<str>, slot: u32 },
-    /// Removes a value from the object in the slot.
+    /// Removes a value of the object in the slot from an index.
     Unlink { index: usize, text: Arc<str>, slot: u32 },
 }
 
@@ -241,7 +241,7 @@ impl<O> Index<O> {
         Self { definition, values: Sharded::default() }
     }
 
-    /// Returns all values that at least one object has.
+    /// Returns the values of this index that at least one object has.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
         self.values.iter().map(|value| &value.text)
     }

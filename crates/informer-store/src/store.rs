@@ -36,7 +36,7 @@ impl<O: Object> Store<O> {
         Self { indexer: Indexer::new(shared), keys: Arc::new(keys) }
     }
 
-    /// Returns the read handle.
+    /// Returns the read handle of the store.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
@@ -50,7 +50,8 @@ impl<O: Object> Store<O> {
         self.one(StoreChange::upsert(object))
     }
 
-    /// The same as [`add`](Self::add).
+    /// Adds or replaces an object, like [`add`](Self::add). Both methods exist because client-go's `Store`
+    /// has both.
     ///
     /// # Errors
     ///
@@ -97,12 +98,13 @@ impl<O: Object> Store<O> {
         Ok(())
     }
 
-    /// Applies changes in order as one transaction. Returns the previous object of each key.
+    /// Applies changes in order as one transaction. Returns one element per change: the object that the store
+    /// contained under the changed key before.
     ///
     /// # Errors
     ///
     /// Returns an error if the key function fails for some changes. All other changes are applied; the error
-    /// lists both groups.
+    /// lists the applied and the failed changes.
     pub fn transaction(
         &self,
         changes: impl IntoIterator<Item = StoreChange<O>>,
@@ -115,8 +117,8 @@ impl<O: Object> Store<O> {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing: a resync replays objects to listeners, and a store has none. The method exists so that a
-    /// store has the same methods as a queue.
+    /// Does nothing: a resync sends the stored objects to event handlers again, and a store has no handlers.
+    /// The method exists because client-go's `Store` has it.
     pub fn resync(&self) {}
 
     fn one(&self, change: StoreChange<O>) -> Result<Option<Arc<O>>, KeyError> {

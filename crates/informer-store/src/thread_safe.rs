@@ -35,7 +35,7 @@ impl<O: Object> ThreadSafeStore<O> {
         Self { indexer }
     }
 
-    /// Returns the read handle.
+    /// Returns the read handle of the store.
     pub fn indexer(&self) -> &Indexer<O> {
         &self.indexer
     }
@@ -46,19 +46,20 @@ impl<O: Object> ThreadSafeStore<O> {
         self.transaction([StoreChange::upsert(object).at(key)]).pop().flatten()
     }
 
-    /// The same as [`add`](Self::add).
+    /// Adds or replaces the object with this key, like [`add`](Self::add). Both methods exist because
+    /// client-go's `ThreadSafeStore` has both.
     pub fn update(&self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
         self.add(key, object)
     }
 
     /// Deletes the object with this key, if there is one, and returns it. The resource version of the store
-    /// does not change, since that of the deletion is unknown.
+    /// does not change, because the version at which the server deleted the object is unknown.
     pub fn delete(&self, key: &ObjectKey) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete_key(key.clone())]).pop().flatten()
     }
 
-    /// Like [`delete`](Self::delete), with `last`, the final state of the object. If `last` has a resource
-    /// version, it becomes the resource version of the store.
+    /// Deletes the object with this key, like [`delete`](Self::delete). `last` is the final state of the
+    /// object. If `last` has a resource version, that becomes the resource version of the store.
     pub fn delete_with_object(&self, key: &ObjectKey, last: Arc<O>) -> Option<Arc<O>> {
         self.transaction([StoreChange::delete(last).at(key.clone())]).pop().flatten()
     }
@@ -69,8 +70,9 @@ impl<O: Object> ThreadSafeStore<O> {
         self.indexer.shared.replace(items, &version.into());
     }
 
-    /// Applies changes in order as one transaction, and returns the previous object of each key. The key of a
-    /// change is set by [`StoreChange::at`]; otherwise it is the object's own.
+    /// Applies changes in order as one transaction, and returns one element per change: the object that the
+    /// store contained under the changed key before. The key of a change is the object's own key unless
+    /// [`StoreChange::at`] sets another one.
     pub fn transaction(&self, changes: impl IntoIterator<Item = StoreChange<O>>) -> Vec<Option<Arc<O>>> {
         let mut version = ResourceVersion::unset();
         let mut edits = Vec::new();
@@ -95,8 +97,8 @@ impl<O: Object> ThreadSafeStore<O> {
         self.indexer.shared.bookmark(&version.into());
     }
 
-    /// Does nothing: a resync replays objects to listeners, and a store has none. The method exists so that a
-    /// store has the same methods as a queue.
+    /// Does nothing: a resync sends the stored objects to event handlers again, and a store has no handlers.
+    /// The method exists because client-go's `ThreadSafeStore` has it.
     pub fn resync(&self) {}
 }
 

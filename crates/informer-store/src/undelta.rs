@@ -13,7 +13,7 @@ use crate::{Indexer, Store, StoreBuilder};
 ///
 /// The callback runs on the thread that makes the change, under no lock, after readers see the change. It may
 /// be called several times with the same state. Changes need `&mut`, so the calls have the order of the
-/// changes. Reads do not call it.
+/// changes. Reads do not call the callback.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
@@ -35,7 +35,7 @@ pub struct UndeltaStore<O> {
 }
 
 impl<O: Object> UndeltaStore<O> {
-    /// Creates an empty store that passes its content to `push`.
+    /// Creates an empty store that passes its whole content to `push` after each change.
     pub fn new(builder: StoreBuilder<O>, push: impl Fn(Vec<Arc<O>>) + Send + Sync + 'static) -> Self {
         Self { store: builder.build(), push: Box::new(push) }
     }
@@ -52,7 +52,8 @@ impl<O: Object> UndeltaStore<O> {
         Ok(())
     }
 
-    /// The same as [`add`](Self::add).
+    /// Adds or replaces an object, then calls the callback, like [`add`](Self::add). Both methods exist
+    /// because client-go's `Store` has both.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
-//! Calls index functions, and stores their values in one string until they are applied.
+//! Calls index functions, and collects the values that they return in one string until a transaction applies
+//! the values.
 //!
-//! Index functions are the only user code in the write path of a store. They run under no lock.
+//! Index functions are user code. They run under no lock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,17 +20,19 @@ pub(crate) struct Definition<O> {
     failures: Mutex<Option<IndexFailure>>,
 }
 
-/// The failures of one index function; see [`IndexFn`].
+/// The failures of one index function: their number, and the key and cause of the last one. [`IndexFn`]
+/// describes the effect of a failure.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct IndexFailure {
-    /// The name of the index.
+    /// The name of the index whose function failed.
     pub index: Arc<str>,
-    /// Number of failures and panics of the function since the index was added.
+    /// The number of failures and panics of the index function since the index was added.
     pub count: u64,
-    /// The key of the last object for which the function failed.
+    /// The key of the last object for which the index function failed or panicked.
     pub key: ObjectKey,
-    /// The message of the last error, or a message that the function panicked.
+    /// The message of the last error that the index function returned, or a message that the index function
+    /// panicked.
     pub cause: Arc<str>,
 }
 
@@ -54,15 +57,15 @@ impl<O: 'static> Definition<O> {
 #[derive(Default)]
 pub(crate) struct Computed {
     text: String,
-    /// Start and end of each value in `text`.
+    /// The byte offsets in `text` at which each index value starts and ends.
     spans: Vec<(usize, usize)>,
     /// The end of each group in `spans`. A group contains the values of one object in one index.
     groups: Vec<usize>,
 }
 
 impl Computed {
-    /// Calls every function of `definitions` for one object. Adds one group of values for each function, in
-    /// the order of `definitions`.
+    /// Calls the index function of each of `definitions` for one object. Adds one group of values for each
+    /// function, in the order of `definitions`.
     pub(crate) fn add<O: 'static>(
         &mut self,
         definitions: &[Arc<Definition<O>>],
@@ -102,7 +105,8 @@ impl Computed {
             text.push_str(value);
             spans.push((start, text.len()));
         };
-        // Unwind safe: if the function panics, the values that it has emitted before are removed below.
+        // `AssertUnwindSafe` is correct: if the index function panics, the values that it has emitted are
+        // removed.
         let result = catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)));
         let failure: Option<Arc<str>> = match result {
             Ok(Ok(())) => None,
@@ -129,7 +133,7 @@ impl Computed {
     }
 }
 
-/// The values of an object in one index, as applied to the state, sorted and without duplicates.
+/// The values of one object in one index, sorted and without duplicates, as recorded in the ledger.
 #[derive(Clone, Default)]
 pub(crate) enum Values {
     /// The values are not computed yet, because the index is being added.

@@ -70,12 +70,13 @@ impl<O: Object> StoreWriter<O> {
         self.keys.key_of(object)
     }
 
-    /// Applies changes in order as one transaction. Returns the previous object of each key.
+    /// Applies changes in order as one transaction. Returns one element per change: the object that the store
+    /// contained under the changed key before.
     ///
     /// # Errors
     ///
     /// Returns an error if the key function fails for some changes. All other changes are applied; the error
-    /// lists both groups.
+    /// lists the applied and the failed changes.
     pub fn apply(
         &mut self,
         changes: impl IntoIterator<Item = StoreChange<O>>,
@@ -125,14 +126,17 @@ impl<O: Object> fmt::Debug for StoreWriter<O> {
     }
 }
 
-/// Changes with their keys, which were computed under no lock.
+/// The changes of one transaction with the keys of their objects. Key functions are user code, so the keys
+/// were computed before a lock was taken.
 pub(crate) struct Batch<O> {
     edits: Vec<Edit<O>>,
-    /// The version of the last object in the batch that has one.
+    /// The resourceVersion of the last object in the batch that has one. It becomes that of the store unless
+    /// `at` is set.
     version: ResourceVersion,
     /// The resourceVersion that the caller passed for the whole batch, such as that of a list, if any.
     at: Option<ResourceVersion>,
-    /// Positions of the changes whose key function failed, with their errors.
+    /// The changes for which the key function failed: their positions in the transaction, counted from 0,
+    /// with the errors.
     errors: Vec<(usize, KeyError)>,
     total: usize,
 }
@@ -162,14 +166,15 @@ impl<O: Object> Batch<O> {
         if self.errors.is_empty() {
             return Ok(previous);
         }
-        // The positions in `errors` are in ascending order, so one pass over all positions finds the changes
-        // that succeeded.
+        // The positions of failed changes in `errors` are ascending, so one pass over all positions of the
+        // transaction finds the changes that succeeded.
         let mut failed = self.errors.iter().map(|(position, _)| *position).peekable();
         let successful = (0..self.total).filter(|position| failed.next_if_eq(position).is_none()).collect();
         Err(TransactionError { total: self.total, successful, errors: self.errors })
     }
 
-    /// Like [`apply`](Self::apply), but applies no change if the key function failed for one of them.
+    /// Applies the transaction, or returns an error and applies no change if the key function failed for one
+    /// of them.
     pub(crate) fn apply_all(mut self, shared: &Shared<O>) -> Result<Vec<Option<Arc<O>>>, KeyError> {
         match self.errors.pop() {
             Some((_, error)) => Err(error),

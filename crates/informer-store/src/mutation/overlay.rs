@@ -1,5 +1,6 @@
-//! The own writes of a mutation cache. This type has no lock and no clock, and runs no user code. Removed
-//! entries are returned, so that the caller can drop them after it has released its lock.
+//! The own writes of a mutation cache. The overlay has no lock and no clock, and runs no user code. It
+//! returns removed entries, so that the mutation cache can drop them after it has released its lock: dropping
+//! an object is user code.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,11 +16,11 @@ pub(super) struct Overlay<O> {
 }
 
 pub(super) struct Entry<O> {
-    /// The written object; `None` if the object was deleted.
+    /// The written object; `None` if the entry records the deletion of an object.
     pub(super) object: Option<Arc<O>>,
     pub(super) uid: Box<str>,
     pub(super) version: ResourceVersion,
-    /// The last instant at which the entry is valid.
+    /// The last instant at which the entry is valid; afterwards the overlay ignores it.
     expires: Instant,
 }
 
@@ -31,7 +32,7 @@ impl<O: Object> Entry<O> {
 }
 
 impl<O> Overlay<O> {
-    /// Returns the entry of a key and marks it as the most recently used.
+    /// Returns the entry of a key, unless it has expired, and marks it as the most recently used.
     pub(super) fn get(&mut self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<&Entry<O>> {
         let at = self.position(key.as_ref())?;
         if self.entries[at].1.expires < now {
