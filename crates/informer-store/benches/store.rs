@@ -14,7 +14,8 @@ use parking_lot::RwLock;
 
 const OBJECTS: usize = 100_000;
 const NAMESPACES: usize = 100;
-/// Number of changes in a transaction, typical of an informer under load.
+/// The number of changes in each transaction of the benchmarks: about as many as an informer under load
+/// applies at once.
 const BATCH: usize = 64;
 
 fn pod(number: usize, version: u64) -> Arc<Header> {
@@ -52,7 +53,8 @@ fn while_a_writer_runs(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
     });
 }
 
-/// Returns keys in pseudo-random order, which CPU caches cannot predict.
+/// Returns 65,536 keys of the store in pseudo-random order, so that a CPU cannot load the next key into its
+/// caches ahead of the lookup.
 fn scattered(pods: &Indexer<Header>) -> Vec<ObjectKey> {
     let mut keys = pods.keys();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -62,13 +64,14 @@ fn scattered(pods: &Indexer<Header>) -> Vec<ObjectKey> {
         state ^= state << 17;
         keys.swap(at, state as usize % (at + 1));
     }
-    // The number of keys is reduced to 65,536, a power of two. `in_turn` can then wrap its position around
-    // with a bit mask, which costs less than a division.
+    // The number of keys is reduced to 65,536, a power of two. A benchmark that cycles through the keys then
+    // computes its position with a bit mask, which affects the measured time less than a division.
     keys.truncate(1 << 16);
     keys
 }
 
-/// Looks up one key after the other, cycling through `keys`. The number of keys must be a power of two.
+/// Returns a closure that passes the next element of `keys` to `look` on each call, and starts again after
+/// the last one. The number of keys must be a power of two, because the position is computed with a bit mask.
 fn in_turn<'k>(keys: &'k [ObjectKey], mut look: impl FnMut(&'k ObjectKey)) -> impl FnMut() {
     let mut next = 0;
     move || {
@@ -81,7 +84,8 @@ fn lookups(criterion: &mut Criterion) {
     let mut writer = filled(StoreBuilder::new());
     let pods = writer.indexer().clone();
     let keys = scattered(&pods);
-    // The baseline is a plain `HashMap` behind one `RwLock`, with the same objects and keys.
+    // Lookups in the store are compared with lookups in a plain `HashMap` behind one `RwLock` that contains
+    // the same objects and keys.
     let map = RwLock::new(HashMap::<ObjectKey, Arc<Header>, RandomState>::default());
     map.write().extend(pods.snapshot().iter().map(|(key, pod)| (key.clone(), pod.clone())));
     let mut group = criterion.benchmark_group("lookup");

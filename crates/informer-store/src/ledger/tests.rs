@@ -4,7 +4,7 @@ use super::Ledger;
 use crate::state::State;
 
 impl<O> Ledger<O> {
-    /// Panics unless the values and free slots in the ledger match `state`.
+    /// Panics unless the index values and the free slots that the ledger has recorded match `state`.
     pub(crate) fn assert_describes(&self, state: &State<O>) {
         let occupied: BTreeSet<u32> = state.slots().map(|(slot, _)| slot).collect();
         let free: BTreeSet<u32> = self.free.iter().copied().collect();

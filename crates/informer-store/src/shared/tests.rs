@@ -42,7 +42,8 @@ fn pod(name: &str, version: u64, words: &str) -> Arc<Pod> {
     Arc::new(Header::new(key).with_version(version).with_labels([("words", words), ("app", &name[1..])]))
 }
 
-/// An index function that returns several values from one label, with duplicates.
+/// An index function that splits the label `words` at dashes, so that an object can have several values and
+/// duplicates.
 fn words(pod: &Pod) -> Vec<Cow<'_, str>> {
     pod.labels().get("words").unwrap_or_default().split('-').map(Into::into).collect()
 }
@@ -81,8 +82,8 @@ enum Step {
     Snapshot,
 }
 
-/// The regular expression for generated object names. It has only twelve matches, so that the steps of a case
-/// often use the same keys.
+/// The regular expression for generated object names. It has only twelve matches, so that the steps of one
+/// generated test case often change the same objects.
 const NAME: &str = "[ab][a-f]";
 const WORDS: &str = "[a-ep]?(-[a-c]){0,2}";
 
@@ -156,7 +157,8 @@ impl Model {
     }
 }
 
-/// A store with its model, and the snapshots taken so far with their expected content.
+/// The store under test, the naive model of its expected content, and the snapshots taken so far, each with
+/// its expected content.
 struct World {
     store: ThreadSafeStore<Pod>,
     model: Model,
@@ -213,8 +215,8 @@ impl World {
 }
 
 proptest! {
-    // The number of cases is small, because a case has up to forty steps, and the whole store is compared
-    // with its model after each step.
+    // The number of generated test cases is small, because each one has up to forty steps, and the whole
+    // store is compared with its model after each step.
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]

@@ -21,7 +21,8 @@ impl<O> State<O> {
         }
     }
 
-    /// Returns the pairs of value and slot in the index at a position, sorted; `None` if there is no index.
+    /// Returns all pairs of a value and a slot in the index at a position, sorted; `None` if that index is
+    /// not built.
     pub(crate) fn links(&self, position: usize) -> Option<BTreeSet<(&str, u32)>> {
         let index = self.indexes.get(position)?.as_ref()?;
         let of_value = |value: &'_ super::Value| value.posting.iter().collect::<Vec<_>>();

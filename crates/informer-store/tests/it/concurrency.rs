@@ -1,5 +1,5 @@
-//! Tests with readers on separate threads while a writer writes without a pause. The number of transactions
-//! is limited.
+//! Tests with readers on separate threads while a writer writes without a pause. The writer stops after a
+//! fixed number of transactions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -13,7 +13,8 @@ use crate::{Pod, bare, key};
 const PODS: usize = 100;
 const ROUNDS: usize = 150;
 const READERS: usize = 3;
-/// The number of indexes that are added during the test; each one makes later writes more expensive.
+/// The number of indexes that are added during the test. The number is small, because each added index makes
+/// later writes more expensive.
 const INDEXES: usize = 8;
 
 fn pod(number: usize, round: usize) -> Arc<Pod> {
@@ -21,8 +22,8 @@ fn pod(number: usize, round: usize) -> Arc<Pod> {
     Header::new(key).with_version(round as u64).with_labels([("round", round.to_string())]).into()
 }
 
-/// Writes the transaction of one round. Afterwards every pod has the number of the round as its version and
-/// as its label `round`:
+/// Writes the transaction of one round. Afterwards every stored pod has the number of the round as its
+/// version and as its label `round`:
 ///
 /// - Even rounds upsert all pods.
 /// - Odd multiples of three replace the content of the store with all pods except the first.

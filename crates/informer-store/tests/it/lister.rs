@@ -29,7 +29,8 @@ fn a_list_finds_a_tenth_by_label_everything_and_nothing() {
     assert_eq!(lister.list(&"tenth=none".parse().unwrap()).len(), 0);
 }
 
-/// An object that panics when its labels are read.
+/// An object that panics when its labels are read, to test that a list whose selector matches everything or
+/// nothing reads no labels.
 struct Unlabelled(Header);
 
 impl Object for Unlabelled {
@@ -82,7 +83,8 @@ fn a_list_is_the_same_with_every_choice_of_indexes() {
     }
 }
 
-/// An object that counts how often its labels are read.
+/// An object that counts how often its labels are read, to test that a list with a label index reads only the
+/// objects that the index selects.
 struct Counted(Header, Arc<AtomicUsize>);
 
 impl Object for Counted {
