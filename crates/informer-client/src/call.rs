@@ -16,7 +16,8 @@ use crate::list_watch::query::{self, Query};
 use crate::list_watch::response::refusal;
 use crate::{Client, ResourceKind};
 
-/// Timeout for the response headers of a call. An API server itself ends a request after 60 s.
+/// Timeout for the response headers of a call. It exceeds 60 s, after which an API server itself ends a
+/// request with an error, so that the client receives that error.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);

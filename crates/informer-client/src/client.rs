@@ -74,7 +74,8 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-/// State that is shared by the clones of a client and by clients with separate connections.
+/// State of a client that is shared by its clones and by the clients that
+/// [`Client::with_separate_connections`] returns.
 struct Inner {
     address: String,
     default_namespace: String,
@@ -83,9 +84,9 @@ struct Inner {
     /// The kinds for which the server rejected a streaming list (a watch with initial events). Later lists of
     /// these kinds are ordinary list requests.
     streaming_refusals: Mutex<HashSet<Gvr>>,
-    /// The kinds that the server does not serve as protobuf, so that they are requested as JSON. The flag is
-    /// true if the server rejected protobuf for metadata-only requests, and false if it rejected protobuf for
-    /// whole objects.
+    /// The kinds that the server does not serve as protobuf, so that they are requested as JSON. The second
+    /// element is true if the server rejected protobuf for metadata-only requests of the kind, and false if
+    /// it rejected protobuf for whole objects.
     json_only: Mutex<HashSet<(Gvr, bool)>>,
     /// The kinds for which a split list failed. Lists of these kinds are no longer split by namespace.
     whole_lists: Mutex<HashSet<Gvr>>,
@@ -274,13 +275,13 @@ impl Client {
     }
 
     /// Records that a split list of this kind failed, so that later lists of the kind are not split by
-    /// namespace. The number of recorded kinds is at most the number of watched kinds.
+    /// namespace. The record is bounded by the number of watched kinds.
     pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
         self.inner.whole_lists.lock().insert(gvr);
     }
 
     /// Records that the server rejected a streaming list of this kind, so that later lists of the kind are
-    /// ordinary list requests. The number of recorded kinds is at most the number of watched kinds.
+    /// ordinary list requests. The record is bounded by the number of watched kinds.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
     }
@@ -341,7 +342,7 @@ impl Client {
     }
 
     /// Records that the server does not serve this kind as protobuf, so that it is requested as JSON from now
-    /// on. The number of recorded kinds is at most twice the number of watched kinds.
+    /// on. The record is bounded by twice the number of watched kinds.
     pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
         self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }

@@ -70,8 +70,8 @@ pub struct KubeListWatch<O> {
     streaming_lists: StreamingLists,
     split_lists: Option<SplitLists>,
     views: Option<Arc<Views>>,
-    /// Shares equal labels, annotations and owner references between the objects of all responses to this
-    /// source.
+    /// Stores equal labels, annotations and owner references only once for all objects that this source
+    /// receives.
     interner: Arc<Interner>,
     unknown_fields: Arc<UnknownFields>,
     listed_protobuf: Arc<AtomicBool>,
@@ -310,8 +310,9 @@ impl<O: Representation> KubeListWatch<O> {
     }
 
     /// Sends a list or watch request that accepts the encodings that the kind supports. If the server has no
-    /// protobuf, the request is repeated as JSON. If the collection is not found because the kind is
-    /// cluster-scoped, the request is repeated without the namespace.
+    /// protobuf, the request is repeated as JSON. If the server responds that the collection does not exist
+    /// (404), and discovery reports the kind as cluster-scoped, the request is repeated without the
+    /// namespace.
     async fn open(
         &self,
         attempt: &str,

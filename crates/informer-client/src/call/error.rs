@@ -65,7 +65,8 @@ impl CallError {
         }
     }
 
-    /// Returns the kind of this error.
+    /// Returns the kind of failure, such as a timeout or a missing object, so that the caller can decide how
+    /// to react.
     pub fn kind(&self) -> SourceErrorKind {
         match &self.failure {
             Failure::Rejected(status) => status.kind(),
@@ -103,7 +104,8 @@ impl CallError {
         self.has(403, "")
     }
 
-    /// Returns the delay that the server requested with `Retry-After`.
+    /// Returns the delay before a retry that the server requested with `Retry-After`; `None` if it requested
+    /// none.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status()?.retry_after
     }

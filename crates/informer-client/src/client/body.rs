@@ -14,7 +14,8 @@ use super::BoxError;
 /// The body of an HTTP response, read while it arrives.
 pub struct ResponseBody {
     body: UnsyncBoxBody<Bytes, BoxError>,
-    /// Keeps the request counted as an open stream of its connection until the response body is dropped.
+    /// While this reference exists, the connection pool counts the request as an open HTTP/2 stream. It is
+    /// dropped with the response body.
     _stream: Option<Arc<()>>,
 }
 

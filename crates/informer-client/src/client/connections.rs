@@ -15,7 +15,8 @@ use super::{BoxError, ResponseBody};
 /// stream ends. Watches are long-lived, so a list in that queue could wait forever.
 pub(super) const MAX_STREAMS_PER_CONNECTION: usize = 90;
 
-/// Maximum number of attempts for a request that the server does not process before closing the connection.
+/// Maximum number of attempts to send a request if the server closes the connection or resets the HTTP/2
+/// stream each time without processing the request.
 const MAX_ATTEMPTS: u32 = 4;
 
 /// Connection pools for one server. Another pool is opened before the HTTP/2 streams of the existing pools
@@ -37,7 +38,8 @@ struct Pools {
 /// are concurrent requests.
 struct Pool {
     client: legacy::Client<Connector, Full<Bytes>>,
-    /// Counts the requests in a pool: the strong count is one for the pool, plus one for each request.
+    /// Counts the HTTP/2 streams in use: the strong count is one for the pool, plus one for each request
+    /// until its response body is dropped.
     streams: Arc<()>,
 }
 

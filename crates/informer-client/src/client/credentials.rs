@@ -94,13 +94,15 @@ struct State {
 struct Last {
     outcome: Result<(), CredentialsError>,
     paused_until: Option<Instant>,
-    /// The contents of the certificate and key files from which the current TLS identity was created.
+    /// The contents of the certificate and key files from which the current TLS identity was created. A new
+    /// identity is created only if the contents change.
     pair: Pair,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// The refresh was due: the credential files were not read for a minute, or the credentials have expired.
+    /// The refresh was due: the credential files must be read again, the credentials are about to expire, or
+    /// the exec plugin has not yet run.
     Due,
     Rejected,
 }
@@ -187,7 +189,7 @@ impl Credentials {
     }
 
     /// Refreshes credentials that the server has rejected. Returns the new credentials, or `None` if the
-    /// refresh returned the same ones.
+    /// refresh failed or returned the same ones.
     pub(super) async fn after_rejection(self: &Arc<Self>, rejected: &Current) -> Option<Arc<Current>> {
         let completed = self.completed.load(Ordering::SeqCst);
         let newer = || self.snapshot().filter(|current| current.generation > rejected.generation);
@@ -308,7 +310,8 @@ impl fmt::Debug for Credentials {
 #[derive(Debug)]
 pub(super) struct CurrentIdentity {
     pub(super) credentials: Arc<Credentials>,
-    /// Provides the client certificate if the renewable credentials contain none.
+    /// Provides the inline client certificate of the configuration, if there is one, while the renewable
+    /// credentials contain no certificate.
     pub(super) fallback: Arc<dyn ResolvesClientCert>,
 }
 

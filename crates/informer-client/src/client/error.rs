@@ -36,8 +36,8 @@ impl ClientError {
         Self::new(problem, "check that the file is readable and contains only valid PEM")
     }
 
-    /// Returns the error for a missing or invalid configuration. If its CA certificates are invalid, the
-    /// error names their file, which `authority` returns.
+    /// Returns the error for a missing or invalid configuration. If the CA certificates of the configuration
+    /// are invalid, the error names the CA file, whose path `authority` returns.
     pub(super) fn infer(cause: InferConfigError, authority: impl FnOnce() -> Option<PathBuf>) -> Self {
         let kubeconfig = cause.source().and_then(|cause| cause.downcast_ref::<KubeconfigError>());
         let is_authority = matches!(kubeconfig, Some(KubeconfigError::ParseCertificates(_)));
@@ -69,7 +69,8 @@ impl RequestError {
         Self { kind, address: address.to_owned(), problem, cause }
     }
 
-    /// Returns the kind of this error.
+    /// Returns the kind of failure, such as a timeout or a refused connection, so that the caller can decide
+    /// how to react.
     pub fn kind(&self) -> SourceErrorKind {
         self.kind
     }

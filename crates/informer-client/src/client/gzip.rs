@@ -18,7 +18,7 @@ pub(super) struct GzipBody {
     body: ResponseBody,
     decoder: MultiGzDecoder<Vec<u8>>,
     waiting: Bytes,
-    /// True once a byte of the body has arrived. A body without any byte is valid.
+    /// True once a byte of the body has arrived. An empty body is valid, although it contains no gzip member.
     begun: bool,
     ended: bool,
 }

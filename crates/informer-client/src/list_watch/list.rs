@@ -52,7 +52,7 @@ struct Expected {
 }
 
 enum ListProblem {
-    /// The response body is not a valid list.
+    /// The response body is not a valid list. Contains the problem.
     Protocol(String),
     OtherKind(String),
     /// The response body ended before the end of the list, after this number of objects.
@@ -186,9 +186,9 @@ fn failed(attempt: &str, problem: ListProblem) -> SourceError {
 /// A list whose body was read completely.
 struct CompletedList {
     end: ListEnd,
-    /// Number of objects.
+    /// The number of objects in the list.
     items: u64,
-    /// Maximum number of bytes that were buffered at once.
+    /// The maximum number of bytes of unfinished values that were buffered at once.
     max_buffered: usize,
 }
 
@@ -203,7 +203,8 @@ impl<'p, O> Batch<'p, O> {
         Self { items: Vec::new(), parts }
     }
 
-    /// Returns an error that names the object's kind if it differs from the kind of the list.
+    /// Adds a decoded object to the batch. If the object has another kind than the list, returns an error
+    /// that names the kind of the object.
     fn take(&mut self, read: Read<O>) -> Result<(), String> {
         match read {
             Read::Fresh(object) => self.items.push(Listed::Fresh(object)),

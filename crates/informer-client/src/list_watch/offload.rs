@@ -31,7 +31,7 @@ pub(super) struct Offload<T> {
     tasks: VecDeque<JoinHandle<T>>,
 }
 
-/// The error of a task that did not finish because the runtime was shut down.
+/// The error for a batch whose decoding task did not finish, because the runtime was shut down.
 #[derive(Debug)]
 pub(super) struct Cancelled;
 

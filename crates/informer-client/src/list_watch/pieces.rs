@@ -18,7 +18,8 @@ pub(super) const BATCH_OBJECTS: usize = 1000;
 const MIN_TASK_BYTES: usize = 32 << 10;
 
 /// The minimum number of objects in a batch for decoding it in a separate task. A smaller batch is decoded
-/// immediately in the task that reads the body, because a separate task would only start later.
+/// immediately in the task that reads the body, because a separate task would only start later. If other
+/// tasks are still decoding earlier batches, a batch of any size goes to a separate task.
 const MIN_TASK_OBJECTS: usize = 4;
 
 /// A batch of split objects: slices of the received network frames, which stay in memory as long as the

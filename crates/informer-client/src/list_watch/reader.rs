@@ -41,12 +41,12 @@ pub(super) trait Parts {
     fn decoder(&mut self) -> &mut Self::Decoder;
 
     /// Called after the end of the response body, once all of its objects are decoded. Adds the final parts
-    /// of the stream.
+    /// of the stream, or returns an error if the body is incomplete.
     fn end(&mut self, parts: &mut VecDeque<Self::Part>) -> Result<(), SourceError>;
 
     fn attempt(&self) -> &str;
 
-    /// Returns the message for a body that sent no data during the idle timeout.
+    /// Returns the error message for a response body that sent no data during the idle timeout.
     fn silence(&self, idle_timeout: Duration) -> String;
 }
 
@@ -60,7 +60,8 @@ pub(super) trait Decoder: Clone + Send + 'static {
 
 pub(super) struct Decoded<P> {
     pub(super) parts: VecDeque<P>,
-    /// An error that ends the stream after `parts`.
+    /// The error that ends the stream after the caller has received `parts`; `None` if all objects of the
+    /// batch were decoded.
     pub(super) failure: Option<SourceError>,
 }
 
@@ -95,7 +96,7 @@ pub(super) struct Reader<P: Parts> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Reading,
-    /// The end of the body was received; some of its objects are still being decoded.
+    /// The end of the body was received. Other tasks may still be decoding some of its objects.
     Draining,
     /// No more data is read. Only the parts in `ready` and the failure remain to be returned.
     Over,
@@ -130,8 +131,8 @@ impl<P: Parts> Reader<P> {
                 Poll::Ready(Ok(Some(frame))) => (self.frame, self.at) = (frame, 0),
                 Poll::Ready(Ok(None)) => {
                     self.decode();
-                    // If the last batch was decoded in this task and failed, the stream has ended. Otherwise
-                    // wait for the batches that other tasks decode.
+                    // If this task decoded the last batch and decoding failed, the stream has ended.
+                    // Otherwise it waits for the batches that other tasks decode.
                     if self.stage == Stage::Reading {
                         self.stage = Stage::Draining;
                     }
@@ -185,8 +186,8 @@ impl<P: Parts> Reader<P> {
     fn take(&mut self, decoded: Decoded<P::Part>) {
         self.ready.extend(decoded.parts);
         let Some(failure) = decoded.failure else { return };
-        // Batches are handled in the order of the body. If one ends with an error, all later batches are
-        // therefore discarded.
+        // The results of batches are processed in the order of the body. The stream ends with the error of
+        // this batch, so all later batches are discarded.
         self.offload.abort();
         self.pieces.clear();
         self.frame = Bytes::new();

@@ -78,7 +78,8 @@ pub(super) async fn open(
     }
 }
 
-/// Returns the media type of a `Content-Type` without its parameters. Protobuf watches have parameters.
+/// Returns the media type of a `Content-Type` without its parameters. The `Content-Type` of a protobuf watch
+/// has parameters.
 fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }

@@ -61,8 +61,10 @@ struct Plan {
     namespaces: Vec<String>,
 }
 
-/// Splits a list. Returns `None` if the list must be a single request: it is small, the server does not
-/// return the number of objects, or the client may not list namespaces.
+/// Splits a list into one request for each namespace. Returns `None` if the list must be a single request,
+/// because it has few objects, the server does not report the number of objects, the objects have no
+/// namespace, or there is only one namespace or too many. The same applies if a request of this function
+/// fails, for example because the client may not list namespaces.
 pub(super) async fn list<O: Representation>(
     source: &KubeListWatch<O>,
     split: SplitLists,
@@ -185,7 +187,8 @@ struct Reading<O: Representation> {
     /// The tasks that read the lists of the namespaces. Dropping the set aborts them.
     _tasks: JoinSet<()>,
     version: ResourceVersion,
-    /// The number of objects that the server reported, minus the number of objects received so far.
+    /// The number of objects that the server reported, minus the number of objects received so far. If it is
+    /// not 0 at the end, the list fails.
     missing: u64,
 }
 

@@ -158,7 +158,7 @@ impl<O: Representation> WatchDecoder<O> {
 }
 
 impl Cutter {
-    /// Returns the next event that ends in `frame[*at..]`; `None` if the frame is consumed.
+    /// Returns the next watch event whose last byte is in `frame[*at..]`; `None` once the frame is consumed.
     fn next<'a>(&'a mut self, frame: &'a [u8], at: &mut usize) -> Result<Option<Slice<'a>>, SplitError> {
         match self {
             Self::Json(frames) => {
@@ -172,7 +172,7 @@ impl Cutter {
         }
     }
 
-    /// Returns true if the end of the body is valid here, which it is only between two events.
+    /// Returns true if the body may end after the bytes consumed so far: no event is incomplete.
     fn may_end(&self) -> bool {
         match self {
             Self::Json(frames) => frames.may_end(),

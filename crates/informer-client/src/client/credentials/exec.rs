@@ -31,7 +31,8 @@ pub(super) struct ExecPlugin {
     /// Creates TLS identities from the certificates of the plugin. `None` if the server is accessed without
     /// TLS, because client certificates are not used then.
     identities: Option<Identities>,
-    /// The certificate and the key, as PEM, from which the current TLS identity was created.
+    /// The certificate and the key, as PEM, from which the current TLS identity was created. A new identity
+    /// is created only if the plugin prints others.
     last: parking_lot::Mutex<Option<(String, String)>>,
 }
 
@@ -184,7 +185,8 @@ fn read_all(stdout: ChildStdout) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The error contains no part of the plugin's output, because the output contains secrets.
+/// Parses the `ExecCredential` that an exec plugin has printed. The error contains no part of the output,
+/// because the output contains secrets.
 fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

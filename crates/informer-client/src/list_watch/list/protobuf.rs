@@ -18,7 +18,8 @@ pub(super) struct ProtobufList {
     items: u64,
     /// The number of bytes of the response body received so far.
     bytes: u64,
-    /// Whether the list's TypeMeta was received. Every API server sends the TypeMeta before the items.
+    /// Whether the list's TypeMeta was received. Every API server sends the TypeMeta before the items, so an
+    /// item without a preceding TypeMeta is an error.
     named: bool,
 }
 
