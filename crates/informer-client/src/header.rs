@@ -43,7 +43,7 @@ pub(crate) struct Metadata<'a> {
     pub(crate) creation_timestamp: Option<Cow<'a, str>>,
 }
 
-/// The header of an object is invalid.
+/// The error for an object whose header cannot be read.
 ///
 /// The error names the field and the problem. It never contains a value of the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

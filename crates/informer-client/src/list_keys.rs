@@ -37,7 +37,8 @@ pub struct ListKeysAt<'a>(At<'a>);
 enum At<'a> {
     Unknown,
     Message(Message<'a>),
-    /// The position of a list or a map. The field definition contains the type of its elements.
+    /// The position of a list or a map, whose definition in the schema also describes the type of its
+    /// elements.
     Many(Field<'a>),
     OpenApi(&'a Value),
 }

@@ -112,7 +112,7 @@ impl<'a> RawObject<'a> {
         &self.header
     }
 
-    /// Returns the header of the object, and drops the rest.
+    /// Returns the header of the object without decoding the rest of the object.
     pub fn into_header(self) -> Header {
         self.header
     }
@@ -412,7 +412,8 @@ fn is_secret(kind: &ResourceKind) -> bool {
     kind.gvk().group.is_empty() && kind.kind() == "Secret"
 }
 
-/// Formats an object for `Debug`: its key and resourceVersion, but no other values.
+/// Formats an object for `Debug`: its key and resourceVersion, but no other values, because they may be
+/// secrets.
 fn fmt_header(f: &mut std::fmt::Formatter<'_>, form: &str, header: &Header) -> std::fmt::Result {
     write!(f, "{form}({} @{})", header.key(), header.resource_version())
 }

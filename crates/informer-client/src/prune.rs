@@ -148,7 +148,7 @@ impl Cuts {
 #[derive(Debug)]
 pub(crate) struct Members {
     kept: bool,
-    /// The offset of the end of the last member, or of the end of the opening brace.
+    /// The offset at which the last scanned member ends, or at which the opening brace ends.
     end: usize,
 }
 
@@ -159,7 +159,8 @@ impl Members {
         Self { kept: false, end: at }
     }
 
-    /// Keeps the member whose key is at the offset `start`. The caller must call [`ended`](Self::ended) next.
+    /// Records that the member whose key is at the offset `start` is not removed. The caller must call
+    /// [`ended`](Self::ended) next.
     pub(crate) fn keep(&mut self, cuts: &mut Cuts, start: usize) {
         if !self.kept
             && let Some(last) = cuts.last_mut()

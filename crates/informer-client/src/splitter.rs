@@ -62,7 +62,7 @@ pub(crate) enum SplitError {
     /// The body is not JSON, or contains another JSON value than the expected one.
     #[error("not JSON: expected {expected} at byte {at}{}", Seen(.seen))]
     Syntax { at: u64, expected: &'static str, seen: Option<u8> },
-    /// A member of the list other than its items is invalid.
+    /// A member of the list is invalid, for example because its key occurs twice.
     #[error("{member} {problem}")]
     Member { member: &'static str, problem: &'static str },
     #[error("{what} is over the limit of {limit} bytes (Limits::{name})")]

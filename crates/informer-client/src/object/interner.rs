@@ -52,14 +52,15 @@ struct RecentValues<T> {
 }
 
 impl Interner {
-    /// Creates an interner whose hashes depend only on `seed`, so that tests are reproducible.
+    /// Creates an interner whose hashes of shared parts of stored bytes depend only on `seed`, so that tests
+    /// are reproducible.
     #[cfg(test)]
     pub(super) fn of_seed(seed: u64) -> Self {
         Self { templates: Templates::of_seed(seed), ..Self::default() }
     }
 
-    /// Returns a header with the same values, whose labels and owner references are replaced by equal ones
-    /// seen before, if there are any.
+    /// Returns an equal header. Its labels and owner references share memory with equal ones of earlier
+    /// headers, if the interner remembers any.
     pub(crate) fn header(&self, header: Header) -> Header {
         header.sharing(
             |labels| if labels.is_empty() { labels } else { self.labels.share(labels) },
@@ -67,14 +68,15 @@ impl Interner {
         )
     }
 
-    /// Returns the parts of an object's bytes that were also seen in earlier objects.
+    /// Returns those labels, annotations and owner references in an object's bytes that earlier objects also
+    /// had.
     pub(crate) fn common(&self, runs: PartBytes<'_>) -> Option<Arc<Template>> {
         self.templates.of(runs)
     }
 
-    /// Returns equal annotations that were seen before, or the given ones. The interner keeps annotations in
-    /// memory until other annotations replace them, so annotations of Secrets must not be passed to this
-    /// function.
+    /// Returns equal annotations of an earlier object if the interner remembers any, and the given ones
+    /// otherwise. The interner keeps annotations in memory until other annotations replace them, so
+    /// annotations of Secrets must not be passed to this function.
     pub(crate) fn annotations(&self, annotations: Labels) -> Labels {
         if annotations.is_empty() { annotations } else { self.annotations.share(annotations) }
     }

@@ -55,9 +55,10 @@ impl<K: 'static> Representation for Metadata<K> {
     }
 }
 
-/// Returns equal annotations of another object, to save memory: the objects of a workload mostly have equal
-/// annotations. Annotations of Secrets are not shared, because `last-applied-configuration` contains the data
-/// of a Secret, and the interner would keep it in memory after the Secret is deleted.
+/// Returns equal annotations of an earlier object, if there are any, to save memory: the objects of a
+/// workload mostly have equal annotations. Annotations of Secrets are not shared, because
+/// `last-applied-configuration` contains the data of a Secret, and the interner would keep it in memory after
+/// the Secret is deleted.
 fn shared(annotations: Labels, origin: &Origin) -> Labels {
     match origin.interner() {
         Some(interner) if !origin.is_of_secrets() => interner.annotations(annotations),

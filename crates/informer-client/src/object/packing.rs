@@ -69,8 +69,8 @@ struct Training {
     lengths: Vec<usize>,
     generations: u32,
     window: Window,
-    /// The compression ratio of the current dictionary in its first window, in compressed bytes per thousand
-    /// bytes.
+    /// The compression ratio that the current dictionary reached for the first [`WINDOW`] objects after its
+    /// training, in compressed bytes per thousand bytes.
     reached: Option<u64>,
 }
 
@@ -140,7 +140,8 @@ fn give_back<T>(contexts: &Mutex<Vec<T>>, context: T) {
 }
 
 impl Training {
-    /// Returns the current dictionary, after training a new one on the samples if training is due.
+    /// Adds the bytes of an object to the samples if a dictionary is to be trained, and trains it once there
+    /// are enough samples. Returns the current dictionary, if there is one.
     fn dictionary(&mut self, bytes: &[u8]) -> Option<Arc<Dictionary>> {
         if self.wants_samples() {
             self.samples.extend_from_slice(bytes);

@@ -9,8 +9,8 @@ pub(super) fn object(text: &str) -> usize {
     if cursor.pass(b'{') { cursor.at() } else { text.len() }
 }
 
-/// Returns the offset at which members can be inserted into the object's `metadata`; `None` if there is no
-/// such object.
+/// Returns the offset at which members can be inserted into the `metadata` of the JSON object `text`; `None`
+/// if it has no `metadata` object.
 pub(super) fn metadata(text: &str) -> Option<usize> {
     let (mut cursor, mut first) = (Cursor::new(text), true);
     cursor.object().ok()?;

@@ -27,7 +27,7 @@ impl<K> Typed<K> {
     ///
     /// # Errors
     ///
-    /// Never.
+    /// This method never fails.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         Ok(Arc::clone(&self.object))
     }

@@ -33,9 +33,9 @@ const MAX_SETS: usize = 1024;
 /// set.
 const CROWD: usize = WAYS - 1;
 
-/// A stripe grows if more than this fraction of its recent new values (one in `CROWDED_PART`) were inserted
-/// into a crowded set. The recent new values are as many as the stripe has slots. The stripe grows when about
-/// half of its slots are in use.
+/// A stripe grows if more than one in `CROWDED_PART` of its recent new hashes took a slot of a crowded set.
+/// The recent new hashes are as many as the stripe has slots. The stripe grows when about half of its slots
+/// are in use.
 const CROWDED_PART: usize = 4;
 
 #[derive(Debug)]
@@ -46,10 +46,10 @@ pub(super) struct WeakTable<T> {
 #[derive(Debug)]
 struct Stripe<T> {
     sets: Vec<[Slot<T>; WAYS]>,
-    /// The number of values inserted into the stripe since the last count restarted; at most the number of
-    /// slots of the stripe.
+    /// The number of new hashes that took a slot of the stripe since this count restarted; at most the number
+    /// of slots of the stripe.
     came: usize,
-    /// The number of the values counted in `came` that were inserted into a crowded set.
+    /// The number of the hashes counted in `came` that took a slot of a crowded set.
     crowded: usize,
 }
 
@@ -91,8 +91,8 @@ impl<T> WeakTable<T> {
         slot.in_use(is_it).unwrap_or_else(|| slot.put(new()))
     }
 
-    /// Returns the equal value if one is in use. Otherwise inserts a new value if the hash was seen before; a
-    /// hash that is seen for the first time is only recorded.
+    /// Returns the equal value if the table has one that is in use. Otherwise inserts a new value if the hash
+    /// was seen before; a hash that is seen for the first time is only recorded.
     pub(super) fn find_or_insert_again(
         &self,
         hash: u64,
@@ -110,7 +110,8 @@ impl<T> WeakTable<T> {
 }
 
 impl<T> Stripe<T> {
-    /// Returns the slot of this hash in its set, and whether the hash was already in the slot.
+    /// Returns the slot of this hash in its set, and true if the slot already had this hash. A new hash is
+    /// assigned a slot.
     fn slot(&mut self, hash: u64) -> (bool, &mut Slot<T>) {
         let way = self.set(hash).iter().position(|slot| slot.hash == hash);
         let way_or_new = way.unwrap_or_else(|| self.vacate(hash));
@@ -129,8 +130,8 @@ impl<T> Stripe<T> {
         &mut self.sets[at]
     }
 
-    /// Frees a slot for this hash: a slot whose value is not in use, or otherwise the slot of the least
-    /// recently found value.
+    /// Assigns a slot of its set to a new hash: a slot whose value is not in use, or otherwise the slot of
+    /// the least recently found value. Returns the position of the slot in the set.
     fn vacate(&mut self, hash: u64) -> usize {
         self.count(hash);
         let set = self.set(hash);
@@ -139,7 +140,8 @@ impl<T> Stripe<T> {
         way
     }
 
-    /// Counts an inserted value. Grows the stripe if too many values were inserted into crowded sets.
+    /// Counts a hash that takes a slot of its set. Grows the stripe if too many hashes took a slot of a
+    /// crowded set.
     fn count(&mut self, hash: u64) {
         let used = self.set(hash).iter().filter(|slot| slot.is_used()).count();
         let slots = self.sets.len() * WAYS;

@@ -138,14 +138,14 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    /// Skips the object or array at the cursor. Returns false if its end is not recorded.
+    /// Moves the cursor to the end of the object or array at the cursor, if that end was recorded. Returns
+    /// false if it was not; the caller must then scan the object or array.
     fn jump(&mut self) -> bool {
         let here = self.spans_from + self.at;
         let behind = self.spans.iter().position(|span| span.start >= here).unwrap_or(self.spans.len());
         self.spans = &self.spans[behind..];
         match self.spans.first() {
-            // `end == start` means that the closing bracket was not recorded. The caller then scans the
-            // container.
+            // `end == start` means that the closing bracket was not recorded.
             Some(span) if span.start == here && span.end > here => {
                 self.at = span.end - self.spans_from;
                 self.at <= self.text.len()

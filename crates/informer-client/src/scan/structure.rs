@@ -71,7 +71,7 @@ impl Spans {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StructureError {
-    /// The value has more open brackets than allowed.
+    /// The value is nested more deeply than the configured limit.
     Deep,
     /// A closing bracket does not match the open bracket. Contains the bracket's offset in the slice.
     Mismatch(usize),
@@ -180,8 +180,9 @@ impl Structure {
             (least, most) = (least.min(depth), most.max(depth));
             brackets &= brackets - 1;
         }
-        // A pair of adjacent brackets that is skipped here would be one level deeper. The maximum depth is
-        // therefore one less than the 64 bits of `outer_kinds`.
+        // The loop skips the brackets of empty containers, which are one level deeper than the containers
+        // around them. The depth must therefore be at most 63, one less than the number of bits of
+        // `outer_kinds`.
         let fits = wrong == 0 && least > self.spans.levels && most < self.depth_max.min(64);
         if fits {
             (self.outer_kinds, self.depth) = (kinds, depth);

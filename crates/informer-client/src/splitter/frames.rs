@@ -18,8 +18,8 @@ impl Frames {
         Self { value: ValueReader::new(limits, 3), used: 0 }
     }
 
-    /// Returns the next value that ends in `frame[*at..]` and advances `at` past the consumed bytes; `None`
-    /// if the frame is consumed.
+    /// Returns the next value whose last byte is in `frame[*at..]`, and advances `at` past the consumed
+    /// bytes. Returns `None` once the frame is consumed.
     pub(crate) fn next<'a>(
         &'a mut self,
         frame: &'a [u8],
@@ -49,7 +49,7 @@ impl Frames {
         self.used += bytes as u64;
     }
 
-    /// Returns true if the end of the body is valid here, which it is only between two values.
+    /// Returns true if the body may end after the bytes consumed so far: no value is incomplete.
     pub(crate) fn may_end(&self) -> bool {
         !self.value.is_inside()
     }

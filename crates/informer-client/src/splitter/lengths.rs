@@ -23,8 +23,8 @@ impl Lengths {
         Self { limit: limits.object_bytes, kept: Vec::new(), kept_max: 0, spent: false }
     }
 
-    /// Returns the next event that ends in `frame[*at..]` and advances `at` past the consumed bytes; `None`
-    /// if the frame is consumed.
+    /// Returns the next event whose last byte is in `frame[*at..]`, and advances `at` past the consumed
+    /// bytes. Returns `None` once the frame is consumed.
     ///
     /// The buffer grows with the received bytes of an event, and not with the announced length, which may be
     /// wrong.
@@ -58,7 +58,8 @@ impl Lengths {
         Ok(None)
     }
 
-    /// Returns the end of the event at the beginning of `bytes`; `None` if its length prefix is incomplete.
+    /// Returns the offset at which the event at the beginning of `bytes` ends; `None` if its length prefix is
+    /// incomplete.
     fn end(&self, bytes: &[u8]) -> Result<Option<usize>, SplitError> {
         let Some(length) = informer_schema::frame_length(bytes) else { return Ok(None) };
         match usize::try_from(length) {
@@ -70,7 +71,7 @@ impl Lengths {
         }
     }
 
-    /// Returns true if the end of the body is valid here, which it is only between two events.
+    /// Returns true if the body may end after the bytes consumed so far: no event is incomplete.
     pub(crate) fn may_end(&self) -> bool {
         self.kept.is_empty() || self.spent
     }

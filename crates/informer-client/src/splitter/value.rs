@@ -19,10 +19,11 @@ pub(super) struct ValueReader {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// No byte of the value was read.
+    /// No byte of the next value was read.
     None,
     Container,
-    /// The value is a string. `escaped` is initially true, so that the opening quote does not end the string.
+    /// The value is a string. `escaped` is true if the next byte cannot end the string: after a backslash,
+    /// and for the opening quote.
     String {
         escaped: bool,
     },
