@@ -27,7 +27,8 @@ use canned::{JSON, PROTOBUF};
 const PODS: usize = 10_000;
 
 /// Measures the CPU time of the current thread. The Linux kernel updates this time every few milliseconds,
-/// which is too coarse to measure the decoding of a single object.
+/// which is too coarse to measure the decoding of a single object, so only the benchmarks of lists use this
+/// type.
 struct CpuTime;
 
 impl Measurement for CpuTime {

@@ -43,7 +43,8 @@ fn plain(text: &str) -> Option<Header> {
     Some(header)
 }
 
-/// Reads a member that may be absent or null. The outer `Option` is `None` if the member has the wrong type.
+/// Reads a member of `metadata` that may be absent or null. The outer `Option` is `None` if the member has
+/// the wrong type.
 fn optional<'a, T>(value: Option<&'a Value>, read: impl Fn(&'a Value) -> Option<T>) -> Option<Option<T>> {
     match value {
         None | Some(Value::Null) => Some(None),

@@ -110,8 +110,8 @@ proptest! {
         choices in arbitrary::choices(),
     ) {
         let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
-        // `SHARING` is used twice, because labels and other parts are shared only from the second object on
-        // that has them.
+        // The origin `SHARING`, whose objects share equal labels and other parts, is used twice, because a
+        // part is shared only from the second object on that has it.
         for origin in [&*ORIGIN, &*SHARING, &*SHARING] {
             agree(&text, origin)?;
         }

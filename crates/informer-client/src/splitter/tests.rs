@@ -258,7 +258,8 @@ fn splitting_a_million_tiny_objects_buffers_at_most_one_of_them() {
     assert!(splitter.max_buffered() <= 2, "{} bytes", splitter.max_buffered());
 }
 
-/// A caller of a splitter may stop after the last value of a frame, without another call that returns `None`.
+/// A caller may continue with the next frame after the last value of a frame, without another call of `next`
+/// that returns `None`. The byte offsets in errors must be the same in both cases.
 #[test]
 fn offsets_are_correct_without_a_call_after_the_last_value_of_a_frame() {
     let event = br#"{"type":"ADDED","object":{}}"#;

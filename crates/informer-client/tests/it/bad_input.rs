@@ -204,7 +204,7 @@ async fn plain_text_error_response_is_read_and_bounded() {
     let (_, error) =
         failed((0..100).fold(Reply::status(502), |reply, _| reply.data("x".repeat(1 << 16)))).await;
     assert!(error.len() < 400, "{} bytes", error.len());
-    // An error response whose body stalls is reported by its status code without delay.
+    // An error response whose body stalls is reported by its status code, after a timeout for the body.
     assert_eq!(failed(Reply::status(403).stall()).await.0, Forbidden);
 }
 

@@ -165,7 +165,8 @@ pub(crate) async fn list<O: Representation>(
     }
 }
 
-/// Reads a watch until it ends. Returns its events in `Debug` format, and its result.
+/// Reads a watch until it ends. Returns its events in `Debug` format, and the error with which it failed, if
+/// any.
 pub(crate) async fn watch<O: Representation>(
     source: &KubeListWatch<O>,
     request: WatchRequest<O>,

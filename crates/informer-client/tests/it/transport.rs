@@ -198,7 +198,7 @@ async fn client_creation_rejects_invalid_proxy_and_ca() {
         error.to_string(),
         "create a client: the TLS settings are invalid; check certificates and keys in the kubeconfig"
     );
-    // kube returns an empty list of certificates if the CA bundle contains no PEM certificate.
+    // kube represents a CA bundle without a PEM certificate as an empty list of certificates.
     config.root_cert = Some(Vec::new());
     let error = Client::new(config).unwrap_err();
     assert_eq!(

@@ -38,7 +38,8 @@ const END_MARK: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion"
     {"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
 impl Server {
-    /// Returns the start of a response body, and true if the body stays open until watches are expired.
+    /// Returns the beginning of the response body for a request, and true if the body then stays open until
+    /// the test ends all watches as expired.
     fn respond(&self, uri: &http::Uri) -> (String, bool) {
         self.requests.lock().push(uri.to_string());
         let pod = pod(self.written.load(Ordering::SeqCst));

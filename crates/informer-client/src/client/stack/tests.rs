@@ -61,7 +61,8 @@ async fn unresponsive_http2_peer_is_detected_within_45_seconds() {
     let connector = tower::service_fn(|_uri: Uri| {
         Box::pin(async {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
-            // This server sends the response headers, and stops responding half a second later.
+            // The fake server sends the headers of the watch response, and half a second later stops
+            // responding, also to HTTP/2 pings.
             tokio::spawn(async move {
                 let service = hyper::service::service_fn(|_request| async {
                     let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
@@ -151,8 +152,8 @@ enum Reply {
     GoAwayAfter,
 }
 
-/// Serves HTTP/2 connections. Each connection sends the next replies of the list; a GOAWAY reply ends the
-/// connection.
+/// Serves an HTTP/2 connection. Each request receives the next of `replies`, a list that all connections of a
+/// test share. A GOAWAY reply ends the connection.
 async fn serve_frames(mut io: DuplexStream, replies: Arc<Mutex<VecDeque<Reply>>>) -> io::Result<()> {
     let mut preface = [0; 24];
     io.read_exact(&mut preface).await?;
@@ -183,7 +184,7 @@ async fn serve_frames(mut io: DuplexStream, replies: Arc<Mutex<VecDeque<Reply>>>
 }
 
 /// Sends a POST to a server that sends `replies`. Returns the response status, and the number of unused
-/// replies.
+/// replies, which shows how often the client sent the request.
 async fn create_with(replies: &[Reply]) -> (Result<u16, BoxError>, usize) {
     let replies = Arc::new(Mutex::new(VecDeque::from(replies.to_vec())));
     let left = Arc::clone(&replies);

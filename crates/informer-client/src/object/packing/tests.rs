@@ -43,8 +43,8 @@ fn changed_objects_get_a_new_dictionary_and_older_objects_stay_readable() {
     let new = pack_all(&packing, &kind, 2, 2 * WINDOW + SAMPLES + 2);
     let second = new.last().unwrap().dictionary.clone().unwrap();
     assert!(!Arc::ptr_eq(&first, &second), "the dictionary was not trained again");
-    // Of the objects that were packed second, the first ones were compressed with the old dictionary, and the
-    // last ones with the new dictionary.
+    // Objects compressed with either dictionary are decompressed: of the objects that were packed second, the
+    // first ones use the old dictionary, and the last ones the new dictionary.
     for (seed, packed) in [(1, &old), (2, &new)] {
         for (number, packed) in packed.iter().enumerate() {
             assert_eq!(packing.unpack(packed).unwrap(), object(seed, number));

@@ -38,7 +38,8 @@ fn origin(seed: u64) -> Arc<Origin> {
     Arc::new(origin.with_wire(wire).with_interner(Arc::new(Interner::of_seed(seed))))
 }
 
-/// Returns each combination of a decoder and an interner with a different hash seed.
+/// Returns each combination of a function that builds a pod from JSON or from protobuf, and an origin whose
+/// interner has one of the [`SEEDS`] hash seeds.
 fn ways() -> impl Iterator<Item = (Read, Arc<Origin>)> {
     let reads: [Read; 2] = [from_json, from_protobuf];
     (0..SEEDS).flat_map(move |seed| reads.map(|read| (read, origin(seed))))

@@ -83,8 +83,8 @@ async fn exec_plugin_does_not_block_the_runtime() {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).unwrap();
     let (started, go) = (folder.join("started"), folder.join("go"));
-    // The exec plugin ends only after the single thread of this runtime has run another task. The test would
-    // hang if waiting for the plugin blocked that thread.
+    // The exec plugin ends only after another future has created a file on the single thread of this runtime.
+    // The test would hang if waiting for the plugin blocked that thread.
     let script = format!(
         "touch {started}; while [ ! -e {go} ]; do sleep 0.01; done; echo '{output}'",
         started = started.display(),
