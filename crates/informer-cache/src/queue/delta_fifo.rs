@@ -214,8 +214,9 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// Reads the known-objects view while the queue's lock is not held. Pops wait until the returned `Hold`
-    /// is dropped.
+    /// Calls `read` with the known-objects view while the queue's lock is not held, because the view is user
+    /// code. Pops wait until the returned `Hold` is dropped, so that the queue stays consistent with the
+    /// view. Returns nothing if the queue has no view.
     fn look<T>(&self, read: impl FnOnce(&dyn KnownObjects<O>) -> T) -> (Option<Hold<'_, O>>, Option<T>) {
         let Some(known) = &self.config.known else { return (None, None) };
         self.shared.update(DeltaState::hold);
@@ -355,7 +356,8 @@ fn all<O: Object>(known: &dyn KnownObjects<O>) -> Vec<KnownObject<O>> {
     keys.map(|key| (key.clone(), known.get(key.as_str()))).collect()
 }
 
-/// A guard that blocks pops until it is dropped, which also happens if a known-objects view panics.
+/// A guard that blocks pops of the queue while the known-objects view is read. If the view panics, the guard
+/// is dropped too, so that pops continue.
 struct Hold<'a, O>(&'a SharedQueue<DeltaState<O>>);
 
 impl<O> Drop for Hold<'_, O> {

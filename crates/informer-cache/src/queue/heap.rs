@@ -54,7 +54,8 @@ pub struct Heap<T, R> {
     rank: RankFunction<T, R>,
 }
 
-/// An item with the results of the key function and the rank function.
+/// An item with the results of the key function and the rank function. Both are user code, so they are called
+/// before the lock of the heap is taken.
 struct RankedItem<T, R> {
     key: ObjectKey,
     rank: R,

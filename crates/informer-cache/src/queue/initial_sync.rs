@@ -52,7 +52,8 @@ impl InitialSync {
         self.queued
     }
 
-    /// Records that `count` items were popped. Returns how many of them belong to the initial list.
+    /// Records that `count` items were popped from the queue. Returns how many of them belong to the initial
+    /// list, whose items are popped before all others.
     pub(super) fn popped(&mut self, count: usize) -> usize {
         let initial = count.min(self.queued);
         self.queued -= initial;

@@ -6,14 +6,14 @@ use informer_core::ObjectKey;
 
 use super::Processed;
 
-/// The queue from which an item was popped. Its methods record that the item was processed, or queue the item
-/// again.
+/// The queue from which an item was popped. The popped item or its receipt calls it once: to record that the
+/// item was processed, or to queue the item again.
 pub(super) trait Origin<T>: Send + Sync {
     fn done(&self, key: &ObjectKey, initial: usize);
     fn requeue(&self, key: &ObjectKey, item: T, initial: usize);
 }
 
-/// An item returned by the pure state of a keyed queue.
+/// An item that the pure state of a keyed queue has popped, with the data that its `done` and `requeue` need.
 #[derive(Debug)]
 pub struct Taken<T> {
     /// The key of the popped item.
@@ -39,8 +39,8 @@ pub struct Popped<T> {
 /// receipt is dropped.
 #[must_use = "an item counts as processed when its receipt is dropped"]
 pub struct Receipt<T> {
-    /// The queue from which the item was popped; `None` once the item was reported as processed or was queued
-    /// again.
+    /// The queue from which the item was popped. It is `None` once the item was reported as processed or was
+    /// queued again, so that dropping the receipt does not report the item a second time.
     origin: Option<Arc<dyn Origin<T>>>,
     key: ObjectKey,
     is_initial: bool,

@@ -23,7 +23,8 @@ use tokio::sync::Notify;
 
 use super::QueueClosed;
 
-/// The conditions of a queue for which tasks may wait.
+/// The conditions for which tasks may wait, computed from the state of a queue. A change of any of them
+/// notifies the waiting tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signals {
     /// True if popping would return an item now.
@@ -95,7 +96,8 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Waits until an item can be popped, and takes it with `pop`. Cancel safe.
+    /// Waits until an item can be popped, and takes it with `pop`. Returns an error if the queue is closed
+    /// and drained. Cancel safe: dropping the future before it resolves takes no item.
     pub(super) async fn take<T>(&self, pop: impl Fn(&mut S) -> Option<T>) -> Result<T, QueueClosed> {
         self.wait_until(|| self.try_take(&pop).transpose()).await
     }
@@ -132,8 +134,8 @@ impl<S: SharedQueueState> SharedQueue<S> {
         })
     }
 
-    /// Waits until `check` returns a value. Cancel safe: no item is taken before `check` returns it, and the
-    /// value is returned without another await.
+    /// Waits until `check`, which examines the queue after each change, returns a value. Cancel safe: no item
+    /// is taken before `check` returns it, and the value is returned without another await.
     async fn wait_until<T>(&self, check: impl Fn() -> Option<T>) -> T {
         loop {
             // The `Notified` future is created before the check. It therefore receives every later

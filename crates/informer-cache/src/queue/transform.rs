@@ -38,7 +38,7 @@ pub enum TransformError {
     },
 }
 
-/// A transform, together with the kind of the objects for its error messages.
+/// A transform of a queue, together with the kind of the objects, which its error messages contain.
 pub(super) struct Transformer<O> {
     kind: Arc<str>,
     transform: Transform<O>,

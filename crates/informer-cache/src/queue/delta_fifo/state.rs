@@ -69,7 +69,8 @@ impl<O> DeltaState<O> {
         Self { sync_on_replace: true, ..Self::new() }
     }
 
-    /// Queues an [`Added`](Delta::Added) or [`Updated`](Delta::Updated).
+    /// Appends an [`Added`](Delta::Added) or [`Updated`](Delta::Updated) to the queued deltas of a key, which
+    /// is queued if it has none.
     pub(crate) fn enqueue(&mut self, key: ObjectKey, delta: Delta<O>) -> Option<Delta<O>> {
         self.initial_sync.event();
         self.append(key, delta)
@@ -199,8 +200,9 @@ impl<O> DeltaState<O> {
         self.holds += 1;
     }
 
-    /// Ends one [`hold`](Self::hold), so that deltas can be popped again. Returns objects that the caller
-    /// drops outside of the lock.
+    /// Ends one [`hold`](Self::hold). After the last hold, deltas can be popped again, and the states of keys
+    /// whose deltas were processed meanwhile are no longer needed. Returns these states; the caller drops
+    /// them outside of the lock.
     pub(crate) fn release(&mut self) -> Vec<Arc<O>> {
         self.holds -= 1;
         let mut through = Vec::new();
@@ -251,7 +253,8 @@ impl<O> DeltaState<O> {
         self.items.insert(deltas.key().clone(), deltas);
     }
 
-    /// Returns the objects that the known-objects view will show once all popped deltas are processed.
+    /// Returns the objects that the known-objects view will show once all popped deltas are processed. Lists
+    /// and resyncs are compared with these objects, because the view does not show popped deltas yet.
     fn settled(&self, known: &[KnownObject<O>]) -> Vec<KnownObject<O>> {
         let settled = known.iter().filter(|(key, _)| !self.in_process.contains_key(key));
         let soon = self.in_process.iter().filter_map(|(key, in_process)| {
