@@ -101,12 +101,14 @@ pub use self::status::{
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::source::{DynListWatch, SourceContext};
 
-/// A watch that is closed within this time counts as short. After several short watches the reflector waits,
-/// so that it does not send requests without a pause to a server that closes every watch immediately.
+/// A watch that ends within this time counts as short. The reflector waits after a short watch without
+/// events, and after several consecutive short watches with events. It thus does not send requests without a
+/// pause to a server that closes every watch immediately.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// After this many consecutive short watches, the reflector does not trust its last resourceVersion any more,
-/// and lists again.
+/// After more than this many consecutive short watches, the reflector waits even if the last one had events.
+/// If the last one had no event, the reflector does not trust its last resourceVersion any more, and lists
+/// again.
 pub const MAX_SHORT_WATCHES: u32 = 3;
 
 /// The longest time without an event on a watch before the server's version is checked. A Kubernetes API
@@ -129,13 +131,13 @@ pub const MAX_EMPTY_PAGES: u32 = 16;
 /// initial state.
 pub const MAX_INITIAL_EVENTS_TIME: Duration = Duration::from_secs(300);
 
-/// After this many consecutive streaming lists that ended before their final bookmark, the reflector uses an
-/// ordinary list instead.
+/// How often a streaming list is requested again after it ended before its final bookmark or got no response.
+/// If that many consecutive retries fail too, the reflector uses an ordinary list instead.
 pub const MAX_STREAMING_RETRIES: u32 = 3;
 
-/// How often the request for one page of a list is retried after status 429, `Retry-After`, or a connection
-/// that broke without a response. After that many retries the whole list counts as failed, since the server
-/// may be rejecting the continue token.
+/// How often the request for a page after the first is retried after status 429, `Retry-After`, or a
+/// connection that broke without a response. After that many retries the whole list counts as failed, since
+/// the server may be rejecting the continue token.
 pub const MAX_PAGE_RETRIES: u32 = 10;
 
 /// Lists and watches a source, and writes the changes to a queue. See the [module](self).
@@ -340,7 +342,8 @@ impl fmt::Debug for ReflectorHandle {
     }
 }
 
-/// Returns a generator for the jitter of timers.
+/// Returns a random number generator for the jitter of backoffs and watch timeouts. On a thread with a seed,
+/// as in a simulation, the generator is deterministic.
 pub(crate) fn jitter() -> StdRng {
     match informer_core::random::seeded() {
         Some(seed) => StdRng::seed_from_u64(seed),

@@ -41,7 +41,8 @@ impl Default for BackoffConfig {
 pub(crate) struct Backoff {
     config: BackoffConfig,
     next: Duration,
-    /// The time since which no attempt has failed; `None` after a failed attempt.
+    /// The time of the first success after the last failure; `None` if no attempt has succeeded since then.
+    /// If the next failure is at least `reset_after` later, the wait starts again from `initial`.
     healthy_since: Option<Instant>,
 }
 
@@ -54,7 +55,8 @@ impl Backoff {
         self.healthy_since.get_or_insert(now);
     }
 
-    /// Records a failure and returns the time to wait before the next attempt.
+    /// Records that an attempt, such as a request, has failed. Returns the time to wait before the next
+    /// attempt.
     pub(crate) fn failure(&mut self, now: Instant, rng: &mut dyn Rng) -> Duration {
         let healthy = self.healthy_since.take().map(|since| now.saturating_duration_since(since));
         if healthy.is_some_and(|healthy| healthy >= self.config.reset_after) {
@@ -77,8 +79,9 @@ impl Backoff {
     }
 }
 
-/// Returns `wait` multiplied by `factor`. Invalid factors (negative or NaN) count as 0; too large factors
-/// give the longest duration.
+/// Returns `wait` multiplied by `factor`, which comes from the configuration of a backoff. An invalid factor
+/// must not cause a panic: a negative or NaN factor counts as 0, and too large factors give the longest
+/// duration.
 fn scaled(wait: Duration, factor: f64) -> Duration {
     let seconds = wait.as_secs_f64() * factor.max(0.0);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

@@ -42,7 +42,8 @@ enum Open<O: Object> {
     Watch(WatchReader<O>),
 }
 
-/// If no event of a watch arrives for this time, the next event is delivered without waiting for more events.
+/// A watch is busy if data arrives within this time after its last batch was delivered. Only on a busy watch
+/// does the reader wait briefly for more events of the same burst.
 const LULL: Duration = Duration::from_millis(1);
 
 struct WatchReader<O: Object> {
@@ -52,7 +53,8 @@ struct WatchReader<O: Object> {
     /// The length of `batch` when the reader last yielded to the task of the connection. If the length is
     /// still the same afterwards, no more events are available, and the batch is complete.
     seen: usize,
-    /// The time at which the last batch was delivered.
+    /// The time at which the last batch of events was delivered. It shows whether the watch is busy (see
+    /// `LULL`).
     last: Option<Instant>,
     /// The end or the failure of the watch's stream. It is kept until the pending batch is delivered.
     end: Option<Input<O>>,
@@ -88,7 +90,7 @@ impl<'a, O: Object> Driver<'a, O> {
             self.publish();
             if much {
                 // Yields to other tasks, so that a source that always has more data ready does not block the
-                // thread.
+                // thread of the runtime.
                 yield_now().await;
             }
         }
@@ -161,7 +163,8 @@ impl<'a, O: Object> Driver<'a, O> {
         }
     }
 
-    /// Performs the action of the current step. The caller enforces the time limit of the step.
+    /// Performs the action of the current step, and returns the resulting input of the state machine. The
+    /// caller enforces the time limit of the step.
     async fn act(&mut self) -> Input<O> {
         match self.state.step().action {
             ReflectorAction::List(plan) => self.send_list(plan).await,
@@ -272,7 +275,8 @@ impl<'a, O: Object> Driver<'a, O> {
         self.call("should_resync", || should_resync())
     }
 
-    /// Calls a hook. A panic of the hook is counted and logged, and the reflector continues.
+    /// Calls a hook of the reflector's configuration, which is user code. A panic of the hook is counted and
+    /// logged, the default value of its result is returned, and the reflector continues.
     fn call<T: Default>(&self, hook: &str, call: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
             self.reflector.count_panic();
@@ -287,8 +291,8 @@ impl<'a, O: Object> Driver<'a, O> {
     }
 }
 
-/// Resets the phase after any end of a run. Otherwise the status would still report that the reflector is
-/// watching.
+/// Sets the phase in the status to `Stopped` after any end of a run, even if the run's future was dropped.
+/// Otherwise the status would still report that the reflector is watching.
 impl<O: Object> Drop for Driver<'_, O> {
     fn drop(&mut self) {
         let mut status = self.state.status().clone();
@@ -338,8 +342,8 @@ impl<O: Object> WatchReader<O> {
         }
     }
 
-    /// Returns true if events of the watch arrive so closely one after another that more are likely to follow
-    /// soon.
+    /// Returns true if the last batch of the watch was delivered less than `LULL` ago. More events are then
+    /// likely to follow soon, so that it is worthwhile to wait for them.
     fn is_busy(&self) -> bool {
         self.last.is_some_and(|last| now().saturating_duration_since(last) < LULL)
     }

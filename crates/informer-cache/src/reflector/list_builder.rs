@@ -48,7 +48,8 @@ impl<O: Object> ListBuilder<O> {
         }
     }
 
-    /// Adds an object to the list. If its key occurs again, the last state replaces the earlier one.
+    /// Adds an object to the list under construction. If an object with its key was added before, the new
+    /// state replaces the earlier one.
     pub(super) fn put(&mut self, listed: Listed<O>) -> Inserted {
         self.undecodable.remove(listed.object().key());
         let (slots, hasher) = (&mut self.slots, &self.hasher);

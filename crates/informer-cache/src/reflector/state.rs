@@ -34,8 +34,8 @@
 //!   if the connection broke before the first event or repeatedly.
 //! - A list, if the version has expired (410), and after every other failure.
 //!
-//! A page of a list that was rejected with 429 or with a `Retry-After` is requested again, and the list
-//! continues from that page.
+//! A page after the first whose request was rejected with 429 or with a `Retry-After`, or got no response, is
+//! requested again, and the list continues from that page.
 //!
 //! # Invariants
 //!
@@ -120,7 +120,8 @@ pub struct ReflectorState<O: Object> {
     complete_lists: bool,
     /// The version of the API server that sent the last applied list, if the version is known.
     server: Option<Arc<str>>,
-    /// The version of the API server that sends the current list, if the version is known.
+    /// The version of the API server that sends the list in flight, if the version is known. It becomes
+    /// `server` when that list is applied.
     next_server: Option<Arc<str>>,
     /// True if `server` and `next_server` are known and differ, for example after an upgrade of the API
     /// server. The new version may encode an unchanged object differently. Every object of the current list
@@ -130,18 +131,23 @@ pub struct ReflectorState<O: Object> {
     /// are then requested in pages too, since a server without a watch cache gains nothing from a list
     /// without a limit.
     paged: bool,
-    /// True if the next list must be a consistent read.
+    /// True if the next list must be a consistent read: the requested version expired, was too new or was
+    /// rejected, or a list or an event was older than a state that was already seen.
     consistent: bool,
-    /// True if every object of the next list must be decoded, instead of reusing cached objects.
+    /// True if every object of the next list must be decoded, instead of reusing cached objects. A server
+    /// that was restored from a backup may have assigned their versions again, to other content.
     withhold_known: bool,
-    /// Number of consecutive streaming lists that ended before their final bookmark.
+    /// Number of consecutive streaming lists that ended before their final bookmark or got no response. After
+    /// too many of them, an ordinary list is used.
     streaming_cuts: u32,
-    /// Number of consecutive watches that were short (see `SHORT_WATCH`).
+    /// Number of consecutive watches that were short (see `SHORT_WATCH`). After several of them the reflector
+    /// waits or lists.
     short_watches: u32,
     /// True if the last watch request reached no server. The next server that accepts a connection may have
     /// an older state, without the last version.
     unreached: bool,
-    /// The time at which the server last confirmed that it has the last version or a later one.
+    /// The time at which the server last confirmed that it has the last version or a later one. If that was
+    /// long ago, a version check precedes the next watch.
     vouched_at: Option<Instant>,
     resync_at: Option<Instant>,
     status: ReflectorStatus,
@@ -165,8 +171,8 @@ impl<O: Object> Phase<O> {
         }
     }
 
-    /// Returns the end of the current wait, which is before a request or before the retry of a rejected page;
-    /// `None` if there is no wait.
+    /// Returns the time at which the reflector sends its next request if it is waiting, either in a backoff
+    /// or before it requests a rejected page again. Returns `None` if it is not waiting.
     fn waits_until(&self) -> Option<Instant> {
         match self {
             Self::Waiting { until, .. } => Some(*until),
@@ -189,7 +195,8 @@ struct Turn<'a, O: Object> {
     now: Instant,
     rng: &'a mut dyn Rng,
     effects: Effects<O>,
-    /// True if the input has shown that the server has the last version or a later one.
+    /// True if the watch event that is being handled has shown that the server has the last version or a
+    /// later one. It is reset before each event of a watch.
     vouched: bool,
 }
 
@@ -290,13 +297,15 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Turns the comparison of resource versions off, because the versions of the source are numbers without
-    /// an order.
+    /// Turns the comparison of resource versions off, for a source whose versions are numbers without an
+    /// order. From then on, no list, event or bookmark counts as older than the last version.
     pub fn set_unordered(&mut self) {
         self.status.unordered = true;
     }
 
-    /// Returns true if resource versions are compared and `version` is older than `than`.
+    /// Returns true if the resourceVersion `version` is older than `than`, so that the reflector must not go
+    /// back from `than` to `version`. Always returns false after [`set_unordered`](Self::set_unordered),
+    /// since versions without an order cannot be compared.
     fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
         !self.status.unordered && version.is_older_than(than)
     }
@@ -388,12 +397,14 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until, next: Next::Relist(RelistReason::Requested) }
     }
 
-    /// Waits for the backoff after a failure, then continues with `next`.
+    /// Counts and reports a failed request, and waits for the backoff. After the wait, the reflector sends
+    /// the request `next`.
     fn fail(&mut self, error: SourceError, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
         Phase::Waiting { until: self.back_off(error, turn), next }
     }
 
-    /// Reports a failed request, and returns the time at which the backoff after it ends.
+    /// Counts and reports a failed request. Returns the time of the next attempt: the end of the backoff, or
+    /// of the error's `Retry-After` if that is later.
     fn back_off(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Instant {
         let wait = self.backoff.failure(turn.now, turn.rng);
         self.wait_after(error, wait, turn)
@@ -467,8 +478,8 @@ impl<O: Object> ReflectorState<O> {
         Ok(())
     }
 
-    /// Moves the last version forward to `version`. The last version never moves back, and never becomes
-    /// unset.
+    /// Moves the last version forward to `version`, which an event or a bookmark has. The last version never
+    /// moves back, and never becomes unset. Returns false if `version` is older, unset or 0.
     fn advance(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
         if self.is_older(version, &self.status.last_version) {
             self.status.older_versions += 1;

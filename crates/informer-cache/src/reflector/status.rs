@@ -48,7 +48,8 @@ pub struct ReflectorStatus {
     /// Number of version checks: requests that check, after a long time without events, whether the server
     /// has the last resourceVersion.
     pub version_checks: u64,
-    /// Number of watches that were closed or broke within a second after they were opened.
+    /// Number of watches that ended within a second after they were opened, and of watch requests that failed
+    /// without a response or were rejected as unavailable with a `Retry-After`.
     pub short_watches: u64,
     /// Number of objects in lists and events that could not be decoded.
     pub undecodable: u64,

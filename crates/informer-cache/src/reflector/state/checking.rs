@@ -15,8 +15,8 @@ use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 pub(super) struct Checking {
     plan: ListPlan,
     open: bool,
-    /// The time at which the last part of the response arrived or, before the first part, the request was
-    /// sent.
+    /// The time of the last progress of the version check: its request was sent or accepted, or a part of the
+    /// response arrived. After too long a time without progress, the check fails.
     progress_at: Instant,
 }
 

@@ -13,21 +13,25 @@ use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatc
 /// A list that is in flight, with all its pages.
 pub(super) struct Listing<O: Object> {
     plan: ListPlan,
-    /// The resourceVersion that the request for the first page has.
+    /// The resourceVersion in the request for the first page. Requests for later pages have a continue token
+    /// instead of a version. A list that is repeated after its token expired requests this version again.
     origin: ResourceVersion,
     consistent: bool,
-    /// True if the server has accepted the request for the current page.
+    /// True if the server has accepted the request for the current page, so that the driver reads the
+    /// response instead of sending the request.
     open: bool,
-    /// The time at which the last part of the response arrived. Before the first part, the time at which the
-    /// request was sent.
+    /// The time of the last progress of the list: the request for the current page was sent or accepted, or a
+    /// part of the response arrived. After too long a time without progress, the list fails.
     progress_at: Instant,
-    /// The time at which the current page is requested again. It is set if the server rejected the request
-    /// for the page.
+    /// The time at which the request for the current page is sent again. It is set if that request was
+    /// rejected or got no response.
     resume_at: Option<Instant>,
-    /// Number of times that the server rejected the request for the current page.
+    /// Number of times that the request for the current page was rejected or got no response. After
+    /// `MAX_PAGE_RETRIES` retries the whole list fails.
     refusals: u32,
     pages: u32,
-    /// Number of consecutive pages without an object.
+    /// Number of consecutive pages without an object. A list with too many of them fails, because it probably
+    /// has no end.
     empty_pages: u32,
     page_filled: bool,
     /// The resourceVersion of the first page, from which the watch starts. A watch from this version misses
@@ -49,7 +53,7 @@ impl<O: Object> Listing<O> {
         self.resume_at
     }
 
-    /// Returns true until the first page of the list has been requested.
+    /// Returns true until the server has accepted the request for the first page of the list.
     pub(super) fn begins(&self) -> bool {
         !self.open && self.plan.continue_token.is_none() && self.resume_at.is_none()
     }
@@ -58,7 +62,8 @@ impl<O: Object> Listing<O> {
         self.plan.use_known = false;
     }
 
-    /// Returns true if the list is a consistent read that decodes every object.
+    /// Returns true if the list is a consistent read that decodes every object. Such a list is applied even
+    /// if it is older than the last version.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -215,7 +220,8 @@ impl<O: Object> ReflectorState<O> {
         Phase::Listing(listing)
     }
 
-    /// Returns an error if the pages of the list seem to have no end.
+    /// Returns an error if the pages of the list seem to have no end: a continue token is repeated, or there
+    /// are too many pages, or too many consecutive pages without an object.
     fn check_pages(&self, listing: &Listing<O>, token: &str) -> Result<(), SourceError> {
         let problem = if listing.plan.continue_token.as_deref() == Some(token) {
             "a page of the list has the continue token of the previous page".to_owned()
@@ -269,7 +275,8 @@ impl<O: Object> ReflectorState<O> {
         self.error(SourceErrorKind::Protocol, &problem)
     }
 
-    /// Returns an error for a problem that the reflector itself has detected.
+    /// Returns an error for a problem that the reflector itself has detected, such as a response that stopped
+    /// or a list that is too long. The message names the kind of the objects and the reflector.
     pub(super) fn error(&self, kind: SourceErrorKind, problem: &str) -> SourceError {
         let kind_text = self.config.expected_kind.as_deref().unwrap_or("objects");
         SourceError::new(kind, format!("reading {kind_text} for {}: {problem}", self.config.name))

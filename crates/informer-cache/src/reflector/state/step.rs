@@ -44,7 +44,7 @@ pub struct ListPlan {
     pub version: ResourceVersion,
     /// The interpretation of the requested resourceVersion (`resourceVersionMatch`).
     pub version_match: VersionMatch,
-    /// The maximum number of objects in a page; `None` for no limit.
+    /// The maximum number of objects in one page of the list; `None` for a list without pages.
     pub limit: Option<u32>,
     /// The continue token that the previous page returned; `None` for the first page.
     pub continue_token: Option<String>,
@@ -93,7 +93,8 @@ pub enum Input<O: Object> {
 pub struct Effects<O: Object> {
     /// Changes for the queue, in order.
     pub changes: Vec<Change<O>>,
-    /// The new resource versions for the hook `on_version`, in order.
+    /// The new resource versions of lists, events and bookmarks, with which the driver calls the hook
+    /// `on_version`, in order.
     pub versions: Vec<ResourceVersion>,
     /// Notices for the log and the hooks, in order.
     pub notices: Vec<ReflectorNotice>,
@@ -123,17 +124,17 @@ pub enum ReflectorNotice {
     /// A list was older than the last version and was not applied.
     #[non_exhaustive]
     StaleList {
-        /// The resourceVersion of the list.
+        /// The resourceVersion of the list that was not applied.
         version: ResourceVersion,
-        /// The last resourceVersion that the reflector has seen.
+        /// The last resourceVersion that the reflector has seen, which is newer than that of the list.
         seen: ResourceVersion,
     },
     /// A consistent list was older than the last version and was applied as authoritative.
     #[non_exhaustive]
     Rewound {
-        /// The resourceVersion of the list.
+        /// The resourceVersion of the list that was applied, to which the cache goes back.
         version: ResourceVersion,
-        /// The last resourceVersion that the reflector had seen.
+        /// The last resourceVersion that the reflector had seen before, which is newer than that of the list.
         seen: ResourceVersion,
     },
     /// A list had this number of duplicate keys; the last state of each key was used.
@@ -142,7 +143,8 @@ pub enum ReflectorNotice {
     SilentWatch,
     /// An event of an unknown type was skipped.
     UnknownEvent(String),
-    /// A resync is due: the driver calls `should_resync`, then queues [`Change::Resync`].
+    /// A resync is due: the driver calls `should_resync`, then queues [`Change::Resync`] unless this hook
+    /// skips the resync.
     ResyncDue,
 }
 

@@ -17,9 +17,11 @@ pub(super) struct Streaming<O: Object> {
     consistent: bool,
     open: bool,
     /// The time at which the streaming list was requested or, once the server has accepted it, the time at
-    /// which it was accepted.
+    /// which it was accepted. The time limits for the acceptance and for the final bookmark begin at this
+    /// time.
     since: Instant,
-    /// The time at which an object with a new key last arrived in the streaming list.
+    /// The time at which an object with a new key last arrived in the streaming list. If no further one and
+    /// no final bookmark arrives for too long, an ordinary list replaces the streaming list.
     fresh_at: Instant,
     events: u64,
     builder: ListBuilder<O>,
@@ -46,7 +48,8 @@ impl<O: Object> Streaming<O> {
         self.plan.use_known = false;
     }
 
-    /// Returns true if the streaming list is a consistent read that decodes every object.
+    /// Returns true if the streaming list is a consistent read that decodes every object. Such a list is
+    /// applied even if it is older than the last version.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
     }
@@ -215,8 +218,9 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Handles a streaming list that was closed before its final bookmark. The streaming list is retried, the
-    /// first time immediately.
+    /// Handles a streaming list that was closed or broke before its final bookmark. If it was closed, and is
+    /// the first one that failed, it is retried immediately. Otherwise it is retried after a backoff. After
+    /// too many consecutive failures an ordinary list follows.
     fn streaming_cut(&mut self, error: Option<SourceError>, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.streaming_cuts += 1;
         let first = self.streaming_cuts == 1 && error.is_none();

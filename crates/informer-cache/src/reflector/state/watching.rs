@@ -14,8 +14,9 @@ use crate::source::{SourceError, SourceErrorKind, WatchEvent};
 pub(super) struct Watching {
     plan: WatchPlan,
     open: bool,
-    /// The time at which the watch was requested. Once the server has accepted the watch, the time of the
-    /// acceptance.
+    /// The time at which the watch was requested or, once the server has accepted it, the time at which it
+    /// was accepted. A watch that ends soon after this time is a short watch, and its timeout begins at this
+    /// time.
     since: Instant,
     event_at: Instant,
     events: u64,
@@ -26,13 +27,15 @@ pub(super) struct Watching {
     /// True if the watch has sent its start version or a later one, which confirms that the server has
     /// reached the start version.
     confirmed: bool,
-    /// True if the watch has sent only versions older than its start version. The server of the watch may lag
-    /// behind.
+    /// True if the watch has sent a bookmark older than its start version, and nothing yet that confirms this
+    /// version. The server of the watch may lag behind, so a version check follows if the version was not
+    /// confirmed recently.
     doubted: bool,
 }
 
 impl Watching {
-    /// Returns the watch that continues a streaming list after its final bookmark.
+    /// Returns the state of the watch that follows a streaming list after its final bookmark, on the same
+    /// stream. The bookmark has confirmed the start version.
     pub(super) fn continued(plan: WatchPlan, since: Instant, events: u64, now: Instant) -> Self {
         let (versions_count, confirmed, doubted) = (true, true, false);
         Self { plan, open: true, since, event_at: now, events, versions_count, confirmed, doubted }
@@ -52,7 +55,8 @@ impl Watching {
         }
     }
 
-    /// Returns true if the watch lasted long enough not to count as a short watch.
+    /// Returns true if the server accepted the watch and the watch has been open for at least
+    /// [`SHORT_WATCH`], so that it does not count as a short watch.
     fn lasted(&self, now: Instant) -> bool {
         self.open && now.saturating_duration_since(self.since) >= SHORT_WATCH
     }
@@ -224,8 +228,9 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// Moves the last version forward for an event that causes no other change in the queue. A bookmark with
-    /// the version is queued. Otherwise the version of the cache would fall behind that of the reflector.
+    /// Moves the last version forward for an event that queues no change, or a change that does not move the
+    /// version of the cache, such as one with an undecodable object. A bookmark with the version is queued.
+    /// Otherwise the version of the cache would fall behind that of the reflector.
     fn seen_alone(&mut self, counts: bool, version: ResourceVersion, turn: &mut Turn<'_, O>) {
         if counts && self.advance(&version, turn) {
             turn.effects.changes.push(Change::Bookmark(version));
@@ -242,8 +247,8 @@ impl<O: Object> ReflectorState<O> {
         self.pause_after(watching, error, next, turn)
     }
 
-    /// Waits after a watch that was too short. If the watch had events, it worked, so the backoff does not
-    /// grow; this avoids delaying the next events.
+    /// Waits after a short watch. If the watch had events, it worked, so the wait is the shortest one and the
+    /// backoff does not grow; this avoids delaying the next events.
     fn pause_after(
         &mut self,
         watching: &Watching,
@@ -355,12 +360,14 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// Returns true if the error means that the connection ended, as opposed to an error response of the server.
+/// Returns true if a watch with this error failed because its connection ended or was silent, as opposed to
+/// an error response of the server. The last version is then still valid.
 fn breaks(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::Timeout)
 }
 
-/// Returns true if no server responded: the connection was refused, or failed before a response.
+/// Returns true if a request with this failure may have reached no server, because the connection was refused
+/// or failed. The next server that accepts a connection may then have an older state.
 pub(super) fn unreached(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::ConnectionRefused)
 }
