@@ -17,8 +17,8 @@ pub enum Change<O> {
     /// The source sent a complete list: all objects that exist at the resourceVersion of the list, and no
     /// others.
     Replaced(Replacement<O>),
-    /// Replays the cached objects to handlers with a resync period. A resync is local: no request is sent to
-    /// the source.
+    /// A resync is due: the consumer of the queue replays the cached objects to the handlers that have a
+    /// resync period. A resync is local: no request is sent to the source.
     Resync,
     /// The source sent a bookmark: it has reached this resourceVersion, and no object changed.
     Bookmark(ResourceVersion),
@@ -62,7 +62,8 @@ impl<O> Replacement<O> {
     }
 }
 
-/// Clones references to the objects of the change, not the objects.
+/// Written by hand, because a derived `Clone` would require `O: Clone`. The copy of a change shares its
+/// objects by reference count.
 impl<O> Clone for Change<O> {
     fn clone(&self) -> Self {
         match self {
@@ -77,7 +78,8 @@ impl<O> Clone for Change<O> {
     }
 }
 
-/// Clones references to the objects of the list, not the objects.
+/// Written by hand, because a derived `Clone` would require `O: Clone`. The copy of a list shares its objects
+/// by reference count.
 impl<O> Clone for Replacement<O> {
     fn clone(&self) -> Self {
         Self {

@@ -165,8 +165,9 @@ where
         Self::with(config, |_| process)
     }
 
-    /// Returns a controller like [`new`](Self::new), for a process function that needs the handle of the
-    /// reflector.
+    /// Returns a controller like [`new`](Self::new). `process` creates the process function from the handle
+    /// of the reflector, for a process function that calls the reflector, for example to request a consistent
+    /// relist.
     fn with(config: ControllerConfig<O, Q>, process: impl FnOnce(ReflectorHandle) -> P) -> Self {
         let ControllerConfig { source, queue, reflector, context, retry_on_error } = config;
         let reflector = Reflector::new(source, Arc::new(queue.clone()), reflector).with_context(context);
@@ -193,8 +194,8 @@ where
             process = self.process.lock() => process,
         };
         let reflect = async {
-            // The result of the reflector is ignored: if the queue is closed, the reflector ends, but the
-            // pump continues until the queue is drained.
+            // The result of the reflector is ignored. It is an error if the queue is closed, but the items
+            // that are already queued must still be processed: the pump ends when the queue is drained.
             let _ = self.reflector.run_contained(cancel.clone()).await;
         };
         // The future of the pump is boxed once per run, because the compiler can prove here that the future

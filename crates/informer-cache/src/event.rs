@@ -19,7 +19,8 @@ pub enum Event<O> {
     },
     /// The cached object changed, or a resync replays it.
     Updated {
-        /// The state of the object that was cached before the update.
+        /// The cached state that this update replaces. It is the newest state of the previous event of the
+        /// object.
         old: Arc<O>,
         /// The current state of the object; the same as `old` in a resync.
         new: Arc<O>,

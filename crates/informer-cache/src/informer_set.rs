@@ -60,7 +60,8 @@ struct Table {
 type EntryKey = (String, TypeId);
 
 struct Entry {
-    /// The informer as a `SharedInformer<O>`, where `O` is the type of the `TypeId` in the key of the entry.
+    /// The informer as a `SharedInformer<O>`, of which `informer_for` returns a clone. `O` is the type that
+    /// the `TypeId` in the key of this entry identifies, so the downcast to it succeeds.
     typed: Box<dyn Any + Send + Sync>,
     erased: Arc<dyn ObjectInformer>,
     run: Option<InformerRun>,
@@ -87,8 +88,8 @@ impl InformerSet {
         }
         let made = make();
         let mut table = self.table.lock();
-        // If another caller has inserted an informer for this key in the meantime, that informer stays.
-        // `made` is then dropped without having been started.
+        // `make` ran without the lock, so another caller may have inserted an informer for this resource and
+        // object type meanwhile. That informer stays, and `made` is dropped without having been started.
         let entry = table.entries.entry(key).or_insert_with(|| Entry {
             typed: Box::new(made.clone()),
             erased: Arc::new(made.clone()),

@@ -142,7 +142,8 @@ pub struct ProcessorListener<O> {
     blocked: AtomicU64,
 }
 
-/// The buffer of a listener, together with the synced state that was last published.
+/// The buffer of a listener, and the synced state of which waiting tasks were last notified. One lock guards
+/// both, so that changes of the synced state are published in order.
 struct Held<O> {
     buffer: ListenerBuffer<O>,
     synced: bool,
@@ -294,12 +295,14 @@ impl<O> ProcessorListener<O> {
         self.pop_next(false)
     }
 
-    /// Marks the event that [`pop`](Self::pop) returned last as handled.
+    /// Reports that the handler has handled the event that [`pop`](Self::pop) returned last. The call is
+    /// counted, and the handler may now be synced.
     pub fn finished(&self) {
         self.finish(&mut self.buffer.lock());
     }
 
-    /// Marks the event in flight, if `in_flight` is true, as handled. Then returns the next pending event.
+    /// Returns the next pending event, like [`pop`](Self::pop). If `in_flight` is true, the previous event
+    /// counts as handled, as after [`finished`](Self::finished); the buffer is locked only once for both.
     fn pop_next(&self, in_flight: bool) -> Option<Event<O>>
     where
         O: informer_core::Object,
@@ -321,8 +324,8 @@ impl<O> ProcessorListener<O> {
         self.publish(held);
     }
 
-    /// Publishes the synced state of the handler. The caller holds the lock of the buffer; without it, two
-    /// callers could publish their states in the wrong order.
+    /// Notifies the tasks that wait for the handler's sync if its synced state has changed. The caller holds
+    /// the lock of the buffer; without it, two callers could publish their states in the wrong order.
     fn publish(&self, held: &mut Held<O>) {
         let synced = held.buffer.is_synced();
         if std::mem::replace(&mut held.synced, synced) != synced {

@@ -13,10 +13,11 @@
 //! 3. An event is returned only after the store shows its state or a later one.
 //! 4. The cached state of one uid never goes back, except by a list that is newer than the store, or by a
 //!    consistent read after a `resourceVersion` regression of the server ([`Replacement::rewound`]).
-//! 5. A state that is already cached (same uid, same version) is neither stored nor announced again, with two
-//!    exceptions: it is complete and the cached one is partial ([`Object::is_partial`]), or the server
-//!    meanwhile went back to an older, undecodable state and may have used the version again for other
-//!    content.
+//! 5. A state that is already cached (same uid, same version) is neither stored nor announced again, with
+//!    three exceptions: it is complete and the cached one is partial ([`Object::is_partial`]); it is part of
+//!    a list that is authoritative or whose objects were all decoded again ([`Replacement::rewound`],
+//!    [`Replacement::reread`]); or the server meanwhile went back to an older, undecodable state and may have
+//!    used the version again for other content.
 //! 6. The version of the store goes back only when a list is applied.
 //! 7. An event that is older than the store never adds an object that is not cached.
 //!
@@ -49,11 +50,15 @@ pub struct Pump<O: Object> {
     /// cached in their current state and whose decoding failed at the first access.
     superseded: HashMap<ObjectKey, Superseded>,
     counters: PumpCounters,
-    /// True until the first list of a run of the informer has been applied.
+    /// True until the first list of a run of the informer has been applied. Objects that this list adds are
+    /// announced as initial, and the cache is synced after it.
     initial: bool,
-    /// Number of consecutive lists that the pump did not apply, because they were older than the store.
+    /// Number of consecutive lists that the pump did not apply, because they were older than the store. While
+    /// it is not 0, the pump drops changes other than lists and resyncs. Once it is `MAX_STALE_LISTS`, the
+    /// next list is applied even if it is older.
     refused: u32,
-    /// True if the last list had a resourceVersion, so that all later changes are newer than the list.
+    /// True if the last applied list had a numeric resourceVersion, so that all later changes have higher
+    /// versions than the list. Only then can an event for an object that is not cached be recognized as late.
     ordered: bool,
     /// Decides from the events and lists received so far whether the resource versions of the source can be
     /// compared.
@@ -74,7 +79,8 @@ pub struct PumpCounters {
     pub changes: u64,
     /// Number of lists that the pump has applied.
     pub lists: u64,
-    /// Number of events that were older than the cached state and therefore not applied.
+    /// Number of events that were older than the cached state and therefore not applied, and of changes that
+    /// were dropped because they followed a list that was not applied.
     pub stale: u64,
     /// Number of events and listed objects whose state was already cached.
     pub unchanged: u64,
@@ -83,7 +89,8 @@ pub struct PumpCounters {
     pub unknown_deletes: u64,
     /// Number of lists that were older than the cached state and therefore not applied.
     pub stale_lists: u64,
-    /// Number of lists that moved the cache back to an older state, because of a consistent read.
+    /// Number of applied lists that were older than the store, or that showed an older state of a cached
+    /// object, for example after the server was restored from a backup.
     pub rewound: u64,
     /// Number of bytes of the cached objects, as counted by [`Object::held_bytes`].
     pub bytes: u64,
@@ -107,7 +114,8 @@ pub struct Applied<O> {
     pub resync: bool,
 }
 
-/// Describes the current state on the server of a cached object, if that state could not be decoded.
+/// Describes the current state on the server of a cached object, if that state could not be decoded. Later
+/// events are compared with the version of this state instead of the cached one.
 struct Superseded {
     version: ResourceVersion,
     /// True if the server went back to an older state since the cached state was current. The server may then
@@ -115,11 +123,13 @@ struct Superseded {
     went_back: bool,
 }
 
-/// The changes of one call of [`Pump::apply`] that are decided, but not written to the store yet.
+/// The results of one call of [`Pump::apply`] so far: the accepted changes, which are not written to the
+/// store yet, and the events for the handlers.
 struct Staged<O> {
     writes: Writes<O>,
     version: Option<ResourceVersion>,
-    /// True if the current list shows a state of some object that is older than the cached one.
+    /// True if the current list shows an older state of some object than the cached one. The list is then
+    /// counted in [`PumpCounters::rewound`].
     went_back: bool,
     bytes_added: u64,
     bytes_removed: u64,
@@ -220,7 +230,8 @@ impl<O: Object> Pump<O> {
         undecodable.filter(|version| !version.is_empty()).unwrap_or_else(|| held.resource_version())
     }
 
-    /// Returns the state of a key, including the changes that this call of `apply` has staged.
+    /// Returns the state that a key has after the changes staged by this call of `apply`, which the store
+    /// does not contain yet.
     fn current(&self, staged: &Staged<O>, key: &ObjectKey) -> Option<Arc<O>> {
         match staged.writes.get(key) {
             Some(state) => state.clone(),
@@ -299,7 +310,9 @@ impl<O: Object> Pump<O> {
         staged.writes.insert(object.key().clone(), Some(object));
     }
 
-    /// Records the version of an undecodable state that is newer than the cached state.
+    /// Records that the current state of a cached object on the server could not be decoded. `version` is the
+    /// version of the undecodable state. It is usually newer than the cached one, and may be older after a
+    /// restore of the server.
     fn supersede(&mut self, held: &O, version: &ResourceVersion) {
         let went_back = self.went_back_from(held) || self.order.is_older(version, held.resource_version());
         let superseded = Superseded { version: version.clone(), went_back };
@@ -521,7 +534,8 @@ fn completes<O: Object>(old: &Arc<O>, new: &Arc<O>) -> bool {
 /// does not contain.
 struct Present<'a> {
     keys: HashSet<&'a str>,
-    /// The versions of undecodable objects by uid. An object whose name cannot be read may still have a uid.
+    /// The version of each undecodable object of the list, by uid. If the name of such an object cannot be
+    /// read, its uid still shows which cached object exists on the server and must not be deleted.
     unread_uids: HashMap<&'a str, &'a ResourceVersion>,
     nameless: bool,
 }
@@ -541,7 +555,8 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Returns the last state of each key, sorted by the first occurrence of the keys.
+/// Removes objects with duplicate keys from a list, because the store has one object per key and each object
+/// must be announced once. The last state of each key is kept, at the position of the key's first occurrence.
 fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
     let mut last = Writes::default();
     for object in objects {
@@ -553,8 +568,8 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,
-    /// A complete list. If `in_full` is true, no object of the list counts as unchanged because of its
-    /// version.
+    /// The object comes from a complete list. If `in_full` is true, the object is stored and announced even
+    /// if its uid and version are those of the cached object, because its content may differ.
     List {
         in_full: bool,
     },

@@ -72,9 +72,10 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
     /// namespace default`.
     fn describe(&self) -> String;
 
-    /// Returns true if the source supports [`WatchRequest::send_initial_events`]. After a failed streaming
-    /// list, the reflector calls [`streaming_list_failed`](Self::streaming_list_failed), and the source may
-    /// return `false` from then on.
+    /// Returns true if the source supports [`WatchRequest::send_initial_events`]. If a streaming list was
+    /// rejected or did not complete, the reflector calls
+    /// [`streaming_list_failed`](Self::streaming_list_failed), and the source may return `false` from then
+    /// on.
     fn supports_streaming_list(&self) -> bool {
         false
     }

@@ -96,7 +96,8 @@ pub async fn wait_for_cache_sync<'a>(
     let caches: Vec<&dyn CacheSynced> = caches.into_iter().collect();
     let all = async {
         for cache in &caches {
-            // If the sender was dropped, the cache never becomes synced, and the deadline ends the wait.
+            // If the sender of a cache was dropped, the cache never becomes synced. The wait then lasts until
+            // its timeout, which reports the cache.
             if cache.synced().wait_for(|synced| *synced).await.is_err() {
                 std::future::pending::<()>().await;
             }

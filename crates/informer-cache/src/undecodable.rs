@@ -148,7 +148,8 @@ impl UndecodableLog {
         self.len() == 0
     }
 
-    /// Returns how many failures were reported since the log was created.
+    /// Returns how many failures were reported since the log was created. A failure that is reported again
+    /// for the same state of an object is counted once, unless the object has no readable key.
     pub fn total(&self) -> u64 {
         self.entries.lock().total
     }

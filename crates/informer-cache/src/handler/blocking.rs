@@ -35,19 +35,21 @@ pub struct Blocking<O> {
 enum State<O> {
     Idle(Box<dyn FnMut(Event<O>) + Send>),
     Running(mpsc::Sender<Call<O>>),
-    /// The thread of the handler could not be started.
+    /// The thread of the handler could not be started. Every event then fails like one whose handler
+    /// panicked.
     Failed,
 }
 
 struct Call<O> {
     event: Event<O>,
-    /// Sends the result of the callback back to the listener. If the callback panicked, the result contains
-    /// the panic.
+    /// Sends the result of the closure from the handler's thread back to the task of the listener, which
+    /// waits for it. If the closure panicked, the result contains the panic.
     done: oneshot::Sender<Result<(), Box<dyn Any + Send>>>,
 }
 
 impl<O: Send + Sync + 'static> Blocking<O> {
-    /// Returns the channel to the handler's thread. The first call starts the thread.
+    /// Returns the channel to the handler's thread. The first call starts the thread. Returns an error if the
+    /// thread could not be started.
     fn worker(&mut self) -> Result<&mpsc::Sender<Call<O>>, &'static str> {
         if let State::Idle(_) = self.state
             && let State::Idle(callback) = std::mem::replace(&mut self.state, State::Failed)

@@ -35,8 +35,8 @@ pub fn handler_funcs<O>() -> HandlerFuncs<O> {
 }
 
 impl<O> HandlerFuncs<O> {
-    /// Calls `callback` with each added object. The flag is true for objects of the first list, and for
-    /// cached objects that are replayed to a handler added later.
+    /// Calls `callback` with each added object and a flag. The flag is true for objects of the first list,
+    /// and for cached objects that are replayed to a handler added later.
     pub fn on_add(mut self, callback: impl FnMut(Arc<O>, bool) + Send + 'static) -> Self {
         self.add = Some(Box::new(callback));
         self

@@ -40,7 +40,8 @@ pub struct ListenerBuffer<O> {
     initial_complete: bool,
     in_flight_initial: bool,
     max_depth: usize,
-    /// The number of pending events at which the next warning is logged.
+    /// The number of pending events at which the next warning is logged. It doubles with each warning, so
+    /// that a slow handler causes few of them.
     high_water: usize,
 }
 
@@ -186,8 +187,8 @@ impl<O> ListenerBuffer<O> {
         self.initial_complete = false;
     }
 
-    /// Removes all pending events. The event in flight still counts as unfinished until
-    /// [`finished`](Self::finished).
+    /// Removes all pending events, because the listener is being closed. If the event in flight is an initial
+    /// event, it counts as not handled until [`finished`](Self::finished).
     pub(super) fn take_pending(&mut self) -> Discarded<O> {
         self.initial_left = usize::from(self.in_flight_initial);
         let empty = self.pending.emptied();

@@ -32,7 +32,7 @@ pub(super) struct CoalescedEvents<O> {
     by_key: HashMap<ObjectKey, Slot<O>>,
     order: VecDeque<(ObjectKey, u64)>,
     /// The ticket of the next entry in `order`. Tickets distinguish the current entry of a key from its stale
-    /// entries.
+    /// entries, which remain after an add and a delete canceled each other.
     next_ticket: u64,
     len: usize,
 }
@@ -110,8 +110,9 @@ impl<O: Object> CoalescedEvents<O> {
             self.len -= 1;
             let slot = self.by_key.get_mut(&key)?;
             return match slot.second.take() {
-                // After the delete was delivered, the add is the next event of the key, and the key keeps its
-                // position in `order`.
+                // The key has two pending events: a delete, and the add of the object that replaced the
+                // deleted one. The delete is returned now. The add stays at the head of `order`, so it is
+                // returned next.
                 Some(second) => {
                     let first = std::mem::replace(&mut slot.first, second);
                     self.order.push_front((key, ticket));
@@ -132,7 +133,8 @@ impl<O> CoalescedEvents<O> {
 enum Merged<O> {
     Nothing,
     One(Event<O>),
-    /// Both events stay: the pending event is delivered first, the new one after it.
+    /// A pending delete and the new add of another object with the same key are not merged. The delete is
+    /// delivered first, then the add.
     Both(Event<O>),
 }
 

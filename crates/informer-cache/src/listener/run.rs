@@ -22,11 +22,13 @@ use crate::handler::{EventHandler, MAX_BLOCKING_TIME};
 const MAX_BURST: u32 = 256;
 
 /// The state of a burst: consecutive events that were delivered to a handler that did not wait between them.
+/// After a long burst the task yields to other tasks.
 #[derive(Default)]
 struct Burst {
     events: u32,
-    /// True if the handler has handled the last event, but [`ProcessorListener::finished`] was not called for
-    /// that event yet.
+    /// True if the handler has handled the last event of the burst, but [`ProcessorListener::finished`] was
+    /// not called for that event. The event is counted when the next one is taken, so that the buffer is
+    /// locked only once per event.
     in_flight: bool,
     /// The time at which the handler returned from the last event. The same time is used as the start of the
     /// next event, so that the clock is read only once per event.
@@ -59,8 +61,8 @@ impl<O: Object> ProcessorListener<O> {
         if burst.in_flight {
             self.finished();
         }
-        // Several tasks may wait for this listener, and closing it wakes only one of them. Each woken task
-        // therefore wakes the next one.
+        // Several tasks may wait for events of this listener, and closing it wakes only one of them. Each
+        // woken task therefore wakes the next one, so that all of them end.
         if self.is_closed() {
             self.wake.notify_one();
         }

@@ -21,24 +21,30 @@ const MAX_STALE_EVENTS: usize = 64;
 /// without this check every new object would cause a list.
 #[derive(Debug, Default)]
 pub(super) struct VersionOrder {
-    /// The uid and the resourceVersion of each event that was rejected since the last list, by key.
+    /// The uid and the resourceVersion in each event that was rejected since the last list, by the key of its
+    /// object. If the next list shows an object in exactly such a state, the versions are not ordered.
     refused: HashMap<ObjectKey, (Box<str>, ResourceVersion)>,
-    /// Number of consecutive lists that contradicted the order of resource versions.
+    /// Number of consecutive lists that contradicted the order of resource versions. A list is compared, and
+    /// can change this number, only if events were rejected before it.
     contradictions: u32,
 }
 
 impl VersionOrder {
-    /// Returns true as long as the resource versions of the source are compared.
+    /// Returns true until [`MAX_CONTRADICTIONS`] consecutive lists have contradicted the order of resource
+    /// versions. After that, the pump compares no versions of this source.
     pub(super) fn is_trusted(&self) -> bool {
         self.contradictions < MAX_CONTRADICTIONS
     }
 
-    /// Returns true if resource versions are compared and `version` is older than `than`.
+    /// Returns true if the resourceVersion `version` is older than `than`, so that a change with `version`
+    /// must not replace one with `than`. Always returns false once the versions of the source have turned out
+    /// to be unordered, because then no change can be recognized as old.
     pub(super) fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
         self.is_trusted() && version.is_older_than(than)
     }
 
-    /// Records an event that the pump rejected because its version is older than that of the cache.
+    /// Records an event that the pump rejected because its version is older than that of the cache. The next
+    /// list is compared with the recorded events.
     pub(super) fn refuse(&mut self, object: &impl Object) {
         if self.refused.len() < MAX_STALE_EVENTS {
             let state = (object.uid().into(), object.resource_version().clone());
@@ -46,9 +52,9 @@ impl VersionOrder {
         }
     }
 
-    /// Compares a list with the rejected events. If `rewound` is true, the list is older than the cache and
-    /// proves nothing about the order of versions. Returns true if this list is the one after which versions
-    /// are no longer compared.
+    /// Compares a list with the events that were rejected since the last list. If `rewound` is true, the list
+    /// is older than the cache and proves nothing about the order of versions. Returns true if this list is
+    /// the one after which versions are no longer compared.
     pub(super) fn list<'a, O: Object + 'a>(
         &mut self,
         objects: impl Iterator<Item = &'a O>,

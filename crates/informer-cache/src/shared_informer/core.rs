@@ -29,13 +29,14 @@ pub(super) struct Shared<O: Object> {
     pub(super) reflector: Reflector<O>,
     pub(super) queue: Arc<InOrderQueue<O>>,
     /// The pump and the processor of the informer. A run of the informer holds this lock from its start to
-    /// its end.
+    /// its end, so that only one run at a time writes the cache.
     pub(super) core: Arc<AsyncMutex<Core<O>>>,
     pub(super) lifecycle: Mutex<Lifecycle>,
     /// All handlers and streams of the informer that were not removed, in the order of registration.
     pub(super) attached: Mutex<Vec<Arc<dyn Attached<O>>>>,
     pub(super) joining: Mutex<Vec<Joining<O>>>,
-    /// Wakes the pump's task after a change of `joining`, and after the listener of a handler was closed.
+    /// Wakes the pump's task, so that it adds and removes listeners, after a change of `joining` and after
+    /// the listener of a handler was closed.
     pub(super) handlers_changed: Notify,
     pub(super) synced: watch::Sender<bool>,
     /// The number of batches that the pump has applied. Tasks that wait for a state of the cache subscribe to

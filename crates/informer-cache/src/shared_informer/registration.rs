@@ -23,7 +23,8 @@ use crate::{Event, HandlerOptions, HandlerState};
 /// usually a task; the limit detects programs that add handlers in a loop.
 pub const MAX_HANDLERS: usize = 10_000;
 
-/// A handler together with its listener. The trait hides the type of the handler.
+/// A handler or an event stream of an informer, together with its listener. The trait hides the type of the
+/// handler, so that one list can contain all handlers of the informer.
 pub(super) trait Attached<O: Object>: Send + Sync {
     fn listener(&self) -> &Arc<ProcessorListener<O>>;
 
@@ -34,11 +35,13 @@ pub(super) trait Attached<O: Object>: Send + Sync {
         cancel: CancellationToken,
     ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
-    /// Returns a future that resolves when no task delivers events to the handler.
+    /// Returns a future that resolves when no task delivers events to the handler, so that no call of the
+    /// handler is in flight. It is used to wait for the end of a removed handler.
     fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// A new handler that the pump has not added to the processor yet.
+/// A new handler or stream whose listener the pump's task has not added to the processor yet. The task adds
+/// it between two batches of changes.
 pub(super) struct Joining<O> {
     pub(super) listener: Arc<ProcessorListener<O>>,
     pub(super) resync: Option<Duration>,
@@ -46,7 +49,8 @@ pub(super) struct Joining<O> {
 
 struct Handled<O, H> {
     listener: Arc<ProcessorListener<O>>,
-    /// The handler, behind a lock that a delivery task holds from its start to its end.
+    /// The handler. A delivery task holds this lock from its start to its end, so that at most one task calls
+    /// the handler.
     handler: AsyncMutex<H>,
 }
 
@@ -275,7 +279,8 @@ impl<O: Object> Stream for EventStream<O> {
         loop {
             if let Some(event) = self.registration.listener.pop() {
                 self.wait = None;
-                // An event of a stream counts as handled once it is returned to the owner of the stream.
+                // An event of a stream counts as handled once it is returned to the owner of the stream,
+                // since the informer cannot know when the owner has processed it.
                 self.registration.listener.finished();
                 return Poll::Ready(Some(event));
             }

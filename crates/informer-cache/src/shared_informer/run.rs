@@ -62,7 +62,8 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the guard of the current run, unless that run is stopping.
+    /// Returns the guard of the current run, so that the caller can join this run. Returns `None` if no run
+    /// is active or the run is stopping.
     pub(super) fn running(&self) -> Option<Arc<RunGuard>> {
         match self {
             Self::Idle => None,
@@ -232,7 +233,8 @@ impl<O: Object> Run<O> {
         self.unsynced();
     }
 
-    /// Marks the informer as synced, unless a newer run of it has started in the meantime.
+    /// Marks the informer as synced with the first list of this run. Does nothing if a newer run has started
+    /// in the meantime, because that run must apply its own first list.
     fn synced(&self, processor: &mut SharedProcessor<O>) {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {
@@ -242,7 +244,8 @@ impl<O: Object> Run<O> {
         }
     }
 
-    /// Marks the informer as not synced, unless a newer run of it has started in the meantime.
+    /// Marks the informer as not synced. Does nothing if a newer run has started in the meantime, because
+    /// that run has its own synced state.
     fn unsynced(&self) {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {

@@ -85,9 +85,11 @@ impl<O: Object> FilteredSource<O> {
 }
 
 impl<O: Object> Filter<O> {
-    /// Returns whether an object passes.
+    /// Returns whether the predicate accepts an object. If the predicate panics, returns the object as
+    /// undecodable.
     fn passes(&self, object: &O) -> Result<bool, Undecodable> {
-        // A panic cannot leave a partly changed value behind: the predicate only reads the object.
+        // A panic of the predicate cannot leave a partly changed value behind, because the predicate only
+        // reads the object.
         catch_unwind(AssertUnwindSafe(|| (self.predicate)(object))).map_err(|_| {
             let panicked = FilterPanicked { what: Arc::clone(&self.what) };
             Undecodable::new(Some(object.key().clone()), panicked)

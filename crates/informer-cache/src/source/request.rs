@@ -44,7 +44,7 @@ pub struct WatchRequest<O: Object> {
 /// API](https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// The request does not state an interpretation; the server uses its default one.
+    /// The list request states no interpretation of its resourceVersion; the server uses the default one.
     #[default]
     Unset,
     /// The list shows a state that is at least as new as the requested version.

@@ -7,22 +7,23 @@ use informer_core::ResourceVersion;
 
 use crate::source::{ServerStatus, SourceError, SourceErrorKind, WatchEvent};
 
-/// Returns an `ADDED` event.
+/// Returns an `ADDED` event, which a source of a test sends on a watch.
 pub fn added<O>(object: impl Into<Arc<O>>) -> WatchEvent<O> {
     WatchEvent::Added(object.into())
 }
 
-/// Returns a `MODIFIED` event.
+/// Returns a `MODIFIED` event, which a source of a test sends on a watch.
 pub fn modified<O>(object: impl Into<Arc<O>>) -> WatchEvent<O> {
     WatchEvent::Modified(object.into())
 }
 
-/// Returns a `DELETED` event.
+/// Returns a `DELETED` event, which a source of a test sends on a watch.
 pub fn deleted<O>(object: impl Into<Arc<O>>) -> WatchEvent<O> {
     WatchEvent::Deleted(object.into())
 }
 
-/// Returns a `BOOKMARK` event.
+/// Returns a `BOOKMARK` event, which a source of a test sends on a watch. It does not end the initial events
+/// of a streaming list.
 pub fn bookmark<O>(version: impl Into<ResourceVersion>) -> WatchEvent<O> {
     WatchEvent::Bookmark { version: version.into(), initial_events_end: false }
 }
@@ -32,7 +33,7 @@ pub fn initial_events_end<O>(version: impl Into<ResourceVersion>) -> WatchEvent<
     WatchEvent::Bookmark { version: version.into(), initial_events_end: true }
 }
 
-/// Returns an `ERROR` event with this status code and reason.
+/// Returns an `ERROR` event with this status code and reason, with which a source of a test ends a watch.
 pub fn error_event<O>(code: u16, reason: &str) -> WatchEvent<O> {
     let status = ServerStatus { code, reason: reason.to_owned(), ..ServerStatus::default() };
     WatchEvent::Error(status)

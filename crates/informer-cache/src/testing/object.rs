@@ -3,7 +3,7 @@ use std::fmt;
 
 use informer_core::{FieldPath, Header, Object, ObjectKey, ResourceVersion};
 
-/// A small object: a header, and a string as body.
+/// A small object for tests of code that uses informers: a header, and a string as body.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TestObject {
     header: Header,

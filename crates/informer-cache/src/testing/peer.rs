@@ -13,7 +13,8 @@ use crate::source::{
 };
 
 type ResponseSender<T> = oneshot::Sender<Result<T, SourceError>>;
-/// Sends the items of a stream to the client; `None` ends the stream.
+/// Sends the items of an open list or watch from the test to the client; `None` closes the stream without an
+/// error.
 type Feed<T> = mpsc::UnboundedSender<Option<Result<T, SourceError>>>;
 
 /// A list request that has no response yet. Dropping it rejects the request.
@@ -51,7 +52,7 @@ impl<O: Object> ExpectedList<O> {
         Self { request, response }
     }
 
-    /// Returns the list request.
+    /// Returns the list request that the client has sent.
     pub fn request(&self) -> &ListRequest<O> {
         &self.request
     }
@@ -167,7 +168,7 @@ impl<O: Object> ExpectedWatch<O> {
         Self { request, response }
     }
 
-    /// Returns the watch request.
+    /// Returns the watch request that the client has sent.
     pub fn request(&self) -> &WatchRequest<O> {
         &self.request
     }
