@@ -32,7 +32,8 @@ struct Informer {
     pump: Pump<Header>,
     processor: SharedProcessor<Header>,
     listeners: Vec<Arc<ProcessorListener<Header>>>,
-    /// The resource version that the next generated change gets.
+    /// The resourceVersion of the next change that the benchmark generates. It increases with each change,
+    /// because the pump does not apply events that are older than the cached state.
     version: u64,
 }
 

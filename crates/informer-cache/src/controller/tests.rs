@@ -151,8 +151,8 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     queue.close();
     let controller =
         InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
-    // The reflector still waits for its first list, so it does not notice that the queue is closed. It ends
-    // when it writes to the queue, or when `stop` is cancelled.
+    // The reflector notices that the queue is closed only when it writes to the queue. In this test its first
+    // list gets no response, so the run ends only because `stop` is cancelled.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
     tokio::join!(run, async {
@@ -324,7 +324,8 @@ async fn after_concurrent_writes_the_cache_equals_the_source() {
 async fn a_controller_with_a_closure_can_be_spawned() {
     let (source, mut server) = ScriptedSource::new();
     let (sender, mut processed) = tokio::sync::mpsc::unbounded_channel();
-    // The types of the closure and the controller are inferred here, as in user code.
+    // The type of the controller is inferred and contains a closure, as in the code of a user. If the future
+    // of `run` were not `Send` for such a controller, `spawn` would not compile.
     let controller = InformerController::new(
         ControllerConfig::new(source, InOrderQueue::new()),
         move |batch: &Batch<TestObject>| Ok(sender.send(batch.len())?),
@@ -393,8 +394,9 @@ async fn a_panic_of_any_hook_is_counted_and_causes_no_request() {
         server.expect_silence(Duration::from_secs(15)).await;
         stop.cancel();
     });
-    // Three changes were processed: the list whose processing failed, the object at version 6, and a resync.
-    // The resync whose hook panicked is skipped.
+    // Three hooks panicked: `on_error` for the failed list, `on_version` at version 6, and `should_resync`.
+    // Two items were processed: the successful list and the changed object. The resync was skipped, because
+    // its hook panicked.
     assert_eq!((controller.counts().panicked, controller.counts().processed), (3, 2));
 }
 

@@ -195,7 +195,8 @@ fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
     })
 }
 
-/// The cache that results from the events of a handler. `take` panics if the history of a key is not legal.
+/// A model of the cache, built only from the events that a handler received. Its method `take` panics if the
+/// events of a key are not a legal history, for example if an update precedes the add.
 #[derive(Default)]
 struct View(std::collections::BTreeMap<String, Arc<TestObject>>);
 

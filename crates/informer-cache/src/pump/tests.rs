@@ -117,7 +117,8 @@ fn a_repeated_event_does_not_restore_a_deleted_object() {
     world.apply([added("a", "11"), deleted("a", "12")]);
     let applied = world.apply([added("a", "11")]);
     assert!(applied.events.is_empty() && applied.suspect, "only a consistent list can decide");
-    // The result is the same if the add, the delete and the repeated add are in one batch.
+    // A repeated add does not restore a deleted object either if all three changes are in one batch. The two
+    // returned events are the first add and the delete.
     let applied = world.apply([added("b", "13"), deleted("b", "14"), added("b", "13")]);
     assert_eq!(applied.events.len(), 2);
     assert!(world.holds().is_empty());

@@ -77,7 +77,8 @@ pub(super) fn delta_text(delta: &Delta<Foo>) -> String {
     }
 }
 
-/// The cache into which the queue's consumer stores objects. The queue reads it as its view of known objects.
+/// The cache of a test: the consumer of a queue stores popped objects in it, and the queue reads it as its
+/// view of known objects.
 #[derive(Default)]
 pub(super) struct Held(pub(super) parking_lot::Mutex<BTreeMap<ObjectKey, Arc<Foo>>>);
 

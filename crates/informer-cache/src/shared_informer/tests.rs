@@ -81,7 +81,8 @@ async fn a_late_handler_receives_the_cached_objects_first_and_every_later_change
     late.wait_for_sync(SOON).await.unwrap();
     quiet().await;
     let mut told = log.take();
-    // It is random whether `b` is part of the initial list; in both cases `b` is reported once.
+    // The new handler receives `b` either as a cached object that is replayed to it, or as a later event,
+    // depending on the order of the tasks. It must receive `b` once in both cases.
     told.iter_mut().for_each(|line| *line = line.replace(" (initial)", ""));
     assert_eq!(told, ["added a @1", "added b @6"]);
 }
@@ -195,7 +196,7 @@ async fn three_blocked_handlers_and_a_fourth() {
         let wait = Arc::clone(&wait);
         informer
             .add_handler(blocking(move |_: Event<TestObject>| {
-                // Blocks the thread until the test drops the sender.
+                // Blocks the handler's thread until the test drops `release`, the sender of this channel.
                 let _ = wait.lock().recv();
             }))
             .unwrap();

@@ -18,8 +18,8 @@ use crate::server::{Content, Server};
 
 type In = Input<TestObject>;
 
-/// The probabilities of faults, and the features of the server. In the final phase of a run, all
-/// probabilities are zero.
+/// The probabilities of faults, and the features of the simulated server. In the final phase of a run, all
+/// probabilities are zero and `endless` is false, so that the informer must catch up with the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
     /// The probability per step that a request is rejected or a stream is cut.
@@ -42,10 +42,12 @@ pub(crate) struct Watch {
     initial: VecDeque<WatchEvent<TestObject>>,
     /// The resourceVersion of the last event that was sent on the connection.
     pub(crate) position: u64,
-    /// The resourceVersion of the last bookmark that was sent.
+    /// The resourceVersion of the last bookmark that was sent on the connection. Another bookmark is sent
+    /// only for a newer version.
     marked: u64,
     closes_at: Instant,
-    /// True if the watch sends no more events and never ends.
+    /// True if the watch sends no more events and never ends, like a connection that broke without notice.
+    /// The reflector can detect this only by a timeout.
     stalled: bool,
 }
 
@@ -81,7 +83,8 @@ pub(crate) fn list(
     Ok(Open::List(parts(plan, &content, held, rng)))
 }
 
-/// Returns the parts of a continue token: the version of the list, and the last key of the previous page.
+/// Splits a continue token of the simulated server into the version of the list and the last key of the
+/// previous page.
 fn token_parts(token: &str) -> (u64, &str) {
     let (version, key) = token.split_once(' ').expect("every token is created here");
     (version.parse().expect("a token begins with a version"), key)
@@ -176,7 +179,8 @@ fn refusal(rng: &mut StdRng) -> SourceErrorKind {
 }
 
 impl Open {
-    /// Returns the input that can be read now; `None` if no data is available.
+    /// Returns the next input that the reflector can read from its open request; `None` if no data is
+    /// available. With a small probability, the connection breaks instead.
     pub(crate) fn read(
         &mut self,
         server: &Server,

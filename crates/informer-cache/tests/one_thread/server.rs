@@ -14,7 +14,7 @@ use rand::{Rng, RngExt};
 /// The number of object keys. It is small, so that several writes often change the same object.
 const KEYS: u32 = 8;
 
-/// The maximum number of past states that a lagging replica may return.
+/// The maximum number of past states that the server keeps, so that a lagging replica can return one of them.
 const MAX_HISTORY: usize = 12;
 
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Happened {
     }
 }
 
-/// All objects of the server as of one resourceVersion.
+/// All objects of the simulated server as of one resourceVersion.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) objects: BTreeMap<String, State>,
@@ -70,11 +70,12 @@ pub(crate) struct Server {
     pub(crate) now: Content,
     /// Some of the latest states of the server, oldest first. Lagging replicas return them.
     past: VecDeque<Content>,
-    /// The changes after the version `compacted`, in order.
+    /// The changes after the version `compacted`, in order. Watches receive their events from them.
     pub(crate) history: VecDeque<Happened>,
     /// The resourceVersion up to which the history was compacted. Watches from an older version are rejected.
     pub(crate) compacted: u64,
-    /// All changes since the start of the run, including those that a restore has undone.
+    /// All changes since the start of the run, including those that a restore has undone. The events that
+    /// were delivered in a run without faults are compared with it.
     pub(crate) log: Vec<Happened>,
     /// The body of every object state that ever existed, each with a unique text. An event with any other
     /// state makes the test fail.
@@ -154,7 +155,8 @@ impl Server {
         self.backup = self.now.clone();
     }
 
-    /// Returns the content of a replica. The replica may lag, but its version is at least `not_before`.
+    /// Returns the objects that a random replica of the server shows. The replica may lag, but its version is
+    /// at least `not_before`, unless the server has not reached that version.
     pub(crate) fn any_content(&self, not_before: u64, rng: &mut dyn Rng) -> Content {
         let fits = self.past.iter().chain([&self.now]).filter(|content| content.version >= not_before);
         let fits: Vec<_> = fits.collect();

@@ -149,7 +149,7 @@ impl World {
         self.server.write(self.faults.unreadable, &mut self.rng);
     }
 
-    /// Injects a fault of the server, restarts the informer, or advances the time.
+    /// At random, compacts, backs up or restores the server, restarts the informer, or advances the time.
     fn mishap(&mut self) {
         match self.rng.random_range(0..10) {
             0..4 => self.server.compact(&mut self.rng),
@@ -215,7 +215,8 @@ impl World {
         };
         match (input, step.until) {
             (Some(input), _) => self.tell(input),
-            // The reflector has no input available and waits, so the simulated time advances.
+            // The reflector has no input available and waits for a time limit, so the simulated clock
+            // advances to it, or to a random time before it.
             (None, Some(until)) => {
                 let wait = until.saturating_duration_since(self.now);
                 let part = if self.rng.random_bool(0.5) { 1.0 } else { self.rng.random_range(0.0..1.0) };

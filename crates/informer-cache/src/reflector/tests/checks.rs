@@ -88,7 +88,8 @@ async fn a_server_restarted_with_its_state_is_watched_from_the_last_version() {
     assert_check(&check);
     check.reply_page([], 10);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
-    // After each refused connection, the reflector checks the version once.
+    // This watch breaks while it is open, so no refused connection precedes the next request. The version is
+    // therefore not checked a second time.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let _open = world.server.expect_watch().await.assert_version("10").accept();

@@ -231,7 +231,8 @@ async fn a_full_queue_pauses_the_source_and_keeps_the_connection() {
     world.queue.set_room(true);
     assert_eq!(world.told().await, ["Bookmark(@4)"]);
 
-    // The watch also stays open if it has no event available when the queue has room again.
+    // The queue is full for an hour again. This time no event is waiting when the queue has room again, and
+    // the watch must also stay open.
     world.queue.set_room(false);
     watch.send(bookmark(5));
     world.told().await;
@@ -279,7 +280,8 @@ fn a_watch_with_events_always_available_does_not_delay_a_resync() {
     for input in [Input::Timer, Input::Opened, Input::Part(ListPart::End(end)), Input::Opened] {
         state.handle(input, now, &mut rng);
     }
-    // The state machine receives only events and no timer input, but resyncs are due nevertheless.
+    // The state machine receives only events and no timer input. It must detect due resyncs when it handles
+    // the events.
     let mut resyncs = 0;
     for version in 2..302_u64 {
         now += Duration::from_millis(100);
@@ -354,7 +356,8 @@ async fn a_source_with_endless_events_blocks_neither_other_tasks_nor_stopping() 
         cancel.cancel();
     };
     assert_eq!(tokio::join!(running, other).0, Ok(()));
-    // The reflector's task yields to other tasks after each full batch.
+    // The reflector pushes full batches of 1000 bookmarks and yields after each of them, so the other task
+    // can run and stop it after a few pushes.
     let pushes = queue.pushes();
     assert!(pushes.contains(&1000) && pushes.len() < 30, "{} pushes", pushes.len());
 }
@@ -393,7 +396,8 @@ async fn a_burst_of_single_events_is_batched_and_the_first_event_after_a_lull_is
     let reflector = Reflector::new(source, store, ReflectorConfig::default());
     let stop = CancellationToken::new();
     let done = stop.clone();
-    // The sender runs in its own task, like a connection.
+    // The sender runs in its own task, like the connection task of an HTTP client, so the reflector must
+    // yield to receive the next event.
     tokio::spawn(async move {
         for round in 0..3_u64 {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -408,8 +412,8 @@ async fn a_burst_of_single_events_is_batched_and_the_first_event_after_a_lull_is
     assert_eq!(reflector.run(stop).await, Ok(()));
     let pushes = queue.pushes();
     assert_eq!(pushes.iter().sum::<usize>(), 301, "{pushes:?}");
-    // The expected pushes: the list; then in each round the first event as a batch of one, and the remaining
-    // events in one or a few batches.
+    // `pushes` has the number of changes in each push of the reflector. The first push is the list. In each
+    // round, the first event is pushed alone, and the remaining ones are pushed in one or a few batches.
     assert_eq!(pushes[..2], [1, 1], "{pushes:?}");
     assert!(pushes.len() < 20, "consecutive events are pushed together: {pushes:?}");
 }

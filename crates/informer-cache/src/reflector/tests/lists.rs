@@ -217,7 +217,7 @@ async fn retry_after_is_respected_within_limits() {
     world.server.expect_list().await.fail(later(20));
     let list = world.server.expect_list().await;
     assert!((20..21).contains(&world.lap().as_secs()));
-    // This `Retry-After` is shorter than the backoff, which is in its second step, so it has no effect.
+    // A `Retry-After` of one second has no effect, because the second step of the backoff is longer.
     list.fail(later(1));
     let list = world.server.expect_list().await;
     assert!(wait_bounds(1).contains(&world.lap()));

@@ -51,7 +51,8 @@ async fn short_watches_with_events_do_not_increase_the_backoff() {
             let waits = nth >= u64::from(crate::reflector::MAX_SHORT_WATCHES);
             assert!(if waits { wait_bounds(0).contains(&lap) } else { lap.is_zero() }, "{nth}: {lap:?}");
         }
-        // The successful request has reset the backoff, so the next failure waits as long as the first one.
+        // The waits after the short watches did not increase the backoff, so the next failure waits as long
+        // as a first one.
         watch.fail_with(SourceErrorKind::Unavailable);
         world.lap();
         let _list = world.server.expect_list().await;

@@ -37,7 +37,8 @@ const KINDS: [SourceErrorKind; 9] = [
     SourceErrorKind::Protocol,
 ];
 
-/// A random input for one step of the reflector. The step determines which fields are used.
+/// A random input for one step of the reflector. `what` and the action of the step select the kind of the
+/// input; the other fields provide its error, version and delay.
 #[derive(Debug, Clone)]
 struct Turn {
     what: u8,
@@ -57,10 +58,12 @@ struct Script {
     state: ReflectorState<TestObject>,
     now: Instant,
     rng: StdRng,
-    /// True if the server has accepted the last request of the reflector.
+    /// True if the server has accepted the last request of the reflector, so that it may read the response.
+    /// If it sends the same request again after that, this counts as another request.
     opened: bool,
     listing: bool,
-    /// Number of requests since the clock last advanced, a wait last ended, or data was last delivered.
+    /// Number of requests since the clock last advanced, a wait last ended, or data was last delivered. The
+    /// test limits it, because the reflector must not send requests in a loop without a wait.
     requests_at_once: u32,
     request: Option<ReflectorAction>,
 }
@@ -234,9 +237,9 @@ proptest! {
                 }
                 _ => {
                     requests += 1;
-                    // The maximum number of requests in an hour. An hour has at most 120 waits of 30 s or
-                    // more, and about ten shorter ones before them; each wait is followed by at most four
-                    // requests.
+                    // If every request fails, the backoff must limit the number of requests. In an hour there
+                    // are at most 120 waits of 30 s or more, and about ten shorter ones before them. Each
+                    // wait is followed by at most four requests.
                     prop_assert!(requests < 4 * 130, "{} requests", requests);
                     script.handle(Input::Failed(failure(KINDS[kind])));
                 }
@@ -282,7 +285,8 @@ impl Model {
     }
 }
 
-/// The cache of a consumer that applies the changes from the reflector's queue.
+/// The cache of a consumer that applies the changes which the reflector queues: the version of each object by
+/// key.
 #[derive(Default)]
 struct View(BTreeMap<String, u64>);
 
@@ -312,7 +316,8 @@ impl View {
 #[derive(Default)]
 struct Connection {
     list: Option<Vec<ListPart<TestObject>>>,
-    /// The version up to which the open watch has sent events; `None` if no watch is open.
+    /// The version up to which the open watch has sent the events of the model server; `None` if no watch is
+    /// open.
     at: Option<u64>,
     /// The initial events of an open streaming list that were not sent yet; `None` after its final bookmark.
     initial: Option<Vec<WatchEvent<TestObject>>>,

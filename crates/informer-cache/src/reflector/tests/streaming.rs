@@ -89,8 +89,8 @@ async fn a_rejected_streaming_list_is_replaced_by_a_list() {
             (remembered, 1)
         );
 
-        // The source is notified only if a streaming list is rejected, since only that means that the server
-        // has no streaming lists.
+        // Only the failure `Rejected` of a request means that the server has no streaming lists. After that
+        // the source no longer supports them, so an ordinary list follows the expired watch.
         watch.gone();
         if remembered == 1 {
             world.server.expect_list().await.assert_version("1").reply_page([], 2);

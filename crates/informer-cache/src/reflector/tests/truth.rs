@@ -21,7 +21,8 @@ impl KnownObjects<TestObject> for Held {
     }
 }
 
-/// Returns a reflector whose source context contains the cached object `default/held` at version 7.
+/// Starts a reflector with a cache that contains the object `default/held` at version 7. A source may reuse
+/// that object instead of decoding it, except in lists that must decode every object.
 fn world_that_holds() -> World {
     let (source, server) = ScriptedSource::new();
     let queue = Recorder::new();
@@ -73,7 +74,7 @@ async fn an_older_consistent_read_is_applied_as_the_state_of_a_restored_server()
     assert_eq!((status.stale_lists, status.rewound), (1, 1));
     assert_eq!(status.last_version, "51");
 
-    // Requests after the consistent read are ordinary ones again: they contain the last version.
+    // After the consistent read, the reflector sends ordinary requests again, which contain the last version.
     watch.send(added(object("default/b", 52))).gone();
     world.server.expect_list().await.assert_version("52").reply_page([], 53);
     let _open = world.server.expect_watch().await.assert_version("53").accept();
@@ -135,7 +136,8 @@ async fn a_requested_consistent_relist_is_delayed_by_the_backoff() {
         let list = world.server.expect_list().await.assert_version("");
         assert!(wait_bounds(nth).contains(&world.lap()), "request {nth}");
         assert!(!sees_held(&list.request().context));
-        // A relist request during a consistent read has no effect.
+        // A relist request while the requested consistent read is in flight has no effect, because it would
+        // start the same read.
         world.handle.request_consistent_relist();
         world.told().await;
         list.reply_page([], 10);

@@ -115,7 +115,8 @@ async fn a_broken_watch_that_worked_is_resumed_at_once_without_backoff() {
     let mut watch = world.server.expect_sync([], 10).await;
     let cut = [SourceErrorKind::Connection, SourceErrorKind::Timeout];
     for nth in 0..20_usize {
-        // In this loop, every second watch sends no event, and the others send one.
+        // In each round, the watch is open for 2 s, so it is not a short watch, and then breaks. In every
+        // second round it has sent an event before.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let version = 10 + u64::try_from(nth / 2).unwrap();
         if nth % 2 == 0 {
@@ -132,7 +133,8 @@ async fn a_broken_watch_that_worked_is_resumed_at_once_without_backoff() {
     }
     assert_eq!(kinds.lock().len(), 20, "the error hook is called for each failure");
     assert_eq!(world.relists(), [(RelistReason::First, 1)]);
-    // The connection is refused, so the reflector waits for the first step of the backoff.
+    // The request after the next break is refused. The wait is then the first step of the backoff, because
+    // the earlier breaks did not increase the backoff.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let refused = world.server.expect_watch().await;

@@ -29,7 +29,7 @@ impl Recorder {
         Arc::new(Self { changes: Mutex::default(), pushes: Mutex::default(), closed: Mutex::default(), room })
     }
 
-    /// Returns the changes that were recorded since the last call.
+    /// Returns the changes that the reflector has written to this queue since the last call, as strings.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.changes.lock())
     }
@@ -129,6 +129,7 @@ impl World {
     }
 
     /// Returns the simulated time since the last call of this method, or since the start of the reflector.
+    /// Tests use it to measure how long the reflector waited.
     pub(super) fn lap(&mut self) -> Duration {
         let lap = self.mark.elapsed();
         self.mark = Instant::now();
@@ -148,7 +149,8 @@ impl World {
         self.handle.status()
     }
 
-    /// Returns the number of lists for each reason, including the first list.
+    /// Returns the reasons for which the reflector has listed, each with its number of lists. The first list
+    /// is included; reasons without a list are not.
     pub(super) fn relists(&self) -> Vec<(RelistReason, u64)> {
         self.status().relists.iter().filter(|(_, count)| *count > 0).collect()
     }
@@ -163,7 +165,8 @@ impl World {
     }
 }
 
-/// Returns the shortest and the longest n-th consecutive backoff (counted from 0).
+/// Returns the range of the wait after the n-th consecutive failure (counted from 0), with the default
+/// configuration. The jitter at most doubles a wait.
 pub(super) fn wait_bounds(nth: u32) -> std::ops::Range<Duration> {
     let base =
         Duration::from_millis(800).saturating_mul(2_u32.saturating_pow(nth)).min(Duration::from_secs(30));

@@ -217,7 +217,8 @@ async fn concurrent_reads_and_resyncs_see_transformed_objects_only() {
     assert_eq!(transformed.load(Ordering::Relaxed), 1000 + ROUNDS as usize);
 }
 
-/// A log subscriber that reads the state of an informer at the moment it logs "synced".
+/// A log subscriber that reads the state of an informer at the moment it logs "synced". The state must be
+/// complete by then.
 struct AtSynced {
     informer: SharedInformer<TestObject>,
     seen: Arc<Mutex<Option<(bool, u64)>>>,

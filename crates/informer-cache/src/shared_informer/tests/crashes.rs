@@ -12,7 +12,8 @@ use crate::handler::on_event;
 use crate::testing::{ScriptedSource, StaticSource, added, modified, object};
 use crate::{Event, SharedInformer};
 
-/// An object whose methods panic in the task that writes the cache, while its `armed` flag is set.
+/// An object with methods that panic while its `armed` flag is set. The task that writes the cache calls
+/// these methods, so the flag makes that task panic.
 struct Fragile {
     header: Header,
     armed: Arc<AtomicBool>,

@@ -95,7 +95,8 @@ async fn streaming_list_contains_only_objects_that_pass() {
 #[tokio::test(start_paused = true)]
 async fn filter_sees_objects_before_the_transform_and_unchanged_ones_only_once() {
     let (builder, mut server) = builder();
-    // The transform removes the text that the filter reads.
+    // The transform removes the text of an object, which the predicate reads. An object would therefore be
+    // dropped if the predicate were called after the transform, or again for the cached object.
     let informer = builder
         .transform(|object| {
             let version = object.resource_version().clone();
@@ -135,7 +136,8 @@ async fn object_whose_filter_panics_is_quarantined_and_others_are_cached() {
     assert_eq!(informer.state().undecodable, 1);
 }
 
-/// A change of the server: key, and whether the new state passes; `None` for a deletion.
+/// Random changes that the server sends: the number of the object's key, and whether the new state passes the
+/// filter; `None` for a deletion.
 fn changes() -> impl Strategy<Value = Vec<(u8, Option<bool>)>> {
     prop::collection::vec((0..4_u8, prop::option::weighted(0.8, any::<bool>())), 0..40)
 }
@@ -173,7 +175,8 @@ proptest! {
             quiet().await;
             let passing = stored.iter().filter(|(_, passes)| **passes).map(|(key, _)| format!("k{key}"));
             assert_eq!(keys(&informer), passing.collect::<Vec<_>>());
-            // Replays the events: the handler has received exactly the objects of the cache.
+            // Applies the events in the order in which the handler received them. The resulting set of keys
+            // must be that of the cache.
             let mut announced = BTreeSet::new();
             for line in log.take() {
                 let mut words = line.split(' ');

@@ -11,7 +11,8 @@ use crate::handler::{EventHandler, filtered, handler_funcs, on_event, on_event_a
 use crate::testing::{TestObject, added, deleted, modified, object};
 use crate::{BufferPolicy, Event, HandlerOptions};
 
-/// Returns a handler that waits for a permit of `gate` in each call, and then logs the event.
+/// Returns a handler whose calls each wait for one permit of `gate`, so that a test can block the handler.
+/// After the wait, the call logs the event.
 fn gated(log: &Log, gate: &Arc<Semaphore>) -> impl EventHandler<TestObject> {
     let (log, gate) = (log.clone(), Arc::clone(gate));
     on_event_async(move |event: Event<TestObject>| {
@@ -252,8 +253,8 @@ async fn a_stuck_coalescing_handler_holds_at_most_two_events_per_key_and_loses_n
     assert!(stuck.state().max_depth <= 4, "{:?}", stuck.state());
     gate.add_permits(10);
     quiet().await;
-    // The handler was handling `a` while the changes arrived. `b` was deleted before its add was delivered,
-    // so neither event is delivered.
+    // The handler was blocked in its call for `a` while the other changes arrived. `b` was deleted before its
+    // add was delivered, so the coalescing buffer dropped both events.
     assert_eq!(log.take(), ["added a @1 (initial)", "deleted a @1007"]);
 }
 
@@ -308,8 +309,8 @@ async fn adding_and_removing_handlers_in_a_hundred_tasks_does_not_affect_others(
     informer.wait_until_for(HANGS, last).await.unwrap();
     run.stop().await;
     assert_eq!(informer.state().handlers.len(), 1);
-    // The informer may stop while events are pending. The number of all events is therefore the sum of
-    // handled and pending ones.
+    // The informer may have stopped while events were pending. The handled and the pending events together
+    // must be all 2001 events.
     let waiting = informer.state().handlers[0].depth;
     assert_eq!(steady.load(Ordering::Relaxed) + waiting, 2001);
 }

@@ -122,7 +122,7 @@ async fn a_rejected_list_reaches_the_error_handler() {
     assert_eq!(*seen.lock(), [SourceErrorKind::Forbidden]);
 }
 
-/// A metrics implementation that panics at every batch.
+/// A metrics implementation that panics at every batch, which must not stop the informer.
 struct Broken;
 
 impl InformerMetrics for Broken {

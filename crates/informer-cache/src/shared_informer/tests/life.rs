@@ -146,8 +146,8 @@ async fn an_informer_that_is_started_and_stopped_repeatedly_starts_again() {
         drop(informer.start());
     }
     let run = informer.start();
-    // The requests of stopped runs were canceled, so they are skipped. The request of the last run gets the
-    // response.
+    // The server first receives the list requests of the stopped runs. These were canceled, so their
+    // responses have no effect. The test responds to each request until the last run has synced.
     loop {
         let list = server.expect_list().await;
         list.reply_page([object("a", "1")], "5");

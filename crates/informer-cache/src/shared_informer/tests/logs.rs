@@ -56,8 +56,8 @@ async fn warnings_of(work: impl Future<Output = ()>) -> Vec<String> {
     warnings.0.lock().clone()
 }
 
-/// An informer whose first list fails, with an object that cannot be decoded, and a handler that panics and
-/// is slow.
+/// Runs an informer that has each of these problems: its first list fails, an object of its second list
+/// cannot be decoded, and its handler panics and has too many pending events.
 async fn fail_in_many_ways() {
     let (informer, mut server) = informer();
     let options = HandlerOptions::new().name("mine").high_water(1);

@@ -61,7 +61,8 @@ fn a_resync_queues_the_state_that_is_in_process() {
     assert_eq!(drain(&queue), ["sync a=2"]);
 }
 
-/// A known-objects view that calls a closure with the queue while the view is read.
+/// A known-objects view that runs a closure of the test while the queue reads the keys of the view. At that
+/// moment, the closure changes the queue or the stored objects, or panics.
 struct Meddling {
     held: Arc<Held>,
     meddle: Mutex<Option<Box<dyn FnOnce() + Send>>>,

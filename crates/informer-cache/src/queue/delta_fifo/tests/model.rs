@@ -54,9 +54,10 @@ struct Model {
     shared: Vec<(&'static str, Vec<Entry>)>,
     store: BTreeMap<&'static str, u64>,
     populated: bool,
-    /// Number of items of the initial list that are still queued.
+    /// Number of items of the initial list that are still queued in the model.
     initial: usize,
-    /// Number of items of the initial list that were popped and are not processed yet.
+    /// Number of items of the initial list that were popped from the model and are not processed yet. The
+    /// model has synced once this number and `initial` are 0.
     initial_running: usize,
 }
 
@@ -79,8 +80,9 @@ impl Model {
         }
     }
 
-    /// Returns the stored objects of the model in the order of `view`, because the keys of a view have no
-    /// defined order.
+    /// Returns the objects that the model has stored, in the order of `view`, the keys that `DeltaState`
+    /// considers known. A list deletes known keys in that order, and the order is not defined, so the model
+    /// must use the same one.
     fn known(&self, view: &[&'static str]) -> Vec<(&'static str, u64)> {
         view.iter().filter_map(|name| Some((*name, *self.store.get(name)?))).collect()
     }

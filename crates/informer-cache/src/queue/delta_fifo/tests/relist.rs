@@ -19,7 +19,8 @@ fn a_list_is_popped_after_a_queued_delete() {
     assert_eq!(drain(&queue), ["deleted foo1=1", "replaced foo2=2"]);
 }
 
-/// A test case: its name, the writes to the queue before an empty list, and the expected pops.
+/// A test case: its name, the writes to the queue before an empty list, and the deltas that must be popped
+/// after the list.
 type Case = (&'static str, fn(&DeltaFifo<Foo>), &'static [&'static str]);
 
 #[test]

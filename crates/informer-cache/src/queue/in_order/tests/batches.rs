@@ -4,8 +4,8 @@ use crate::Change;
 use crate::queue::fixture::{Foo, foo, gone, list, text};
 use crate::queue::{InOrderQueue, ReflectorStore};
 
-/// Pops all batches. Returns for each batch whether it belongs to the initial list, and its changes as
-/// strings.
+/// Pushes changes to a queue, then pops all batches of at most `max` changes. Returns for each batch whether
+/// it belongs to the initial list, and its changes as strings.
 fn batches(changes: Vec<Change<Foo>>, max: usize) -> Vec<(bool, Vec<String>)> {
     let queue = InOrderQueue::new();
     queue.push(changes).unwrap();

@@ -35,13 +35,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// The expected content of the queue: the text and weight of each change, and whether it belongs to the
-/// initial list.
+/// The expected content of the queue, in order. Each entry is a change as a string, the weight of the change,
+/// and whether it belongs to the initial list.
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, usize, bool)>,
-    /// The popped changes that are neither done nor requeued. Each has its text, its weight, and whether it
-    /// belongs to the initial list.
+    /// The changes of the batch that was popped and is neither done nor requeued, in the same form as in
+    /// `queue`; `None` if there is no such batch.
     taken: Option<Vec<(String, usize, bool)>>,
     populated: bool,
     full: bool,
