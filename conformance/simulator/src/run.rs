@@ -18,7 +18,8 @@ use crate::world::World;
 pub struct Outcome {
     /// The invariant that the schedule violated, if any.
     pub violation: Option<Violation>,
-    /// The events that the schedule exercised.
+    /// Counts of the faults, phase changes and other cases that the schedule reached. The counts of many
+    /// schedules are added, to check that together they reach every case.
     pub coverage: Coverage,
     /// Number of steps of all parts: every action of the server, the reflector, the pump, a handler or a
     /// worker.

@@ -169,8 +169,8 @@ impl<R: ReconcileRequest> CauseLog<R> {
 }
 
 impl ReconcileCause {
-    /// Returns the cause that a trigger is for the requests that its handler enqueues. `kind` is the kind of
-    /// the object, or the name of the source.
+    /// Converts a trigger, on which an event handler enqueues requests, to the cause that is recorded for
+    /// these requests. `kind` is the kind of the trigger's object, or the name of the source.
     pub(crate) fn of<O: Object>(trigger: &Trigger<O>, kind: &Arc<str>) -> Self {
         let object = CauseObject { kind: Arc::clone(kind), key: trigger.key().clone() };
         match trigger {

@@ -176,7 +176,8 @@ impl Cluster {
         let process = Process::start(&program, &arguments, &self.log(server));
         let process = process.map_err(|source| RealError::Start { server: server.program(), source })?;
         self.servers.push(Started { server, program, arguments, process });
-        // Saved before the server is ready, so that a later command can stop it in any case.
+        // The state file lists the processes of the cluster. It is written before the server is ready, so
+        // that a later command can stop the server even if this command fails or is interrupted.
         self.save()?;
         self.wait(server, limit)
     }

@@ -66,7 +66,9 @@ async fn accept(listener: TcpListener, secret: String, session: Arc<Session>) {
     }
 }
 
-/// Serves the connection of one `kube-apiserver` or `etcd` program until the program ends.
+/// Serves the connection of one `kube-apiserver` or `etcd` program that the explored command has started,
+/// until the program ends. For a `kube-apiserver` program, this starts an API server in the current process
+/// and sends its URL to the program. A connection without the secret of the run is closed at once.
 async fn serve(mut connection: BufReader<TcpStream>, secret: String, session: Arc<Session>) {
     let Some(line) = read(&mut connection).await else { return };
     let Ok(hello) = serde_json::from_str::<Hello>(&line) else { return };

@@ -49,7 +49,8 @@ struct Stripe<T> {
     /// The number of new hashes that took a slot of the stripe since this count restarted; at most the number
     /// of slots of the stripe.
     came: usize,
-    /// The number of the hashes counted in `came` that took a slot of a crowded set.
+    /// The number of the hashes counted in `came` whose set was crowded: at most one of its slots was free.
+    /// If this number is too large, the stripe grows, because further values would evict values in use.
     crowded: usize,
 }
 

@@ -16,8 +16,8 @@ use crate::newer_server::{ALL_READS, Reads, client, create, newer, replace, stor
 /// applies.
 type Edit = (u8, u8, u8);
 
-/// Decides for each field of a newer server whether a test object has it. The decisions are a random sequence
-/// that repeats.
+/// Adds fields that only a newer server knows to the JSON of a test object. An update by the client must keep
+/// these fields. A random sequence of decisions, which repeats, selects the fields that are added.
 struct Extras<'a>(std::iter::Cycle<std::slice::Iter<'a, bool>>);
 
 impl Extras<'_> {
