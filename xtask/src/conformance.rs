@@ -33,8 +33,8 @@ pub(crate) struct Conformance {
     /// programs, operators or packages.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// Skip the scenarios that take most of a minute; in the suite operators: skip the runs without a
-    /// permission.
+    /// Skip the scenarios that take nearly a minute. In the suite operators: skip the runs of operators
+    /// without a necessary permission.
     #[arg(long)]
     quick: bool,
     /// Directory of a running real server (`cargo xtask real up`). Without it, a server is started for the
@@ -109,7 +109,8 @@ fn informer(root: &Path, options: &Conformance) -> Report {
     report
 }
 
-/// Runs `work` with a real server in a folder of the build products, and stops the server afterwards.
+/// Starts a real server whose data is in the folder `name` of the build products, runs `work` on that folder,
+/// and stops the server afterwards.
 pub(crate) fn with_server(
     root: &Path,
     name: &str,
@@ -128,7 +129,8 @@ pub(crate) fn with_servers(
     work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
 ) -> Result<(), String> {
     let place = up.place.clone();
-    // A run that was killed may have left servers running.
+    // If an earlier run was killed, its servers may still run. They are stopped first, because no second
+    // cluster can start in their directory.
     let _ = real::down(root, &place);
     real::up(root, up, report).map_err(|error| real::told(&error))?;
     let outcome = work(&place.folder(root), report);

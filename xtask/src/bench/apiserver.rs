@@ -21,7 +21,8 @@ use crate::report::Report;
 
 const TLS: &str = "embedded, TLS";
 const PLAIN: &str = "embedded, plaintext";
-/// The embedded server in the process of the client, as in a test, without a process and a socket of its own.
+/// The name under which the embedded server is measured inside the process of the client, as tests use it: it
+/// has no process and no socket.
 const HERE: &str = "embedded, in process";
 const REAL: &str = "kube-apiserver 1.36.3, TLS";
 
@@ -36,8 +37,8 @@ const STALLED: &str = "a watch that never reads, RSS KB";
 const TARGETS: [Target; 3] = [
     Target { program: PLAIN, case: START, limit: Limit::Plain(20.0) },
     Target { program: PLAIN, case: EMPTY, limit: Limit::Plain(20.0) },
-    // The memory that a watch may cost if its client never reads. The server may keep references to events
-    // for this watch, and the buffers of its connection.
+    // The maximum memory that the server may spend on a watch whose client never reads. The server may keep
+    // references to events for this watch, and the buffers of its connection.
     Target { program: TLS, case: STALLED, limit: Limit::Plain(2048.0) },
 ];
 
@@ -55,7 +56,7 @@ pub(crate) struct Apiserver {
     /// minutes per run.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Skip the real server. Reports no ratios and needs no Go.
+    /// Skip the real server, which needs Go. The report then has no ratios.
     #[arg(long)]
     alone: bool,
 }
@@ -93,8 +94,8 @@ fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) 
         for name in [PLAIN, TLS] {
             let embedded = programs.embedded(name)?;
             samples.run(&embedded.load(&programs), turns)?;
-            // The embedded server reuses the certificates of an earlier start, so this CA certificate also
-            // verifies the server that `Programs::start` starts next.
+            // The next program starts the embedded server again. That server reuses the certificates of this
+            // one, so the same CA certificate verifies it.
             let authority = embedded.authority.clone();
             drop(embedded);
             samples.run(&programs.start(name, authority.as_deref()), turns)?;
@@ -125,7 +126,8 @@ impl Programs<'_> {
         Program { name, path: self.bench.clone(), arguments }
     }
 
-    /// Returns the program that starts the embedded server again and measures the time to its first response.
+    /// Returns the program that starts the embedded server as a new process and measures the time to its
+    /// first response.
     fn start(&self, name: &'static str, authority: Option<&str>) -> Program {
         let (informer, certificates) = (self.informer.display().to_string(), self.folder("certificates"));
         let mut words = vec!["start"];
@@ -223,13 +225,14 @@ impl Programs<'_> {
     }
 }
 
-/// The line that `informer serve --json` prints.
+/// The line that `informer serve --json` prints when the server accepts connections. It contains the URL of
+/// the server.
 #[derive(Debug, Deserialize)]
 struct Served {
     url: String,
 }
 
-/// A running server, which is killed when this value is dropped.
+/// A running process of the embedded server, which is killed when this value is dropped.
 struct Embedded {
     name: &'static str,
     url: String,
@@ -249,7 +252,7 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // `kill` fails if the process has already exited. That is no problem here.
+        // The error of `kill` is ignored: it only means that the server process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -72,8 +72,8 @@ fn measure(root: &Path, options: &Build, report: &mut Report) -> Result<(), Stri
         judge(report, "command with the demo, CPU s", ratio(demo.cpu, peer.cpu), MAX_DEMO);
     }
     let tree = tree::update(root, &products.join("tree"))?.root;
-    // The cold build of the `informer` command leaves its compiled dependencies in this folder, and the
-    // rebuilds reuse them.
+    // The cold build of the `informer` command leaves its compiled dependencies in the build folder `demo`.
+    // The rebuilds use the same folder, so that they do not compile the dependencies again.
     let folder = products.join("demo");
     rebuild(&tree, DEMO, &folder, "crates/informer-cache/src/lib.rs", MAX_REBUILD, report)?;
     if options.tests {
@@ -82,7 +82,8 @@ fn measure(root: &Path, options: &Build, report: &mut Report) -> Result<(), Stri
     Ok(())
 }
 
-/// Runs the cargo command `build` with an empty `folder` for its products, and reports crates and times.
+/// Runs the cargo command `build` in a build folder that is emptied first, so that every crate is compiled.
+/// Reports the number of compiled crates, the processor time and the wall-clock time.
 fn cold(root: &Path, build: &[&str], folder: &Path, name: &str, report: &mut Report) -> Result<Cost, String> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("empty {}: {error}", folder.display()))?;
@@ -98,8 +99,8 @@ fn cold(root: &Path, build: &[&str], folder: &Path, name: &str, report: &mut Rep
     Ok(cost)
 }
 
-/// Runs the cargo command `build` twice, with a line added to `file` in between, and measures the second
-/// build. A build that takes longer than `limit` is a problem.
+/// Runs the cargo command `build`, appends a line to the source file `file`, and measures a second build. It
+/// is reported as a problem if the second build takes longer than `limit`.
 fn rebuild(
     tree: &Path,
     build: &[&str],
@@ -144,8 +145,8 @@ fn timed(root: &Path, build: &[&str], folder: &Path) -> Result<Cost, String> {
     Ok(Cost { crates: crates.len(), cpu, wall: began.elapsed() })
 }
 
-/// Returns the package that a JSON message of cargo reports as compiled. Returns `None` if cargo took the
-/// package from the cache, and for all other messages.
+/// Returns the package that cargo compiled according to one of its JSON messages. Returns `None` if cargo
+/// reused an earlier result for the package, and for all other messages.
 fn built_crate(message: &str) -> Option<String> {
     let message: Value = serde_json::from_str(message).ok()?;
     let built = message["reason"] == "compiler-artifact" && message["fresh"] == false;
@@ -159,12 +160,14 @@ fn cpu_of_children() -> Option<Duration> {
     cpu_in_stat(&stat)
 }
 
-/// Reads the fields `cutime` and `cstime` of `/proc/PID/stat`.
+/// Returns the sum of the fields `cutime` and `cstime` of `/proc/PID/stat`: the processor time of the child
+/// processes for which the process has waited.
 fn cpu_in_stat(stat: &str) -> Option<Duration> {
-    /// The fields count ticks of `USER_HZ`, which is 100 a second on all systems with Linux.
+    /// `/proc/PID/stat` contains times as ticks of `USER_HZ`, which is 100 a second on all systems with
+    /// Linux.
     const TICKS_PER_SECOND: u64 = 100;
-    // The second field, the program's name in parentheses, may itself contain spaces and parentheses. Only
-    // the last `)` ends this field.
+    // The second field of `/proc/PID/stat` is the program's name in parentheses, which may itself contain
+    // spaces and parentheses. Only the last `)` ends this field.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(13);
     let mut ticks = || fields.next()?.parse::<u64>().ok();

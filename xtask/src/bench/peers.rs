@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::go::target;
 use crate::report::Report;
 
-/// Options of all benchmarks: how often and how programs run.
+/// Options of all benchmarks: the number of runs of each program, and the priority of its process.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Turns {
     /// Number of runs of each program; figures are medians.
@@ -26,9 +26,9 @@ pub(crate) struct Turns {
     realtime: bool,
 }
 
-/// Disables the huge pages that mimalloc requests by default. With them the kernel clears 2 MB for a write of
-/// a few bytes, and all of it counts as resident: a first list of 10,000 pods took 70 MB instead of 41, and
-/// up to three times as long.
+/// The environment variable that disables the huge pages which mimalloc requests by default. With them the
+/// kernel clears 2 MB for a write of a few bytes, and all of it counts as resident: a first list of 10,000
+/// pods used 70 MB instead of 41 MB, and took up to three times as long.
 const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 
 impl Turns {
@@ -59,7 +59,7 @@ impl Turns {
 
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// A build failed; cargo or `go build` has printed the errors.
+    /// A program could not be built. The output of cargo or `go build` above contains the errors.
     #[error("cannot build {0}; see the messages above")]
     Build(String),
     #[error("cannot start {program}")]
@@ -93,17 +93,20 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Builds a program of `benches/` with the bench profile.
+/// Builds a program of the package in `benches/` with cargo's profile `bench`. Returns the path of the
+/// executable.
 pub(crate) fn build_ours(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     build(root, ("informer-benches", program), "bench", "release")
 }
 
-/// Builds a program of another package with the bench profile.
+/// Builds a program of any package of this workspace with cargo's profile `bench`. Returns the path of the
+/// executable.
 pub(crate) fn build_other(root: &Path, package: &str, program: &str) -> Result<PathBuf, BenchError> {
     build(root, (package, program), "bench", "release")
 }
 
-/// Builds a program of `benches/` whose times are not measured, with the dev profile.
+/// Builds a program of the package in `benches/` with cargo's profile `dev`, which compiles faster. Used for
+/// programs whose times are not measured. Returns the path of the executable.
 pub(crate) fn build_soon(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     build(root, ("informer-benches", program), "dev", "debug")
 }
@@ -140,7 +143,8 @@ pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, Bench
     }
 }
 
-/// Runs all programs one after the other, and repeats this as often as `--runs` requires.
+/// Runs each program once, in the order of `programs`, and repeats this as often as `--runs` requires.
+/// Returns the figures of all runs.
 pub(crate) fn in_turn(programs: &[Program], turns: Turns) -> Result<Samples, BenchError> {
     let mut samples = Samples::default();
     for run in 1..=turns.runs {
@@ -174,7 +178,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Runs a program once and adds its figures.
+    /// Runs a program once and adds the figures of this run to the samples.
     pub(crate) fn run(&mut self, program: &Program, turns: Turns) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)? {
             self.push(program.name, case, value);
@@ -182,7 +186,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Like [`run`](Self::run), but adds only the cases whose names contain `part`.
+    /// Like [`run`](Self::run), but adds only the figures of cases whose names contain `part`.
     pub(crate) fn run_only(&mut self, program: &Program, turns: Turns, part: &str) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)?.into_iter().filter(|(case, _)| case.contains(part)) {
             self.push(program.name, case, value);
@@ -191,7 +195,7 @@ impl Samples {
     }
 
     /// Like [`run`](Self::run), but appends `of`, for example the number of objects, to the names of the
-    /// cases.
+    /// cases. Figures of runs with different numbers of objects thus stay separate.
     pub(crate) fn run_of(&mut self, program: &Program, turns: Turns, of: &str) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)? {
             self.push(program.name, format!("{case}, {of}"), value);
@@ -199,7 +203,8 @@ impl Samples {
         Ok(())
     }
 
-    /// Adds a case `name`, whose figures are those of `case` multiplied by `times`.
+    /// Adds a case `name` whose figures are those of `case` multiplied by `times`, for example to convert
+    /// units.
     pub(crate) fn derive(&mut self, case: &str, times: f64, name: &str) {
         let Some(programs) = self.cases.get(case) else { return };
         let scaled = programs
@@ -214,19 +219,22 @@ impl Samples {
         values.insert(values.partition_point(|&other| other < value), value);
     }
 
-    /// Returns the median; `None` if the program did not run or has no such case.
+    /// Returns the median of a program's figures in a case; `None` if the program did not run or did not
+    /// measure the case.
     pub(crate) fn median(&self, program: &str, case: &str) -> Option<f64> {
         let values = self.cases.get(case)?.get(program)?;
         let (low, high) = (values.get((values.len() - 1) / 2)?, values.get(values.len() / 2)?);
         Some(f64::midpoint(*low, *high))
     }
 
-    /// Returns the median of `peer` divided by that of `program`.
+    /// Returns `peer`'s median divided by the median of `program` in a case; `None` if one of them has no
+    /// figure.
     pub(crate) fn ratio(&self, program: &str, peer: &str, case: &str) -> Option<f64> {
         Some(self.median(peer, case)? / self.median(program, case)?)
     }
 
-    /// Reports medians, least and greatest figures, and each peer's median divided by ours.
+    /// Adds figures to the report: for each case and program the median, the least and the greatest figure,
+    /// and for each pair of a program of ours and a peer the peer's median divided by ours.
     pub(crate) fn report(&self, ours: &[&'static str], peers: &[&'static str], report: &mut Report) {
         for (case, programs) in &self.cases {
             for (program, values) in programs {
@@ -269,8 +277,8 @@ impl Samples {
         text
     }
 
-    /// Formats the medians divided by those of a peer, as a Markdown table. More is better for throughput,
-    /// less is better for everything else.
+    /// Formats a Markdown table of the programs' medians divided by those of a peer, such as `3 times` or
+    /// `1/3`. More is better for throughput, less is better for everything else.
     pub(crate) fn times(&self, programs: &[Program], peer: &str) -> String {
         let mut text = format!("| to {peer} |");
         programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
@@ -290,11 +298,12 @@ impl Samples {
     }
 }
 
-/// Rounds to three significant digits, and numbers of 100 or more to whole numbers. That is more than the
-/// precision of such figures.
+/// Rounds a figure to three significant digits, with at most six decimal places, and numbers of 100 or more
+/// to whole numbers. That is more than the precision of benchmark figures.
 pub(crate) fn rounded(value: f64) -> f64 {
     let magnitude = value.abs().log10().floor();
-    // The lower bound 0 keeps all digits before the decimal point. The logarithm of 0 is not finite.
+    // The lower bound 0 of the decimal places keeps all digits before the decimal point. For the value 0 the
+    // logarithm is not finite.
     let digits = if magnitude.is_finite() { (2.0 - magnitude).clamp(0.0, 6.0) } else { 0.0 };
     let scale = 10_f64.powf(digits);
     (value * scale).round() / scale
@@ -309,22 +318,26 @@ pub(crate) struct Target {
 
 #[derive(Debug)]
 pub(crate) enum Limit {
-    /// At most this fraction of a peer's figure in the same run.
+    /// The figure of the program may be at most this fraction of the figure of the peer `of` in the same run.
     Part { of: &'static str, at_most: f64 },
-    /// At least this multiple of a peer's figure in the same run. For figures of which more is better.
+    /// The figure of the program must be at least this multiple of the figure of the peer `of` in the same
+    /// run. For cases in which more is better, such as throughput.
     Times { of: &'static str, at_least: f64 },
-    /// At most `at_most` on a machine on which the peer `by` has the figure `there` in `case`. On other
-    /// machines the limit scales with the peer's figure in this run.
+    /// The figure of the program may be at most `at_most` on a machine on which the peer `by` has the figure
+    /// `there` in `case`. On another machine, this maximum is larger or smaller by the same factor as the
+    /// peer's figure.
     Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
-    /// At most this value, on any machine.
+    /// The figure of the program may be at most this value. The value does not depend on the speed of the
+    /// machine or on a peer.
     Plain(f64),
-    /// At most the figure of the same program in another case.
+    /// The figure of the program may be at most its own figure in this other case.
     Case(&'static str),
 }
 
 impl Target {
-    /// Reports the limit as a figure. Reports a problem if the program misses the limit. Returns false and
-    /// reports nothing if a figure of the program or of its peer is missing.
+    /// Compares a program's median with the limit of the target, and adds the limit to the report as a
+    /// figure. It is reported as a problem if the program misses the limit. Returns false and reports nothing
+    /// if a median of the program or of its peer is missing.
     fn judge(&self, samples: &Samples, report: &mut Report) -> bool {
         let figure = samples.median(self.program, self.case);
         let Some((figure, (limit, told))) = figure.zip(self.limit(samples)) else { return false };
@@ -361,7 +374,8 @@ impl Target {
     }
 }
 
-/// Checks all targets. A problem is reported if every target lacks figures, because then nothing was checked.
+/// Evaluates all targets. It is also a problem if every target lacks figures, because then nothing was
+/// checked.
 pub(crate) fn judge<'a>(
     targets: impl IntoIterator<Item = &'a Target>,
     samples: &Samples,

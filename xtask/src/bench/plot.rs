@@ -13,7 +13,7 @@ const LABELS: usize = 170;
 const BAR: usize = 18;
 const HEAD: usize = 30;
 
-/// Draws the panels below each other. The longest bar of each panel spans the picture.
+/// Returns an SVG picture with the panels below each other. The longest bar of each panel spans the picture.
 pub(crate) fn svg(title: &str, panels: &[Panel]) -> String {
     let height: usize = HEAD + panels.iter().map(|panel| HEAD + BAR * panel.bars.len() + 10).sum::<usize>();
     let mut text = format!(
@@ -31,7 +31,7 @@ pub(crate) fn svg(title: &str, panels: &[Panel]) -> String {
             let width = (value.max(0.0) / greatest * room).max(1.0);
             let colour = if name.starts_with("informer") { "#2a7f62" } else { "#9aa5b1" };
             put(&mut text, 10, top + 13, "", name);
-            // Writing to a string cannot fail.
+            // The result of `writeln!` is ignored, because writing to a `String` cannot fail.
             let _ = writeln!(
                 text,
                 "<rect x=\"{LABELS}\" y=\"{}\" width=\"{width:.1}\" height=\"{}\" fill=\"{colour}\"/>",
@@ -55,7 +55,7 @@ pub(crate) fn svg(title: &str, panels: &[Panel]) -> String {
 
 fn put(text: &mut String, x: usize, y: usize, style: &str, words: &str) {
     let words = words.replace('&', "&amp;").replace('<', "&lt;");
-    // Writing to a string cannot fail.
+    // The result of `writeln!` is ignored, because writing to a `String` cannot fail.
     let _ = writeln!(text, "<text x=\"{x}\" y=\"{y}\" {style}>{words}</text>");
 }
 

@@ -33,8 +33,8 @@ const TARGETS: [Target; 7] = [
     target(OURS, IDLE, Limit::Part { of: KUBE_RS, at_most: 1.0 / 15.0 }),
     target(OURS, IDLE, Limit::Scaled { at_most: 100.0, by: KUBE_RS, case: IDLE, there: KUBE_RS_THERE }),
     target(OURS, START, Limit::Plain(1.2)),
-    // A pod takes 6 KB as JSON and 4 KB without managedFields. The limit of 5 KB leaves 1 KB for the metadata
-    // in the object's `Header`, the key and the indexes.
+    // A pod takes 6 KB as JSON and 4 KB without managedFields. The target of 5 KB per cached pod thus leaves
+    // 1 KB for the metadata in the object's `Header`, the key and the indexes.
     target("informer, structured", "structured cache, KB a pod", Limit::Plain(5.0)),
     target("informer, metadata", "metadata cache, KB a pod", Limit::Plain(2.0)),
     target("informer, packed", "packed cache, KB a pod", Limit::Plain(1.5)),

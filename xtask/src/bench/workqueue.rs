@@ -17,9 +17,9 @@ const HAND_OVER: &str = "add to a waiting worker, p50 us";
 const ADD_AFTER: &str = "add_after of a million keys, ns";
 const OVERHEAD: &str = "overhead of a waiting key, bytes";
 
-/// The case of client-go that scales the target of 100 ns for this library's `add_after`. It has 100,000
-/// keys, the case of this library a million. Both cases measure wall-clock time, so a busy machine slows
-/// both.
+/// The case of client-go with which the target of 100 ns for this library's `add_after` is scaled to the
+/// speed of the machine. client-go's case has 100,000 keys, the case of this library a million. Both cases
+/// measure wall-clock time, so a busy machine slows both.
 const ADD_AFTER_OF_FEW: &str = "add_after of 100,000 string keys, ns";
 /// Time of one `AddAfter` of client-go, in ns, on the machine on which the target was set: the middle of
 /// 217 and 352 ns.

@@ -60,10 +60,12 @@ fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
     if arguments.record {
         command.arg("--record");
     }
-    // The output file of an earlier run must not count as the outcome of this run.
+    // If the program fails before it writes its output file, the file of an earlier run must not be read
+    // instead.
     let _ = std::fs::remove_file(&json);
     let status = command.status()?;
-    // Exit status 1 means that responses differ. The figures name the differences.
+    // The program `informer-differential` exits with status 1 if responses differ from the recorded ones.
+    // This is no error: its output file lists the differences, which are reported.
     if !matches!(status.code(), Some(0 | 1)) {
         return Err(RunError::Failed);
     }

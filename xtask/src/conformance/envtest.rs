@@ -20,7 +20,8 @@ use crate::real::Process;
 use crate::report::Report;
 use outcome::Outcome;
 
-/// Minimum number of tests that must pass in all packages together. It is checked only if all packages run.
+/// Minimum number of tests that must pass in all packages together, so that tests cannot silently stop
+/// running. It is checked only if all packages run.
 const PASSED_MIN: usize = 1_200;
 /// The packages of controller-runtime whose tests start an API server.
 const PACKAGES: [&str; 18] = [
@@ -52,12 +53,12 @@ const DOWNLOADED: &str = "1.28.0-linux-amd64";
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Recorded(BTreeMap<String, Outcome>);
 
-/// A test that passes with the real kube-apiserver and etcd, but fails with the programs of `informer envtest
-/// install`, and the reason why that is accepted.
+/// A known difference: a test that passes with the real kube-apiserver and etcd, but fails with the programs
+/// of `informer envtest install`, and the reason why that is accepted.
 #[derive(Debug, Deserialize)]
 struct Difference {
     package: String,
-    /// A substring of the test's name.
+    /// A substring of the names of the tests that are known to differ.
     test: String,
     reason: String,
 }
@@ -206,7 +207,7 @@ fn succeed(name: &'static str, command: &mut Command) -> Result<(), EnvtestError
 }
 
 impl Assets {
-    /// Stops servers that a test left running.
+    /// Stops the processes of kube-apiserver and etcd that a test has started and not stopped.
     fn sweep(&self) {
         for process in
             ["kube-apiserver", "etcd"].iter().flat_map(|name| Process::all_of(&self.programs.join(name)))

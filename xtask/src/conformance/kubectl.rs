@@ -13,9 +13,9 @@ use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
 use crate::report::Report;
 
-/// Time limit for the expected output of a kubectl that keeps running.
+/// Time limit until a kubectl command that keeps running, such as a watch, has printed the expected output.
 const SOON: Duration = Duration::from_secs(20);
-/// Time limit for a kubectl that must exit: one that hangs must not block the following steps.
+/// Time limit for a kubectl command that must exit. One that hangs must not block the following steps.
 const ENDS: Duration = Duration::from_secs(120);
 /// The command that `kubectl edit` runs instead of an editor: it changes the price of dates from 7 to 77.
 const EDITOR: &str = "sed -i 's/date: \"7\"/date: \"77\"/'";
@@ -25,7 +25,7 @@ struct Step {
     line: usize,
     sort: Sort,
     arguments: String,
-    /// Strings that the output must contain, in this order.
+    /// Strings that the output of kubectl must contain, in this order.
     shows: Vec<String>,
 }
 
@@ -68,14 +68,15 @@ fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
     Err("the server exited before it was ready".to_owned())
 }
 
-/// Runs all steps. The steps after a failed one run, too.
+/// Runs all steps of `conformance/kubectl/script.txt`. If a step fails, the following steps run, too.
 fn script(root: &Path, config: &Path, report: &mut Report) -> Result<(), String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
     let folder = root.join("conformance/kubectl");
     let text = fs::read_to_string(folder.join("script.txt"))
         .map_err(|error| format!("cannot read the script: {error}"))?;
-    // A separate home folder, because kubectl must not use discovery data that it cached for another server.
+    // kubectl gets a separate, empty home folder, because it must not use discovery data that it cached for
+    // another server.
     let home = target(root).join("kubectl-home");
     let _ = fs::remove_dir_all(&home);
     fs::create_dir_all(&home).map_err(|error| format!("cannot create {}: {error}", home.display()))?;
@@ -121,7 +122,8 @@ impl Kubectl {
     }
 }
 
-/// Waits until a program exits. Returns its status and its output: stdout, followed by stderr.
+/// Runs kubectl until it exits. Returns its exit status and its output: stdout, followed by stderr. Returns
+/// an error with the output if kubectl exceeds the time limit.
 fn ended(command: &mut Command, folder: &Path, limit: Duration) -> Result<(ExitStatus, String), String> {
     let failed = |error: std::io::Error| format!("cannot run kubectl: {error}");
     let paths = ["shown", "errors"].map(|name| folder.join(name));
@@ -140,15 +142,16 @@ fn ended(command: &mut Command, folder: &Path, limit: Duration) -> Result<(ExitS
     }
 }
 
-/// Waits until a file contains all strings in order.
+/// Waits until the output file of a running kubectl contains all strings in order. Returns an error after the
+/// time limit.
 fn soon(path: &Path, texts: &[String]) -> Result<(), String> {
     let shown = || fs::read_to_string(path).unwrap_or_default();
     let complete = Deadline::after(SOON).poll(|| missing(&shown(), texts).is_none().then_some(()));
     complete.ok_or_else(|| format!("does not show all of {texts:?}: {}", shown()))
 }
 
-/// Returns the first of `texts` that does not occur in `shown` after the previous one; `None` if all occur in
-/// this order.
+/// Returns the first of the expected strings `texts` that the output `shown` does not contain after the
+/// previous one. Returns `None` if the output contains all of them in order.
 fn missing<'a>(shown: &str, texts: &'a [String]) -> Option<&'a str> {
     let mut rest = shown;
     for text in texts {

@@ -28,12 +28,12 @@ use audit::Permission;
 use kubectl::Kubectl;
 
 const NAMESPACE: &str = "operators";
-/// Time limit of an operator, longer than any timeout of its own.
+/// Time limit of an operator. It is longer than any timeout inside an operator.
 const OPERATOR_WAIT: Duration = Duration::from_secs(180);
 /// Minimum time limit of an operator that lacks a permission. The limit is otherwise twice the time that the
 /// operator takes with all permissions.
 const LACKING_WAIT: Duration = Duration::from_secs(10);
-/// Time limit for the garbage collection of owned objects.
+/// Time limit until the garbage collector has deleted the objects whose owner was deleted.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(60);
 
 struct Operator {
@@ -44,7 +44,7 @@ struct Operator {
     namespaces: &'static [&'static str],
     /// Strings that the operator's output must contain, in this order.
     says: &'static [&'static str],
-    /// A resource and a verb; without this permission the operator must fail.
+    /// A resource and a verb on it. Without this permission the operator must fail.
     needs: (&'static str, &'static str),
 }
 
@@ -125,7 +125,8 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
         OPERATORS.iter().filter(|operator| operator.name.contains(part)).collect();
     let outcome = build(root, &operators).and_then(|()| {
         let log = target(root).join("operators-audit.log");
-        // The audit log of an earlier run must not count.
+        // kube-apiserver appends to the audit log, so the log of an earlier run is removed: its requests must
+        // not be counted.
         let _ = fs::remove_file(&log);
         let flags = audit::flags(&target(root).join("operators-audit.yaml"), &log)?;
         let asking = For { name: "operators", flags: &flags };
@@ -158,7 +159,8 @@ struct Proof<'a> {
     root: &'a Path,
     kubectl: Kubectl,
     config: &'a Path,
-    /// The audit log. `None` for the embedded server, and for a real server that this suite has not started.
+    /// The path of the audit log of kube-apiserver. `None` for the embedded server, and for a real server
+    /// that this suite has not started.
     log: Option<PathBuf>,
 }
 
@@ -231,7 +233,8 @@ impl Proof<'_> {
             }
         }
         if let Some(rules) = role["rules"].as_array_mut() {
-            // The API server rejects a ClusterRole with a rule without verbs.
+            // Rules that have lost their only verb are removed, because the API server rejects a ClusterRole
+            // with a rule without verbs.
             rules.retain(|rule| rule["verbs"] != json!([]));
         }
         self.kubectl.with_input(&["replace", "-f", "-"], &role.to_string())?;
@@ -255,8 +258,8 @@ impl Proof<'_> {
             return Ok(());
         }
         for namespace in operator.namespaces {
-            // A namespace of an earlier run may still exist or be terminating. kubectl waits until the
-            // namespace is deleted.
+            // The namespace of an earlier run may still exist or be terminating. `kubectl delete` waits until
+            // the namespace is deleted, so the following `create` succeeds.
             self.kubectl.run(&["delete", "namespace", namespace, "--ignore-not-found"])?;
             self.kubectl.run(&["create", "namespace", namespace])?;
             self.kubectl.run(&["create", "rolebinding", operator.role, "-n", namespace, &role, &account])?;
@@ -329,7 +332,8 @@ impl Proof<'_> {
     }
 }
 
-/// Parses an output line of an operator of the form `WHAT after SECONDS s`.
+/// Parses a line of an operator's output, which has the form `STEP after SECONDS s`. Returns the step and the
+/// seconds; `None` for a line of another form.
 fn told_seconds(line: &str) -> Option<(&str, f64)> {
     let (what, seconds) = line.strip_suffix(" s")?.rsplit_once(" after ")?;
     Some((what, seconds.parse().ok()?))

@@ -56,7 +56,7 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
     report
 }
 
-/// Builds the programs whose names contain `part`. Returns their names and paths.
+/// Builds the test programs whose names contain `part`. Returns the name and the path of each.
 fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let mut programs = Vec::new();
     let go = Go::find(root).map_err(|error| error.to_string())?;
@@ -67,8 +67,8 @@ fn build(root: &Path, part: &str) -> Result<Vec<(&'static str, PathBuf)>, String
         }
     }
     if "kube-rs".contains(part) {
-        // A separate build folder, because the workspace of the kube-rs program uses the same dependencies as
-        // this workspace, but with other features.
+        // The kube-rs programs get a separate build folder, because their workspace uses the same
+        // dependencies as this workspace, but with other features.
         let folder = target(root).join("kube-rs");
         let manifest = "conformance/kube-rs/Cargo.toml";
         let build = ["build", "--quiet", "--locked", "--manifest-path", manifest, "--bin", "kube-rs-program"];

@@ -20,26 +20,29 @@ pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // `kill` fails if the process has already exited. That is no problem here.
+        // The error of `kill` is ignored: it only means that the process has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The first line that `informer serve --json` prints.
+/// The first line that `informer serve --json` prints, when the server accepts connections. It contains the
+/// server's URL.
 #[derive(Debug, Deserialize)]
 struct Listening {
     url: String,
 }
 
 pub(super) struct For<'a> {
-    /// Name of a folder below the build products.
+    /// Name of the folder below the build products for the server's certificates, token and kubeconfig. The
+    /// folder of a real server has the suffix `-real`.
     pub(super) name: &'a str,
-    /// Additional flags of kube-apiserver, if this command starts one.
+    /// Additional flags of kube-apiserver, used only if this command starts a real server.
     pub(super) flags: &'a [String],
 }
 
-/// Runs `work` with the kubeconfig of an administrator of the server that the options select.
+/// Runs `work` with an administrator's kubeconfig for the server that the options select. A server that was
+/// started for this purpose is stopped afterwards.
 pub(super) fn with_administrator(
     root: &Path,
     options: &Conformance,

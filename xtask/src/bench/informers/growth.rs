@@ -12,8 +12,8 @@ use super::server::Server;
 use crate::bench::peers::{BenchError, Program, Samples, Turns, rounded};
 use crate::report::Report;
 
-/// Maximum time of an initial sync per object with many objects or kinds, as a multiple of the time with few.
-/// It is above 1 because processor caches are smaller than informer caches.
+/// Maximum growth of the time of an initial sync per object: the time with many objects or kinds, divided by
+/// the time with few. It is above 1 because processor caches are smaller than informer caches.
 const GROWTH_MAX: f64 = 2.0;
 /// Minimum share of the processor cores, in percent, that client and server together must keep busy while the
 /// informers of ten kinds sync. A lower share means that cores are idle while received bytes wait.
@@ -89,8 +89,9 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
     Ok(())
 }
 
-/// Compares the time per object at each larger size with that at the second size. The first size is left out:
-/// its time is mostly the fixed cost of an informer.
+/// Compares the time of an initial sync per object between numbers of objects. Each number after the second
+/// one is compared with the second one. The first one is not compared, because its time is mostly the fixed
+/// cost of an informer.
 fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &mut Report) {
     let each = |size: usize| {
         let sync = samples.median(name, &format!("{SYNC}, of {size:>7}"))?;

@@ -1,4 +1,5 @@
-//! Names of the measured programs and of the cases. A case is named like the figure that the programs print.
+//! Names of the measured programs, and of the cases that they measure. The name of a case is the key of its
+//! figure in the JSON output of the programs.
 
 pub(super) const OURS: &str = "informer";
 pub(super) const JSON: &str = "informer, JSON";

@@ -24,7 +24,7 @@ pub(super) enum Peer {
 
 pub(super) struct Built {
     pub(super) ours: PathBuf,
-    /// Whether the informers of this library are measured. If not, the program `ours` only runs the server
+    /// True if the informers of this library are measured. If false, the program `ours` only runs the server
     /// and the plain HTTP reads.
     takes_part: bool,
     go: Option<PathBuf>,
@@ -61,7 +61,8 @@ pub(super) struct Lineup<'a> {
     pub(super) kind: Kind,
     pub(super) objects: usize,
     pub(super) only_sync: bool,
-    /// Whether to include variants of client-go and kube-rs with which no target compares this library.
+    /// True if variants of client-go and kube-rs are also measured with which no target compares this
+    /// library.
     pub(super) all: bool,
 }
 
@@ -103,8 +104,8 @@ impl Lineup<'_> {
         self.program(name, &self.built.ours, &["many"], &["--kinds", kinds])
     }
 
-    /// Returns all programs to measure, in the order of the columns of the printed table. Programs that are
-    /// measured only for the time and the memory of the initial list stop after it.
+    /// Returns all programs to measure, in the order of the columns of the printed table. A program that is
+    /// measured only for the time and the memory of the initial list exits after the list.
     pub(super) fn everybody(&self) -> Vec<Program> {
         [self.drains(), self.all_of_ours(), self.all_of_go(), self.all_of_kube_rs()].concat()
     }

@@ -1,5 +1,5 @@
-//! The benchmarks of informers on a real kube-apiserver. No client can be faster than this server delivers
-//! objects.
+//! The benchmarks of informers on a real kube-apiserver. The speed of the server limits the figures: no
+//! client can sync faster than the server sends objects.
 
 use std::path::Path;
 

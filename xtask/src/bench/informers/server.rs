@@ -16,7 +16,8 @@ pub(in crate::bench) struct Place {
     pub(super) kubeconfig: Option<PathBuf>,
 }
 
-/// A running process: the embedded server, or the program that fills and changes a real server.
+/// A running server process: either the embedded server, or the program that creates and changes the objects
+/// of a real server.
 pub(in crate::bench) struct Server {
     process: Child,
     pub(in crate::bench) place: Place,
@@ -60,7 +61,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // `kill` fails if the process has already exited. That is no problem here.
+        // The error of `kill` is ignored: it only means that the process has already exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,8 +1,8 @@
 //! Performance targets of informers. Most are fractions of the figures of client-go or kube-rs in the same
 //! run.
 //!
-//! A target of `scaled` is a time on the machine on which the target was set. On other machines it scales
-//! with the figure of client-go.
+//! The function `scaled` returns a target for the machine on which the target was set. On another machine,
+//! the target is larger or smaller by the same factor as the figure of client-go.
 
 use super::arguments::Kind;
 use super::names::{
@@ -21,8 +21,9 @@ const fn part(case: &'static str, of: &'static str, at_most: f64) -> Target {
     ours(case, Limit::Part { of, at_most })
 }
 
-/// A target for the case `target`: `at_most` on a machine on which client-go has the figure `there` in
-/// `case`. On other machines the target scales with the figure of client-go.
+/// Returns a target for this library in the case `target`. The maximum is `at_most` on a machine on which
+/// client-go has the figure `there` in `case`. On another machine, the maximum is larger or smaller by the
+/// same factor as the figure of client-go.
 const fn scaled(target: &'static str, at_most: f64, case: &'static str, there: f64) -> Target {
     ours(target, Limit::Scaled { at_most, by: CLIENT_GO, case, there })
 }
@@ -46,7 +47,8 @@ fn built_in() -> Vec<Target> {
     vec![
         part(SYNC, CLIENT_GO, 1.0 / 10.0),
         part(SYNC_AND_READ, CLIENT_GO, 1.0 / 3.0),
-        // For `READ_HOT` and `READ_COLD`, the figure of client-go is that of controller-runtime's `Get`.
+        // In the cases `READ_HOT` and `READ_COLD`, client-go's figure is the time of `Get` of a
+        // controller-runtime cache over client-go's informer.
         part(READ_HOT, CLIENT_GO, 1.0 / 50.0),
         part(READ_COLD, CLIENT_GO, 1.0),
         part(PEAK, CLIENT_GO, 1.0 / 6.0),
@@ -60,8 +62,8 @@ fn built_in() -> Vec<Target> {
         scaled(DELAY, 40.0, DELAY, 163.0),
         scaled(DELAY_P99, 100.0, DELAY_P99, 4_000.0),
         scaled(DELAY_OF_TEN, 40.0, DELAY_OF_TEN, 162.0),
-        // 36 ms is the middle of the 28 to 44 ms that client-go took for `DELAY_OF_TEN_P99` when this target
-        // was set.
+        // The reference is 36 ms, the middle of the 28 to 44 ms that client-go took for `DELAY_OF_TEN_P99`
+        // when this target was set.
         scaled(DELAY_OF_TEN_P99, 100.0, DELAY_OF_TEN_P99, 36_000.0),
         scaled(LOOKUP, 60.0, LOOKUP, 47.0),
         scaled(LOOKUP_BUSY, 120.0, LOOKUP, 47.0),

@@ -14,10 +14,11 @@ use super::{Assets, EnvtestError, io_error, read};
 /// Time limit for the tests of one package. The package that takes longest needs 80 s with the real
 /// kube-apiserver and etcd, on idle cores.
 pub(super) const PACKAGE_WAIT: Duration = Duration::from_secs(900);
-/// Failures are reported in one line, cut at this length.
+/// The maximum number of characters of a failure message, which is reported in one line.
 const MESSAGE_CHARS_MAX: usize = 300;
-/// Names of tests are cut at this length. Entries of Ginkgo tables may be named after memory addresses and
-/// times, which differ between runs. A test must have the same name in both compared runs.
+/// The maximum number of characters of a test's name. Entries of Ginkgo tables may be named after memory
+/// addresses and times, which differ between runs. They are cut off, because a test must have the same name
+/// in both compared runs.
 const NAME_CHARS_MAX: usize = 400;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -34,8 +35,8 @@ impl Outcome {
 
     fn add(&mut self, name: String, state: &str, why: String) {
         match state {
-            // Several entries of a Ginkgo table may have the same name. A pass after a failure does not
-            // count.
+            // Several entries of a Ginkgo table may have the same name. Once one of them has failed, later
+            // passes with that name do not count, because they would hide the failure.
             "passed" | "pass" if self.failed.contains_key(&name) => {}
             "passed" | "pass" => self.passed.push(name),
             "skipped" | "pending" | "skip" => self.skipped += 1,
@@ -58,7 +59,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A line of `go test -json`.
+/// One line in the output of `go test -json`: an event of a test, such as its start, its output or its end.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Line {
@@ -67,7 +68,7 @@ struct Line {
     output: Option<String>,
 }
 
-/// A suite in a JSON report of Ginkgo.
+/// The results of one Ginkgo suite, as in Ginkgo's JSON report.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Suite {
@@ -116,8 +117,8 @@ pub(super) fn of_package(
 
 fn run(module: &Path, modfile: &Path, package: &str, assets: &Assets) -> Result<Outcome, EnvtestError> {
     let report = assets.data.join("ginkgo.json");
-    // A test program that aborts writes no report. The report of the previous package must not count for this
-    // one.
+    // A test program that aborts writes no Ginkgo report. The report of the previously tested package is
+    // therefore removed, so that it is not read instead.
     let _ = fs::remove_file(&report);
     fs::create_dir_all(&assets.data).map_err(io_error("create a folder for reports"))?;
     let timeout = PACKAGE_WAIT.as_secs();
@@ -155,7 +156,8 @@ fn add_spec(spec: Spec, outcome: &mut Outcome) {
             let name: String = texts.join(" ").chars().take(NAME_CHARS_MAX).collect();
             outcome.add(name, &spec.state, why);
         }
-        // A setup or teardown node counts only if it fails, because its specs are skipped then.
+        // A Ginkgo node for setup or teardown is no test, so it counts only if it fails: Ginkgo then skips
+        // the specs that depend on it.
         kind if spec.state != "passed" => outcome.add(kind.to_owned(), &spec.state, why),
         _ => {}
     }

@@ -34,8 +34,8 @@ pub(super) fn prepare(module: &Path, folder: &Path) -> Result<PathBuf, EnvtestEr
     Ok(modfile)
 }
 
-/// Copies a folder. go.mod is copied last, so that a copy with a go.mod is complete. Scripts become
-/// executable.
+/// Copies the sources in a folder. go.mod is copied last, so that a copy that contains it is complete.
+/// Scripts become executable.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     let mut last = None;
@@ -54,7 +54,8 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    // Copies only the content, because the files in Go's module cache are read-only.
+    // Copies only the content of a file. Its permissions are not copied, because files in Go's module cache
+    // are read-only.
     fs::write(to, fs::read(from)?)?;
     #[cfg(unix)]
     if to.extension().is_some_and(|extension| extension == "sh") {

@@ -22,7 +22,8 @@ rules:
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Permission {
     pub(super) group: String,
-    /// The resource, followed by its subresource if there is one.
+    /// The resource to which the permission applies, followed by its subresource if there is one, such as
+    /// `deployments/status`.
     pub(super) resource: String,
     pub(super) verb: String,
 }
@@ -40,12 +41,14 @@ impl fmt::Display for Permission {
 const ASKED_BY_ADMISSION: &str = "/finalizers";
 
 impl Permission {
-    /// Returns true if the permission is needed although this run has no request for it:
+    /// Returns true if the operator needs the permission although the audit log of this run has no request
+    /// for it. This is the case for:
     ///
-    /// - an admission plugin checks it;
-    /// - it is `list`, which is used on servers without streaming lists (this server has them);
-    /// - it is `create` for server-side apply, which is logged as a patch;
-    /// - it is `patch` of an event, which is sent only if the event occurs more than once.
+    /// - `deployments/finalizers` and similar resources, which only an admission plugin checks;
+    /// - `list`, if `watch` was used: operators list on servers without streaming lists, which this server
+    ///   has;
+    /// - `create`, if `patch` was used: the audit log contains a server-side apply only as a patch;
+    /// - `patch` of events, which an operator sends only if an event occurs more than once.
     pub(super) fn is_needed_elsewhere(&self, allowed: &BTreeSet<Self>) -> bool {
         let did = |verb: &str| allowed.contains(&Self { verb: verb.to_owned(), ..self.clone() });
         self.resource.ends_with(ASKED_BY_ADMISSION)
@@ -108,7 +111,8 @@ pub(super) fn of_account(log: &Path, account: &str) -> Result<Seen, String> {
 
 fn read(text: &str, account: &str) -> Seen {
     let mut seen = Seen::default();
-    // Lines that are not valid JSON are skipped, because kube-apiserver may still be writing the last line.
+    // Lines that are not valid JSON are skipped: kube-apiserver may still be writing the last line of the
+    // audit log.
     for entry in text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok()) {
         if entry.user.username != account {
             continue;

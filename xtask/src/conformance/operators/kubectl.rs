@@ -17,7 +17,7 @@ pub(super) struct Kubectl {
 }
 
 impl Kubectl {
-    /// Compiles kubectl. The returned value runs it with `config`, the kubeconfig of an administrator.
+    /// Compiles kubectl. The returned value runs kubectl with the administrator's kubeconfig `config`.
     pub(super) fn new(root: &Path, config: &Path) -> Result<Self, String> {
         let go = Go::find(root).map_err(|error| error.to_string())?;
         let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
@@ -75,8 +75,8 @@ impl Kubectl {
     }
 }
 
-/// Returns the first of `texts` that does not occur in `shown` after the previous one; `None` if all occur in
-/// this order.
+/// Returns the first of the expected strings `texts` that the output `shown` does not contain after the
+/// previous one. Returns `None` if the output contains all of them in order.
 pub(super) fn missing<'a>(shown: &str, texts: &[&'a str]) -> Option<&'a str> {
     let mut rest = shown;
     for text in texts {
