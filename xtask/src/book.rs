@@ -52,8 +52,8 @@ fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             find_pages(&path, pages)?;
-        // 404.html, the page for unknown addresses, is not checked: its links are relative to the root of a
-        // site.
+        // mdBook writes 404.html for unknown addresses. Its links are relative to the root of a site, so they
+        // cannot be checked as files.
         } else if path.extension().is_some_and(|extension| extension == "html") && !path.ends_with("404.html")
         {
             pages.push(path);
@@ -62,7 +62,8 @@ fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the targets of links and images that are files of the book, without fragments.
+/// Returns the targets of the links and images in a page that are files of the book, without fragments. Links
+/// to other sites and absolute paths are not returned.
 fn relative_links(html: &str) -> impl Iterator<Item = &str> {
     ["href=\"", "src=\""].into_iter().flat_map(|attribute| html.split(attribute).skip(1)).filter_map(|rest| {
         let target = rest.split('"').next()?.split(['#', '?']).next()?;

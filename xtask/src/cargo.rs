@@ -4,14 +4,14 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns a command that runs cargo as a shell would.
+/// Returns a command that runs cargo with the environment that a shell would give it; see [`program`].
 pub(crate) fn command() -> Command {
     program("cargo")
 }
 
-/// Returns a command that runs a program as a shell would. It removes the environment variables that cargo
-/// has set for this program. With them, build scripts of some crates would run again, and all dependent
-/// crates would be rebuilt.
+/// Returns a command that runs a program with the environment that a shell would give it. The environment
+/// variables that cargo has set for this program are removed: with them, build scripts of some crates would
+/// run again, and all dependent crates would be rebuilt.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -23,7 +23,8 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Runs cargo; with `folder`, build products go there.
+/// Runs cargo in the workspace `root`, and returns an error if it fails. If `folder` is set, cargo writes its
+/// build products to that folder.
 pub(crate) fn cargo(root: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<(), String> {
     let mut command = command();
     command.current_dir(root).args(arguments);

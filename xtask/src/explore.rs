@@ -1,4 +1,5 @@
-//! Explores the sample controller, mutants of it and known bug patterns, and measures how long it takes.
+//! Runs the example `explore`, which explores the sample controller, mutants of it and known bug patterns
+//! under injected faults. Reports how long each exploration takes.
 
 use std::path::Path;
 
@@ -7,13 +8,13 @@ use clap::Args;
 use crate::cargo::command;
 use crate::report::Report;
 
-/// The maximum time to find a defect, in seconds.
+/// The maximum time until the exploration finds a defect, in seconds. A longer time is reported as a problem.
 const FOUND_WITHIN: f64 = 10.0;
 
 /// Options of `cargo xtask explore`.
 #[derive(Debug, Args)]
 pub(crate) struct ExploreArguments {
-    /// Number of random scripts for programs that are correct.
+    /// Number of random fault scripts that each correct program must pass.
     #[arg(long, default_value_t = 500)]
     seeds: u64,
 }
@@ -51,17 +52,18 @@ pub(crate) fn run(root: &Path, arguments: &ExploreArguments) -> Report {
     report
 }
 
-/// The result of the exploration of one program.
+/// The result of the exploration of one program, as the example `explore` prints it.
 #[derive(Debug, PartialEq)]
 struct Verdict<'a> {
-    /// `ok` or `found`.
+    /// `ok` for a correct program without failure, `found` for a program whose defect was found.
     word: &'a str,
     name: &'a str,
     seconds: f64,
 }
 
 impl<'a> Verdict<'a> {
-    /// Parses a line of the example: `found     NAME: ... [0.7 s]`.
+    /// Parses an output line of the example `explore`, such as `found     NAME: ... [0.7 s]`. Returns `None`
+    /// for other lines.
     fn parse(line: &'a str) -> Option<Self> {
         let (word, rest) = line.split_once(' ').filter(|(word, _)| matches!(*word, "ok" | "found"))?;
         let (name, rest) = rest.trim_start().split_once(": ")?;

@@ -65,7 +65,8 @@ pub(crate) fn run(root: &Path, arguments: &FeaturesArguments) -> Report {
     report
 }
 
-/// Runs a command and returns the number of successes: 1, or 0 after it added the problem to the report.
+/// Runs a command of cargo. Returns 1 if it succeeds; otherwise reports a problem and returns 0. The sum of
+/// the results is thus the number of successes.
 fn run_step(root: &Path, mut command: Command, report: &mut Report) -> u32 {
     command.current_dir(root).env("K8S_OPENAPI_ENABLED_VERSION", KUBERNETES);
     let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();

@@ -16,7 +16,7 @@ pub(crate) struct Fleet {
     /// The server to run against.
     #[arg(long, value_enum)]
     server: Kind,
-    /// Number of objects at the start.
+    /// Number of objects on the server before the test changes objects.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
     /// Minimum time in seconds during which objects change and connections break; each object changes at
@@ -68,11 +68,12 @@ fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     eprintln!("building the peers (minutes for the first time, seconds after that)");
     let client_go = go.build(Module::Peers, "fleet").map_err(|error| error.to_string())?;
-    // The programs that docs/side-by-side.md quotes must compile. The Go program is built here. The kube-rs
-    // program is built with all others of `conformance/kube-rs`.
+    // docs/side-by-side.md quotes programs, which must compile. The Go program `website` is therefore built,
+    // although this command does not run it. The kube-rs program is built with all others of
+    // `conformance/kube-rs`.
     go.build(Module::Peers, "website").map_err(|error| error.to_string())?;
     cargo(root, &["build", "--quiet", "--package", "informer-conformance", "--bins"], None)?;
-    // A separate build folder, because the workspace of the kube-rs programs uses the same dependencies as
+    // The kube-rs programs get a separate build folder, because their workspace uses the same dependencies as
     // this workspace, but with other features.
     let folder = target(root).join("kube-rs");
     let manifest = ["build", "--quiet", "--locked", "--manifest-path", "conformance/kube-rs/Cargo.toml"];

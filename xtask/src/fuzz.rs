@@ -21,13 +21,13 @@ pub(crate) struct FuzzArguments {
     /// Fuzz only this target.
     #[arg(long)]
     target: Option<String>,
-    /// Duration of each target, in seconds.
+    /// Time in seconds for which each target is fuzzed.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Seed of the mutations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of targets that run in parallel [default: one per core].
+    /// Number of targets that are fuzzed at the same time [default: one per core].
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// The engine that runs the targets.
@@ -81,7 +81,8 @@ struct Outcome {
     problem: Option<String>,
 }
 
-/// Runs each target in a separate process of the harness, because a stack overflow ends the whole process.
+/// Runs each fuzz target in a separate process of the harness, because a stack overflow ends the whole
+/// process. The other targets thus continue.
 fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     cargo(root, &["build", "--quiet", "--release", "--package", "informer-fuzz"], None)?;
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
@@ -103,8 +104,8 @@ fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// Reads the number of executions from the last line that the harness printed. If this line is missing, the
-/// problem contains the exit status.
+/// Returns the number of executions of a fuzz target, from the last line that the harness printed. If this
+/// line is missing, the returned problem contains the exit status of the harness.
 fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
     let text = String::from_utf8_lossy(stdout);
     let last: Value =
@@ -118,13 +119,15 @@ fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
     Outcome { executions, problem }
 }
 
-/// Prints the output of one program in a single write, because several programs run at once.
+/// Prints the output of one fuzz process to stderr in a single write, so that the outputs of concurrent
+/// processes are not mixed.
 fn tell(said: &[u8]) {
-    // If the terminal is closed, the output is lost.
+    // A failed write is ignored: if the terminal was closed, fuzzing continues without output.
     let _ = std::io::stderr().lock().write_all(said);
 }
 
-/// Runs each target under libFuzzer from its seeds. New inputs stay in the corpus below the build products.
+/// Runs each fuzz target under libFuzzer, starting from its seeds in the tree. Inputs that libFuzzer adds to
+/// its corpus stay in a folder below the build products.
 fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
     let built = cargo_fuzz(root, "build").arg("target").status();
@@ -145,7 +148,7 @@ fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Res
     Ok(())
 }
 
-/// Runs one target. Returns whether it succeeded, and the output of libFuzzer.
+/// Runs one fuzz target under libFuzzer. Returns whether it found no failure, and the output of libFuzzer.
 fn guided(root: &Path, name: &str, arguments: &FuzzArguments) -> Result<(bool, String), String> {
     let corpus = target(root).join("fuzz-corpus").join(name);
     std::fs::create_dir_all(&corpus)
@@ -177,7 +180,7 @@ fn cargo_fuzz(root: &Path, what: &str) -> Command {
     command
 }
 
-/// Processes the items on up to `jobs` threads. Returns the results in the order of the items.
+/// Calls a function for each item on up to `jobs` threads. Returns the results in the order of the items.
 fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -197,7 +200,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) ->
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Returns the names of the selected targets; each folder of seeds is a target.
+/// Returns the names of the selected fuzz targets. Each subfolder of `fuzz/seeds` is a target.
 fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String> {
     let entries =
         std::fs::read_dir(seeds).map_err(|error| format!("cannot read {}: {error}", seeds.display()))?;

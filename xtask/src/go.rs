@@ -26,8 +26,8 @@ impl Module {
         }
     }
 
-    /// Returns the linker flags. They set the version of the servers, because kubectl cannot parse the
-    /// default one.
+    /// Returns the linker flags of `go build`. For kubectl and the servers they set the version, because
+    /// kubectl cannot parse the default one.
     fn linker_flags(self) -> &'static str {
         match self {
             Self::Servers => "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
@@ -39,8 +39,8 @@ impl Module {
         (self == Self::NewestTypes).then_some("types.mod")
     }
 
-    /// Returns the file name of a built program. It depends on the module, because one program may be built
-    /// from two modules.
+    /// Returns the file name of a built Go program. It depends on the module, because one program may be
+    /// built from two modules, and both executables are in one folder.
     fn binary(self, program: &str) -> String {
         match self {
             Self::NewestTypes => format!("{program}-newest"),
@@ -58,7 +58,7 @@ pub(crate) enum GoError {
     Build { program: String, module: &'static str },
 }
 
-/// A Go toolchain whose `go version` runs.
+/// A Go toolchain that was found: the command `go version` could be started.
 #[derive(Debug)]
 pub(crate) struct Go {
     root: PathBuf,

@@ -52,8 +52,8 @@ enum Command {
     /// Check the rules that the compiler does not check: dependencies between crates and layers, file sizes,
     /// names, language, tests that docs name.
     Tidy(tidy::TidyArguments),
-    /// Check that each combination of features compiles, and run the tests of some combinations. Needs
-    /// cargo-hack.
+    /// Check that the library crates compile without features, with each feature and with all, and run the
+    /// tests of some combinations. Needs cargo-hack.
     Features(features::FeaturesArguments),
     /// Mutation testing: run cargo-mutants over the library crates and report mutants that no test catches.
     Mutants(mutants::MutantsArguments),
@@ -81,7 +81,7 @@ enum Command {
     Parity(parity::ParityArguments),
     /// Build, start and stop a real kube-apiserver with etcd on loopback. Needs Go.
     Real {
-        /// The operation.
+        /// The operation on the servers.
         #[command(subcommand)]
         command: real::RealCommand,
     },
@@ -109,8 +109,8 @@ fn main() -> ExitCode {
     finish(&report, &arguments)
 }
 
-/// Prints a report and returns the exit code: 0, 1 for a problem if `--check` is set, 2 if the figures cannot
-/// be written.
+/// Prints a report and returns the exit code. It is 0 by default, 1 if `--check` is set and the report has a
+/// problem, and 2 if the figures cannot be written to the file of `--json`.
 fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         // For `real`, stdout contains only the result, such as a path or the state of the servers, for use in
@@ -124,7 +124,8 @@ fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
         eprintln!("cannot write the figures to {}: {error}", path.display());
         return ExitCode::from(2);
     }
-    // `real` does not need `--check` to fail: a server that does not start is an error.
+    // The command `real` exits with status 1 for a problem even without `--check`, because its problems are
+    // errors, such as a server that does not start.
     let strict = arguments.check || matches!(arguments.command, Command::Real { .. });
     if strict && !report.passed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

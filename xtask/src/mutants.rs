@@ -33,7 +33,7 @@ pub(crate) struct MutantsArguments {
     /// Number of mutants to draw from each crate.
     #[arg(long, default_value_t = 40)]
     sample: usize,
-    /// Seed of the sample.
+    /// Seed with which the sample of mutants is drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Test every mutant. Takes hours.
@@ -47,7 +47,7 @@ struct Subject {
     judges: &'static [&'static str],
     /// Features without which a part of the crate is neither built nor tested.
     features: &'static [&'static str],
-    /// Whether the crate must reach [`MIN_CAUGHT_PERCENT`].
+    /// True if the tests must catch at least [`MIN_CAUGHT_PERCENT`] of the crate's mutants.
     judged: bool,
 }
 
@@ -94,13 +94,16 @@ const fn judged(
 /// must catch. A mutant is viable if it compiles.
 const MIN_CAUGHT_PERCENT: f64 = 90.0;
 
-/// The shortest time limit of a test run, in seconds: a busy machine must not turn a survivor into a timeout.
+/// The shortest time limit of the tests of one mutant, in seconds. On a busy machine, a shorter limit could
+/// expire although no test notices the mutant, which would then wrongly count as caught.
 const MIN_TEST_TIMEOUT: u64 = 60;
 
-/// A mutant may slow down the tests of all packages together by this factor before it counts as timed out.
+/// A mutant counts as timed out if the tests of all packages together take longer with it than without any
+/// mutant, by this factor.
 const TIMEOUT_FACTOR: u64 = 5;
 
-/// Code whose mutants are excluded: users do not rely on the format of `Debug`.
+/// Configuration of cargo-mutants that excludes implementations of `Debug`: users do not rely on the format
+/// of `Debug`, so no test checks it.
 const EXCLUDED: &str = r#"exclude_re = ["impl (fmt::)?Debug for"]
 "#;
 
@@ -192,8 +195,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Tests the given mutants. Without a time limit, cargo-mutants first measures the tests of the unchanged
-    /// crate, and derives the limit from their time.
+    /// Tests the mutants with these names. If `timeout` is `None`, cargo-mutants first measures the tests of
+    /// the unchanged crate, and derives the time limit for each mutant from that time.
     fn run(&self, mutants: &[String], timeout: Option<u64>) -> Result<Outcomes, String> {
         let folder = self.tree.products.join(self.subject.name).join(self.name);
         std::fs::create_dir_all(&folder).map_err(|error| format!("create {}: {error}", folder.display()))?;
@@ -202,7 +205,8 @@ impl Stage<'_> {
             .map_err(|error| format!("write {}: {error}", config.display()))?;
         let written = folder.join("mutants.out/outcomes.json");
         if written.exists() {
-            // If cargo-mutants fails early, outcomes of an earlier run must not count.
+            // If cargo-mutants fails before it writes its outcomes, those of an earlier run must not be read
+            // instead.
             std::fs::remove_file(&written)
                 .map_err(|error| format!("remove {}: {error}", written.display()))?;
         }
@@ -214,7 +218,8 @@ impl Stage<'_> {
             Some(seconds) => command.args(["--baseline", "skip", "--timeout", &seconds.to_string()]),
             None => command.args(["--minimum-test-timeout", &MIN_TEST_TIMEOUT.to_string()]),
         };
-        // A mutant may leave code unused; lints must not reject it before the tests run.
+        // A mutant may leave code unused. With this flag, the compiler's lints do not reject such a mutant
+        // before the tests run.
         command.args(["--cap-lints", "true"]).args(self.subject.feature_arguments());
         command.status().map_err(|error| {
             format!("run cargo mutants: {error}; install it with `cargo install cargo-mutants`")
@@ -248,11 +253,12 @@ impl Stage<'_> {
     fn cargo(&self) -> Command {
         let mut command = command();
         command.current_dir(&self.tree.root);
-        // One build folder for all crates: dependencies are built once.
+        // All crates share one build folder, so that their common dependencies are built only once.
         command.env("CARGO_TARGET_DIR", self.tree.products.join("build"));
         command.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         command.env("CARGO_INCREMENTAL", "1");
-        // proptest need not shrink failing inputs: only the failure counts.
+        // proptest does not shrink failing inputs: to catch a mutant, only the failure counts, and shrinking
+        // takes time.
         command.env("PROPTEST_MAX_SHRINK_ITERS", "0");
         command
     }
@@ -298,7 +304,7 @@ fn order(name: &str, seed: u64) -> u64 {
     hasher.finish()
 }
 
-/// Returns the configuration that makes cargo-mutants test exactly these mutants.
+/// Returns a configuration of cargo-mutants that selects exactly the mutants with these names.
 fn configuration(names: &[String]) -> String {
     let quoted = names.iter().map(|name| format!("  '''^{}$''',\n", escape(name)));
     let files: BTreeSet<_> = names.iter().filter_map(|name| name.split(':').next()).collect();

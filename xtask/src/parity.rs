@@ -21,7 +21,8 @@ pub(crate) struct ParityArguments {
     traces: bool,
 }
 
-/// The outcomes that the program `parity` writes to a file. The program itself prints the details.
+/// The outcomes of the scripts, as the program `parity` writes them to a file. `parity` itself prints the
+/// lines that differ.
 #[derive(Debug, Deserialize)]
 struct Outcomes {
     outcomes: Vec<Outcome>,
@@ -73,7 +74,8 @@ fn compare(root: &Path, go: &Go, arguments: &ParityArguments) -> Result<Outcomes
     if arguments.traces {
         cargo.arg("--traces");
     }
-    // The output file of an earlier run must not count as the outcome of this run.
+    // If `parity` fails before it writes its output file, the file of an earlier run must not be read
+    // instead.
     let _ = std::fs::remove_file(&json);
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     let text = std::fs::read_to_string(&json)

@@ -18,7 +18,8 @@ pub(crate) use cluster::{Cluster, RealError, Server};
 pub(crate) use files::kubeconfig as kubeconfig_file;
 pub(crate) use process::{Process, Signal, last_lines};
 
-/// Time limit for a server to become ready. A cold machine under load takes a fraction of it.
+/// Time limit for a server to become ready. Even on a slow, busy machine a server needs only a fraction of
+/// it.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Operations on a real kube-apiserver and its etcd.
@@ -30,11 +31,11 @@ pub(crate) enum RealCommand {
     Up(Up),
     /// Stop the servers that `up` started, and remove their data.
     Down(Place),
-    /// Print the URL and the state of each server; fails unless all are ready.
+    /// Print the URL and the state of each server. Fails unless all servers are ready.
     Status(Place),
-    /// Print the path of a kubeconfig.
+    /// Print the path of the administrator's kubeconfig.
     Kubeconfig {
-        /// How the administrator authenticates.
+        /// How the administrator authenticates with this kubeconfig.
         #[arg(long, value_enum, default_value_t = Credentials::Token)]
         by: Credentials,
         #[command(flatten)]
@@ -85,7 +86,7 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct One {
-    /// The server.
+    /// The server to which the operation applies.
     server: Server,
     #[command(flatten)]
     place: Place,
@@ -135,7 +136,7 @@ impl One {
 
 fn build(root: &Path, report: &mut Report) -> Result<(), RealError> {
     let go = Go::find(root)?;
-    // etcd first: it builds fastest, so a broken toolchain shows early.
+    // etcd is built first, because it builds fastest: if the Go toolchain is broken, the build fails early.
     for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"] {
         eprintln!("building {program} (minutes for the first time, seconds after that)");
         let deadline = Deadline::after(Duration::MAX);
@@ -145,19 +146,22 @@ fn build(root: &Path, report: &mut Report) -> Result<(), RealError> {
     Ok(())
 }
 
-/// Builds and starts the servers of a directory. If one does not become ready, all are stopped.
+/// Builds etcd, kube-apiserver and, if requested, kube-controller-manager, and starts them with their data in
+/// one directory. If a server does not become ready, all of them are stopped.
 pub(crate) fn up(root: &Path, options: &Up, report: &mut Report) -> Result<(), RealError> {
     let began = Deadline::after(READY_WITHIN);
     let go = Go::find(root)?;
     let servers = [Server::Etcd, Server::KubeApiserver, Server::KubeControllerManager];
     let servers = &servers[..if options.controllers { 3 } else { 2 }];
-    // Build all servers before the first one starts, so that no started server waits for a build.
+    // All servers are built before the first one starts, so that no started server waits for the build of
+    // another one.
     for server in servers {
         eprintln!("building {} (minutes for the first time, seconds after that)", server.program());
         go.build(Module::Servers, server.program())?;
     }
     report.figure("built, s", began.elapsed().as_secs_f64());
-    // Choose the ports after the build, which may take minutes: they are free now.
+    // The ports are chosen after the build, which may take minutes, because they must still be free when the
+    // servers start.
     let mut cluster = Cluster::prepare(&options.place.folder(root))?;
     let starting = Deadline::after(READY_WITHIN);
     for server in servers {
@@ -223,7 +227,7 @@ fn restart(root: &Path, one: &One, report: &mut Report) -> Result<(), RealError>
     start(root, one, report)
 }
 
-/// Stops etcd and kube-apiserver, calls `work` on their data, and starts them again.
+/// Stops etcd and kube-apiserver, calls `work` to copy or replace etcd's data, and starts both servers again.
 fn with_stopped(
     root: &Path,
     place: &Place,

@@ -7,9 +7,9 @@ use serde::Serialize;
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) command: &'static str,
-    /// Missed targets and broken rules, one per line.
+    /// The problems that the command found, such as missed targets and broken rules, one per line.
     pub(crate) problems: Vec<String>,
-    /// Names and values, in the order in which they are printed.
+    /// The measured or counted figures: names and values, in the order in which they are printed.
     pub(crate) figures: Vec<(String, f64)>,
 }
 

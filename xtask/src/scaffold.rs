@@ -37,11 +37,13 @@ const STEPS: [(&str, &[&str]); 8] = [
     (EXTENDED, &["add", "webhook", "Website"]),
 ];
 
-/// The role of [`EXTENDED`] that grants an unused permission for a moment, and its rule before and after.
+/// A role in the project [`EXTENDED`]: its file, the verbs of one of its rules, and the same verbs with
+/// `delete`, which the project never uses. The check adds `delete` for a moment, to test that `informer
+/// manifests --check` reports it.
 const ROLE: (&str, &str, &str) =
     ("config/rbac/website_role.yaml", "verbs: [list, watch]\n", "verbs: [list, watch, delete]\n");
 
-/// The output of `informer manifests --check` for that role.
+/// Lines that `informer manifests --check` must print while the role in [`ROLE`] grants the unused verb.
 const UNUSED: [&str; 2] = [
     "stale charts/extended/templates/website_role.yaml\n",
     "config/rbac/website_role.yaml:7: granted and never used: delete websites in API group \"example.com\"\n",
@@ -100,7 +102,8 @@ fn prepare(root: &Path, folder: &Path) -> Result<(), String> {
     complete(build)
 }
 
-/// Creates and extends the project [`EXTENDED`] with `informer new` and `informer add`.
+/// Creates the project [`EXTENDED`] with `informer new`, extends it with `informer add`, and writes its
+/// manifests with `informer manifests`.
 fn extend(root: &Path, folder: &Path) -> Result<(), String> {
     let project = folder.join(EXTENDED);
     if project.exists() {
@@ -113,8 +116,8 @@ fn extend(root: &Path, folder: &Path) -> Result<(), String> {
     complete(informer(root, &project, &["manifests"]))
 }
 
-/// Returns the command `informer` in a folder. It builds tests with the same settings as [`check_code`], so
-/// that they are built once.
+/// Returns a command that runs `informer` in a folder. Its environment builds tests with the same settings as
+/// [`check_code`], so that they are built only once.
 fn informer(root: &Path, folder: &Path, arguments: &[&str]) -> Command {
     let name = format!("informer{}", std::env::consts::EXE_SUFFIX);
     let mut informer = program(target_folder(root).join("debug").join(name));
@@ -122,8 +125,8 @@ fn informer(root: &Path, folder: &Path, arguments: &[&str]) -> Command {
     with_clippy(informer)
 }
 
-/// Checks the generated manifests and the roles of a project with the command, and that the command detects a
-/// permission that is granted and never used.
+/// Runs `informer manifests --check` in a project, which checks the generated manifests and the roles. In the
+/// project [`EXTENDED`], also checks that this command detects a permission that is granted and never used.
 fn check_manifests(root: &Path, project: &Path, name: &str) -> Result<(), String> {
     complete(informer(root, project, &["manifests", "--check"]))?;
     if name != EXTENDED {
@@ -145,7 +148,8 @@ fn check_manifests(root: &Path, project: &Path, name: &str) -> Result<(), String
     }
 }
 
-/// Selects the versions of the lock file of this workspace.
+/// Copies the lock file of this workspace to a project, so that the project is built with the same versions
+/// of its dependencies.
 fn lock(root: &Path, project: &Path) -> Result<(), String> {
     let lock = project.join("Cargo.lock");
     let copied = fs::copy(root.join("Cargo.lock"), &lock).map(drop);
@@ -154,9 +158,9 @@ fn lock(root: &Path, project: &Path) -> Result<(), String> {
 
 /// Checks the format of a project, and builds, lints and tests it.
 ///
-/// The lock file of this workspace selects the versions, and the build shares the target folder, so that
-/// dependencies with the same features are built once. clippy compiles the project for its tests: a separate
-/// `cargo clippy` would analyze all dependencies again.
+/// The lock file of this workspace selects the versions of the dependencies, and the build uses the target
+/// folder of this workspace, so that dependencies with the same features are built once. clippy compiles the
+/// project for its tests: a separate `cargo clippy` would analyze all dependencies again.
 fn check_code(root: &Path, project: &Path) -> Result<(), String> {
     lock(root, project)?;
     let cargo = |arguments: &[&str]| {
@@ -179,8 +183,8 @@ fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Returns the checks of the project's manifests by kubectl and helm, which may not be installed. A tool in
-/// `target/go` is preferred to one in `PATH`.
+/// Returns commands that check a project's manifests with kubectl and helm. Each program is taken from
+/// `target/go` if it was built there, otherwise from `PATH`, where it may be missing.
 fn manifest_checks(root: &Path, project: &Path, name: &str) -> Vec<Command> {
     let chart = format!("charts/{name}");
     let tool = |program: &str, arguments: &[&str]| {
@@ -196,7 +200,7 @@ fn manifest_checks(root: &Path, project: &Path, name: &str) -> Vec<Command> {
     ]
 }
 
-/// Runs a tool. Returns `None` if it is not installed.
+/// Runs a program that may not be installed. Returns `None` if it is not, and an error if it fails.
 fn run_tool(mut tool: Command) -> Result<Option<()>, String> {
     let output = match tool.output() {
         Ok(output) => output,

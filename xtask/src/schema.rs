@@ -17,11 +17,12 @@ use crate::report::Report;
 
 const CRATE: &str = "crates/informer-schema";
 
-/// Parameters of the generated objects that are stored in the repository. With these objects, the tests of
-/// `informer-schema` need neither Go nor a server.
+/// Seed, number and size of the generated objects that are stored in the repository. With these objects, the
+/// tests of `informer-schema` need neither Go nor a server.
 const RECORDED: Fill = Fill { seed: 1, count: 2, size: 60 };
 
-/// Time limit for a server to become ready. A cold machine under load takes a fraction of it.
+/// Time limit for a server to become ready. Even on a slow, busy machine a server needs only a fraction of
+/// it.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Args)]
@@ -30,7 +31,8 @@ pub(crate) struct Options {
     /// and the merging of patches with Go.
     #[arg(long, value_name = "N")]
     verify: Option<usize>,
-    /// Seed of the new objects [default: random].
+    /// Seed with which the objects of `--verify` are generated [default: random]. The report contains it, so
+    /// that a failure can be reproduced.
     #[arg(long, requires = "verify")]
     seed: Option<u32>,
 }
@@ -61,7 +63,7 @@ enum SchemaError {
 struct Fill {
     seed: u32,
     count: usize,
-    /// Approximate number of values in one object.
+    /// Approximate number of values in one generated object.
     size: usize,
 }
 
@@ -154,13 +156,15 @@ impl Types {
     }
 }
 
-/// Lists every resource of a server, and returns the responses in JSON and in protobuf.
+/// Lists every resource of a server with the Go program `schema`. Returns its output: the responses in JSON
+/// and in protobuf.
 fn lists(program: &Path, kubeconfig: &OsStr) -> Result<Vec<u8>, SchemaError> {
     output(program, &[OsStr::new("served"), "--kubeconfig".as_ref(), kubeconfig])
 }
 
-/// Runs two servers while `work` runs. The first serves every API version. The second has no flags, so it
-/// shows the versions that are served by default.
+/// Starts two API servers, calls `work` with their kubeconfigs, and stops the servers. The first one serves
+/// every API version. The second one runs without additional flags, so it shows which versions are served by
+/// default.
 fn with_servers<T>(
     root: &Path,
     go: &Go,
@@ -179,7 +183,7 @@ fn with_servers<T>(
 }
 
 fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealError> {
-    // The build may take minutes, so it comes before `prepare`, which chooses free ports.
+    // `Cluster::prepare` chooses free ports. The build may take minutes, so it precedes that choice.
     for server in [Server::Etcd, Server::KubeApiserver] {
         go.build(Module::Servers, server.program())?;
     }
@@ -196,7 +200,9 @@ fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealErro
     }
 }
 
-/// Runs the tests `golden` and `merge` of `informer-schema` with newly generated objects.
+/// Compares `informer-schema` with Go on new data. The Go program `schema` generates objects and patches, and
+/// lists the resources of a real server. The tests `golden` and `merge` of `informer-schema` then check that
+/// data.
 fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> Result<(), SchemaError> {
     let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() as u32);
     let go = Go::find(root)?;

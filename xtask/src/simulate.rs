@@ -63,12 +63,12 @@ struct Written {
     invariant: Option<String>,
 }
 
-/// Minimum number of schedules of a run in which every case must happen. The rarest case happens 7 times in
-/// 100,000, so a shorter run may miss it.
+/// Minimum number of schedules of a run in which each counted case must happen at least once. The rarest case
+/// happens 7 times in 100,000 schedules, so a shorter run may miss it.
 const SCHEDULES_TO_COVER: f64 = 150_000.0;
 
-/// Prefixes of the figures that count how often a case happened. In a run of [`SCHEDULES_TO_COVER`] schedules
-/// or more, none may be 0.
+/// Prefixes of the figures that count how often a case happened. If a run has [`SCHEDULES_TO_COVER`]
+/// schedules or more, a count of 0 is a problem.
 const COVERED: [&str; 5] = ["fault ", "transition ", "list ", "notice ", "reached "];
 
 pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
@@ -108,14 +108,15 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     report
 }
 
-/// Starts a simulator and reads the figures that it writes to a file. Its printed output is for people and is
-/// not parsed. A simulator that does not end within the time limit is killed.
+/// Starts a simulator and returns the figures that it writes to a file, because its printed output is for
+/// people. A simulator that does not end within the time limit is killed, which is an error.
 fn start(mut command: Command, json: &Path, time_max: Option<Duration>) -> Result<Written, String> {
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
-    // The output file of an earlier run must not count as the outcome of this run.
+    // If the simulator fails before it writes its output file, the file of an earlier run must not be read
+    // instead.
     let _ = std::fs::remove_file(json);
     let failed = |error: std::io::Error| format!("cannot run the simulator: {error}");
     let mut running = command.arg("--json").arg(json).spawn().map_err(failed)?;

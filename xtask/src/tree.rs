@@ -11,7 +11,8 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
-    /// The folder above the copy, for everything that a run writes.
+    /// The folder that contains the copy of the workspace. Everything else that a run writes is also below
+    /// it.
     pub(crate) products: PathBuf,
 }
 
@@ -41,7 +42,7 @@ fn files(workspace: &Path) -> Result<Vec<PathBuf>, String> {
     }
     let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let paths = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
-    // Git lists a deleted file until the deletion is staged.
+    // Git still lists a file that was deleted, until the deletion is staged. Such files are left out.
     Ok(paths.filter(|path| workspace.join(path).is_file()).collect())
 }
 
@@ -56,7 +57,7 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to).map(drop)
 }
 
-/// Removes the files and folders below `folder` for which `wanted` returns false.
+/// Removes the files and folders below `folder` for whose paths the closure `wanted` returns false.
 fn remove_others(root: &Path, wanted: &dyn Fn(&Path) -> bool, folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;

@@ -9,7 +9,8 @@ fn ended(code: i32) -> ExitStatus {
 
 #[test]
 fn targets_run_in_parallel_and_outcomes_keep_their_order() {
-    // The two items of a pair wait for each other at the barrier: a single worker thread would wait forever.
+    // The two items of a pair wait for each other at a barrier. If a single thread processed all items, the
+    // test would hang.
     let pair = Barrier::new(2);
     let outcomes = side_by_side(&[4, 3, 2, 1], 2, |item| {
         pair.wait();

@@ -40,23 +40,23 @@ enum Summary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Caught,
-    /// The mutant made a test run longer than its limit. That counts as caught.
+    /// With the mutant, the tests took longer than their time limit. Such a mutant counts as caught.
     TimedOut,
     Unviable,
     Survived,
 }
 
-/// The outcomes by the names of the mutants, with line and column.
+/// The outcome of each tested mutant, by the mutant's name with line and column.
 pub(super) type Outcomes = BTreeMap<String, Outcome>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// All mutants of the crate, tested or not.
+    /// Number of the mutants of the crate, tested or not.
     pub(super) total: usize,
     caught: usize,
     timed_out: usize,
     unviable: usize,
-    /// Names of the mutants that no test noticed, without line and column.
+    /// Names of the mutants that survived because no test noticed them, without line and column.
     pub(super) survivors: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl Tally {
         100.0 * (self.caught + self.timed_out) as f64 / self.viable().max(1) as f64
     }
 
-    /// Formats the row of a crate for the table in `docs/mutants.md`.
+    /// Formats the figures of a crate as a row of the table in `docs/mutants.md`.
     pub(super) fn row(&self, name: &str) -> String {
         let (total, tested, unviable, caught) = (self.total, self.tested(), self.unviable, self.caught);
         let (timed_out, survived, percent) = (self.timed_out, self.survivors.len(), self.caught_percent());
@@ -127,8 +127,8 @@ fn parse(text: &str) -> Result<Outcomes, String> {
     Ok(outcomes)
 }
 
-/// Cuts line and column out of `FILE:LINE:COLUMN: MUTANT`, so that edits above a mutant do not change its
-/// name.
+/// Removes line and column from the name of a mutant, which has the form `FILE:LINE:COLUMN: MUTANT`. Edits
+/// above a mutant thus do not change its name.
 pub(super) fn without_position(name: &str) -> String {
     let Some((position, mutant)) = name.split_once(": ") else { return name.to_owned() };
     let file = position.split(':').next().unwrap_or(position);

@@ -9,7 +9,8 @@ pub(super) struct Survivors {
 }
 
 impl Survivors {
-    /// Reads lines of the form `NAME # REASON`; empty lines and lines that begin with `#` are comments.
+    /// Parses the list of mutants, whose lines have the form `NAME # REASON`. Empty lines and lines that
+    /// begin with `#` are skipped.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let text =
             std::fs::read_to_string(path).map_err(|error| format!("read {}: {error}", path.display()))?;

@@ -8,13 +8,15 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 
-/// Timeout of each read and write on a connection. It can be short, because readiness checks are retried.
+/// Timeout of each read and write on a connection. It can be short, because callers repeat failed readiness
+/// checks.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     pub(super) port: u16,
-    /// The CA that signed the server's certificate, as PEM; `None` for plaintext.
+    /// The certificate of the CA that signed the server's certificate, as PEM; `None` if the server uses
+    /// plaintext.
     pub(super) authority: Option<&'a str>,
     pub(super) token: &'a str,
 }
@@ -24,7 +26,8 @@ impl Peer<'_> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        // HTTP/1.0, so that the body ends with the connection and is not chunked.
+        // The request uses HTTP/1.0. The body of the response then ends with the connection, so no decoder
+        // for chunked bodies is needed.
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
@@ -58,7 +61,7 @@ fn exchange(stream: &mut (impl Read + Write), request: &str) -> io::Result<(u16,
     stream.flush()?;
     let mut response = Vec::new();
     match stream.read_to_end(&mut response) {
-        // The server closed the connection without a TLS close_notify. This is no error, because callers
+        // The server may close the connection without a TLS close_notify. This is no error, because callers
         // notice a truncated response by its status and content.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
         _ => {}

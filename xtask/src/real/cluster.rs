@@ -19,11 +19,11 @@ use crate::go::{Go, GoError, Module};
 
 const STATE: &str = "real.json";
 
-/// Folders for the data of etcd and for the copy that `backup` makes.
+/// Names of the folders for etcd's data and for the copy of it that `backup` makes.
 const DATA: &str = "etcd";
 const BACKUP: &str = "etcd.backup";
 
-/// The servers, in starting order.
+/// The servers of a cluster, in the order in which they are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Server {
@@ -203,7 +203,8 @@ impl Cluster {
         self.servers.iter().any(|started| started.server == server && started.process.runs())
     }
 
-    /// Returns true if a server is ready, not only listening.
+    /// Returns true if a server can process requests. A server that only accepts connections may not be ready
+    /// yet.
     pub(crate) fn ready(&self, server: Server) -> bool {
         let path = match server {
             Server::Etcd => return matches!(self.etcd().ask("GET", "/health", ""), Ok((200, _))),
@@ -225,7 +226,8 @@ impl Cluster {
         Peer { port: self.ports.etcd, authority: None, token: "" }
     }
 
-    /// Stops a server gracefully. It is no error if the server has already exited.
+    /// Stops a server gracefully, and kills it if it does not exit in time. It is no error if the server has
+    /// already exited.
     pub(crate) fn stop(&self, server: Server) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let stopped = started.process.stop();
@@ -265,20 +267,20 @@ impl Cluster {
         let request = format!(r#"{{"revision":"{revision}","physical":true}}"#);
         match self.etcd().ask("POST", "/v3/kv/compaction", &request) {
             Ok((200, _)) => Ok(revision),
-            // etcd rejects a compaction if nothing was written since the last one. Its history is compacted
-            // then, too.
+            // etcd rejects a compaction if nothing was written since the last one. The history is compacted
+            // in this case, so the rejection counts as success.
             Ok((_, response)) if response.contains("has been compacted") => Ok(revision),
             Ok((_, response)) => Err(refused(&response)),
             Err(error) => Err(refused(&error)),
         }
     }
 
-    /// Copies the data of a stopped etcd.
+    /// Copies the data of etcd to the backup folder. etcd must be stopped.
     pub(crate) fn backup(&self) -> Result<(), RealError> {
         replace(&self.folder.join(DATA), &self.folder.join(BACKUP))
     }
 
-    /// Replaces the data of a stopped etcd with the copy.
+    /// Replaces the data of etcd with the copy that `backup` made. etcd must be stopped.
     pub(crate) fn restore(&self) -> Result<(), RealError> {
         replace(&self.folder.join(BACKUP), &self.folder.join(DATA))
     }
@@ -381,7 +383,8 @@ fn replace(from: &Path, to: &Path) -> Result<(), RealError> {
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
-    // etcd rejects a folder that other users can read.
+    // The copy is readable only by its owner, because etcd does not start on a data folder that other users
+    // can read.
     #[cfg(unix)]
     std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     for entry in std::fs::read_dir(from)? {

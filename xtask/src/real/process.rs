@@ -13,30 +13,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::deadline::Deadline;
 
-/// Time limit for a graceful exit; a kube-apiserver with open watches takes part of it.
+/// Time limit for a graceful exit, and for the exit after SIGKILL. A kube-apiserver with open watches needs a
+/// part of it for a graceful exit.
 const GRACE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// Exit gracefully (SIGTERM).
+    /// SIGTERM: the process exits gracefully.
     End,
-    /// Exit immediately (SIGKILL).
+    /// SIGKILL: the process exits immediately.
     Kill,
-    /// Pause (SIGSTOP).
+    /// SIGSTOP: the process is paused until `Resume`.
     Pause,
-    /// Resume (SIGCONT).
+    /// SIGCONT: a paused process continues.
     Resume,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// Distinguishes the process from another one that has the same pid later.
+    /// The start time and the command line of the process. They distinguish it from a later process with the
+    /// same pid.
     identity: String,
 }
 
 impl Process {
-    /// Starts a program in a separate process group, so that Ctrl-C for the command does not reach it.
+    /// Starts a program in a separate process group. Ctrl-C, which the terminal sends to the process group of
+    /// the command, thus does not end the program.
     pub(crate) fn start(program: &Path, arguments: &[String], log: &Path) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
@@ -65,13 +68,14 @@ impl Process {
         all.filter_map(|pid| Some(Self { pid, identity: identity(pid)? })).collect()
     }
 
-    /// Returns true if the process still runs, and is still the same program.
+    /// Returns true if the process still runs. Returns false if it has exited, even if another process has
+    /// the same pid now.
     pub(crate) fn runs(&self) -> bool {
         identity(self.pid).is_some_and(|identity| identity == self.identity)
     }
 
-    /// Sends a signal. It is no error if the process has already exited. A killed process has exited when
-    /// this returns.
+    /// Sends a signal. It is no error if the process has already exited. For `Kill`, the call waits until the
+    /// process has exited, and returns an error if that takes too long.
     pub(crate) fn send(&self, what: Signal) -> io::Result<()> {
         if !self.runs() {
             return Ok(());
@@ -131,8 +135,8 @@ fn command_line(pid: u32) -> Option<String> {
 fn identity(pid: u32) -> Option<String> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-    // The second field is the name in parentheses, which may contain spaces. The third field is the state,
-    // the 22nd the start time.
+    // The second field of `/proc/PID/stat` is the program's name in parentheses, which may contain spaces.
+    // The third field is the state of the process, and the 22nd its start time.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?;
@@ -159,7 +163,7 @@ fn signal(pid: u32, what: Signal) -> io::Result<()> {
         Signal::Resume => Number::CONT,
     };
     match kill_process(raw, number) {
-        // The process has exited in the meantime.
+        // The error `ESRCH` means that the process has exited in the meantime, which is no failure.
         Err(rustix::io::Errno::SRCH) => Ok(()),
         other => other.map_err(io::Error::from),
     }

@@ -16,11 +16,11 @@ const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
 struct Simulator {
     package: &'static str,
-    /// The folder of the simulator; its patches are in `mutants` below.
+    /// The folder of the simulator's package. Its subfolder `mutants` contains the patches of the defects.
     folder: &'static str,
     /// The crates of the scratch workspace in which defects are built.
     members: &'static [&'static str],
-    /// A defect must be found within this number of schedules, from each seed.
+    /// The number of schedules, from each seed, within which a defect must be found.
     schedules_max: u64,
     /// The time limit of the run from one seed. It ends a run in which the defect causes an endless loop.
     time_max: Duration,
@@ -127,7 +127,8 @@ pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     report
 }
 
-/// Draws some of the patches. Samples of different seeds differ, and soon cover all patches.
+/// Draws `count` of the patches at random, so that a run need not build all of them. Samples of different
+/// seeds differ, and soon cover all patches.
 fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
     // Multiplication by the golden ratio spreads consecutive seeds evenly, so that they draw different
     // samples.
@@ -140,7 +141,8 @@ fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
     drawn
 }
 
-/// For each seed, how many schedules ran and which invariant was broken, if one was.
+/// The result of the runs with one defect. For each seed: the number of schedules that ran, and the invariant
+/// that the last one broke; `None` if no schedule broke one.
 struct Found([(u64, Option<String>); SEEDS.len()]);
 
 impl Found {
@@ -210,7 +212,8 @@ impl Scratch {
         command.args(["build", "--quiet", "--release", "--package", self.simulator.package]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-        // Most defects are found after few schedules, so build time matters more than speed.
+        // The simulator is built with little optimization: it finds most defects after few schedules, so the
+        // time of the build matters more than its speed.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("RUSTFLAGS", "-A warnings");
         succeed(command).map(drop).map_err(|error| format!("it does not build: {error}"))
     }
@@ -223,7 +226,7 @@ impl Scratch {
     }
 }
 
-/// Returns the manifest of the workspace with only the copied members.
+/// Returns the manifest for the scratch copy: the manifest of the workspace, with only the copied members.
 fn of_the_copy(manifest: &str, members: &[&str]) -> Result<String, String> {
     let unknown = || "the workspace's manifest has no list of members".to_owned();
     let (before, rest) = manifest.split_once("\nmembers = [").ok_or_else(unknown)?;

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use crate::report::Report;
 
-/// The deliberate defects of a simulator: the folder of their patches, and the first cell in the header of
-/// the table that documents them.
+/// The deliberate defects of a simulator: the folder of their patches, and the beginning of the header of the
+/// Markdown table that documents them.
 struct Defects {
     folder: &'static str,
     header: &'static str,
@@ -75,7 +75,9 @@ mod tests {
 
     const PATCH: &str = "--- a/file\n+++ b/file\n@@ -1 +1 @@\n-kept\n+dropped\n";
 
-    /// Returns the problems of a tree with one defect in each of the two folders.
+    /// Runs the check on a temporary tree, and returns the problems that it reports. The folder of each
+    /// simulator contains one defect, `drops-it`. `told` is the row of each documentation table, and `file`
+    /// the content of the file that the defect changes.
     fn problems(name: &str, told: &str, file: &str) -> Vec<String> {
         let root = std::env::temp_dir().join(format!("informer-tidy-{name}-{}", std::process::id()));
         for defects in &DEFECTS {

@@ -88,8 +88,8 @@ fn check_crate(name: &str, manifest: &str, (ours, absent): (&[&str], &[&str]), r
     }
 }
 
-/// Returns the names of a manifest's dependencies, in any notation of TOML. `[dev-dependencies]` are not
-/// restricted.
+/// Returns the names of the dependencies in a crate's manifest, in any notation of TOML. `[dev-dependencies]`
+/// are left out, because they are not restricted.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut listed = false;
     manifest.lines().filter_map(move |line| {

@@ -3,7 +3,8 @@ use std::path::Path;
 use super::Source;
 use crate::report::Report;
 
-/// Maximum number of lines of code in a file. A longer file begins with `// tidy: long, because ...`.
+/// Maximum number of lines of code in a file. A longer file must begin with a comment that states the reason:
+/// `// tidy: long, because ...`.
 const CODE_LINES_MAX: usize = 500;
 
 const NAMELESS: [&str; 5] = ["utils", "util", "common", "helpers", "misc"];

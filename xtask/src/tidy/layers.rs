@@ -94,7 +94,7 @@ fn module_graph(files: &[(String, &str)]) -> BTreeMap<String, BTreeSet<String>> 
     graph
 }
 
-/// Returns the items that the crate root re-exports, each with its top-level module.
+/// Returns the items that the `use` declarations of a crate root re-export, each with its top-level module.
 fn root_exports(text: &str) -> Vec<(&str, &str)> {
     let mut exports = Vec::new();
     for statement in text.split(';') {
@@ -146,7 +146,7 @@ fn check_file(
             None if FREE.contains(&used) => {
                 report.problems.push(format!("{name}: layer {module} must not use {used}"));
             }
-            // Not a module: an item that lib.rs exports.
+            // The name after `crate::` is not a module but an item that lib.rs exports, which has no layer.
             None => {}
         }
     }
@@ -156,8 +156,8 @@ fn height(layers: &[&str], module: &str) -> Option<usize> {
     layers.iter().position(|layer| *layer == module)
 }
 
-/// Returns the names that follow `crate::`, including those in braces. Comments and the unit tests at the end
-/// are skipped.
+/// Returns the names that follow `crate::` in a source file, including those in braces. Comments and the unit
+/// tests at the end are skipped.
 fn used_modules(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

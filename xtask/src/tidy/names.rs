@@ -44,7 +44,8 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     }
 }
 
-/// Returns the members of the types of the crates. `real_time` reports files that cannot be parsed.
+/// Returns the members of all types in the crates of this workspace. Files that cannot be parsed are skipped,
+/// because the check `real_time` reports them.
 fn members(root: &Path, sources: &[Source]) -> Members {
     let mut members = Members::default();
     for source in sources {

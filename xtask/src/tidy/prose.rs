@@ -1,5 +1,5 @@
-//! Checks language: words of `glossary.txt`, openings of sentences, long sentences and long lines in
-//! comments, messages, test names and documents.
+//! Checks language: words of `glossary.txt` and openings of sentences in comments, messages, test names and
+//! documents, long lines in comments and documents, and long sentences in documents.
 //!
 //! Code between backticks is not checked. `cargo xtask tidy --prose FOLDER` lists the findings of one folder.
 
@@ -10,8 +10,8 @@ use regex::Regex;
 use super::Source;
 use crate::report::Report;
 
-/// All checked folders. A finding counts for the first folder that contains its file, so a folder inside
-/// another one comes first.
+/// All folders whose files are checked. A finding counts for the first of these folders that contains its
+/// file, so a folder inside another one comes first.
 const FOLDERS: [&str; 18] = [
     "crates/informer-apiserver",
     "crates/informer-cache",
@@ -33,16 +33,16 @@ const FOLDERS: [&str; 18] = [
     "xtask",
 ];
 
-/// Comments and documents are wrapped at this column; tables and links may be longer.
+/// Maximum width of the lines of comments and documents. Tables and lines with links may be longer.
 const MAX_COLUMNS: usize = 110;
 
-/// Maximum number of words in a sentence of a document.
+/// Maximum number of words in a sentence of a document. Sentences in comments are not counted.
 const MAX_WORDS: usize = 35;
 
 /// Openings that hide the subject of a sentence.
 const OPENINGS: &str = r"(?:^|[.!?] )(?:What|Who|Whoever|Whatever|Where|None is|It is there)\b";
 
-/// Calls and attributes whose string literals are messages for users.
+/// Calls and attributes that indicate a message for users. The string literals in their lines are checked.
 const MESSAGES: [&str; 9] =
     ["#[error(", "expect(", "reason = ", "error!(", "warn!(", "info!(", "debug!(", "panic!(", "bail!("];
 
@@ -70,7 +70,8 @@ impl Rules {
         Ok(Self { words, openings: compile(OPENINGS)?, code: compile("`[^`]*`")? })
     }
 
-    /// Finds words of the glossary and forbidden openings in a paragraph, a message or a name.
+    /// Returns the glossary words and forbidden openings in a paragraph, a message or a name, each with its
+    /// remedy.
     fn check(&self, text: &str) -> Vec<String> {
         let text = &*self.code.replace_all(text, "`code`");
         let words = self.words.iter().flat_map(|(word, remedy)| {
@@ -89,7 +90,8 @@ fn compile(pattern: &str) -> Result<Regex, String> {
     Regex::new(pattern).map_err(|error| format!("{pattern}: {error}"))
 }
 
-/// Checks all folders; with `listed`, reports only the findings below that folder.
+/// Checks the comments, messages and documents of all folders, and counts the findings of each. With
+/// `listed`, only the findings below that folder are reported as problems.
 pub(super) fn check(root: &Path, sources: &[Source], listed: Option<&str>, report: &mut Report) {
     let rules = match Rules::read() {
         Ok(rules) => rules,

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use crate::report::Report;
 
-/// Prefix of the comment above a code block that quotes a file: `<!-- text of PATH -->`.
+/// The beginning of the comment that precedes a code block which quotes a file: `<!-- text of PATH -->`.
 const BEFORE: &str = "<!-- text of ";
 
 /// Checks code blocks of the pages in `docs` against the files that they quote: each must occur in its file
@@ -24,10 +24,10 @@ pub(super) fn check(root: &Path, report: &mut Report) {
     report.figure("blocks of docs that are text of files", f64::from(quotes));
 }
 
-/// A code block of a page that quotes a file.
+/// A code block in a documentation page that quotes a file.
 #[derive(Debug, PartialEq)]
 struct Quote<'a> {
-    /// The number of the line that names the file, from 1.
+    /// The number of the line with the comment that names the quoted file, counted from 1.
     line: usize,
     file: &'a str,
     block: String,

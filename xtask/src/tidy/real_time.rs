@@ -19,10 +19,10 @@ use crate::report::Report;
 /// The folder of the conformance scenarios, which run in real time.
 const SCENARIOS: &str = "conformance/src/scenarios/";
 
-/// Functions that wait for a time or read a clock.
+/// Functions that wait for a time or read a clock. A test without paused time may not call them.
 const TIMED: [&str; 4] = ["sleep", "sleep_until", "elapsed", "duration_since"];
 
-/// Clocks, which scenarios may not even name.
+/// Types that read a clock. The source files of the conformance scenarios may not contain these names at all.
 const CLOCKS: [&str; 2] = ["Instant", "SystemTime"];
 
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
@@ -71,7 +71,7 @@ struct Function {
     path: String,
     name: String,
     is_test: bool,
-    /// Whether the function runs on a tokio runtime that starts with paused time.
+    /// True if the function runs on a tokio runtime that starts with paused time.
     is_paused: bool,
     body: TokenStream,
 }
@@ -87,16 +87,19 @@ impl Function {
             path: path.to_owned(),
             name: signature.ident.to_string(),
             is_test: attributes.iter().any(|text| text == "test" || text.starts_with("tokio :: test")),
-            // Some tests build a paused runtime in their body instead of by an attribute.
+            // A test counts as paused by the attribute `start_paused = true`, or if its body contains
+            // `start_paused`, because some tests build a paused runtime themselves.
             is_paused: attributes.iter().any(|text| text.contains("start_paused = true"))
                 || words.contains("start_paused")
-                // Its programs and scenarios run in paused time.
+                // A test that uses `Explore` is paused too: `Explore` runs programs and scenarios in paused
+                // time.
                 || words.contains("Explore"),
             body,
         }
     }
 
-    /// Returns the call chain that reaches real time, as `test -> helper -> sleep`; `None` if there is none.
+    /// Returns the call chain by which the function reaches real time, as `test -> helper -> sleep`; `None`
+    /// if there is none.
     fn reaches_real_time<'a>(
         &'a self,
         helpers: &HashMap<&str, Vec<&'a Function>>,
@@ -128,8 +131,8 @@ fn by_name(functions: &[Function]) -> HashMap<&str, Vec<&Function>> {
     helpers
 }
 
-/// Returns the group of a file. Functions of one group may call each other: those in one folder of tests, or
-/// the tests inside one source file.
+/// Returns the group of a test file, within which functions may call each other. A group is one folder of
+/// tests, or the tests inside one source file.
 fn group(name: &str) -> String {
     let at = name.find("/tests/").or_else(|| name.find("/tests.rs"));
     at.map_or(name, |at| &name[..at]).to_owned()
@@ -164,7 +167,7 @@ fn functions(path: &str, items: &[Item], in_test: bool, into: &mut Vec<Function>
     }
 }
 
-/// Collects every identifier, also in the arguments of macros.
+/// Collects every identifier in the tokens of a function, also in the arguments of macros.
 fn idents(tokens: TokenStream, into: &mut HashSet<String>) {
     for token in tokens {
         match token {
@@ -175,7 +178,8 @@ fn idents(tokens: TokenStream, into: &mut HashSet<String>) {
     }
 }
 
-/// Collects the names of called functions and methods, also in the arguments of macros.
+/// Collects the names of the functions and methods that the tokens of a function call, also in the arguments
+/// of macros.
 fn calls_in(tokens: TokenStream, into: &mut Vec<String>) {
     let mut name = None;
     for token in tokens {
@@ -200,13 +204,13 @@ fn compares_a_clock(tokens: TokenStream) -> bool {
         let tail = &text[at + found.len()..];
         let compared = |sign: &&str| tail.starts_with(*sign) || head.trim_end_matches('=').ends_with(*sign);
         let measures = tail.starts_with('-') || head.ends_with('-');
-        // The `>` in `=>` belongs to a match arm, not to a comparison.
+        // After `=>` of a match arm, `Instant::now()` is a result. The `>` of that arrow is no comparison.
         measures || (!head.ends_with("=>") && BEFORE.iter().any(compared))
     })
 }
 
-/// Writes tokens without the spaces between them, and with `0` for each literal, so that `Instant::now()` is
-/// found by a text search and never inside a string.
+/// Appends tokens to a string without the spaces between them, and with `0` for each literal. A text search
+/// then finds every call of `Instant::now()`, and none inside a string literal.
 fn without_literals(tokens: TokenStream, into: &mut String) {
     for token in tokens {
         match token {

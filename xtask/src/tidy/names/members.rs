@@ -61,7 +61,7 @@ impl Members {
         }
     }
 
-    /// Returns whether a type has a member; `None` if no crate declares the type.
+    /// Returns true if a type of one of the crates has this member; `None` if no crate declares the type.
     pub(super) fn has(&self, name: &str, member: &str) -> Option<bool> {
         self.search(name, member, &mut HashSet::new())
     }
@@ -92,7 +92,8 @@ fn is_cfg_test(attribute: &Attribute) -> bool {
     attribute.meta.to_token_stream().to_string() == "cfg (test)"
 }
 
-/// Returns the members of derived traits; documents name only `default`.
+/// Returns the members that a type has by derived traits. Documents mention only `default`, so this function
+/// knows no other one.
 fn derived(attributes: &[Attribute]) -> Option<String> {
     let derives = |attribute: &Attribute| {
         let text = attribute.meta.to_token_stream().to_string();
