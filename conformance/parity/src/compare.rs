@@ -4,23 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use similar::{ChangeTag, TextDiff};
 
-/// The lines of the trace of one run, by stream.
+/// The lines of the trace of one run, by stream. A stream contains the lines of one kind, for example the
+/// requests, the reads of the store, or the calls of one handler.
 pub type Streams = BTreeMap<String, Vec<String>>;
 
-/// The differences between the traces of client-go and of this library, and the places that were not
-/// compared.
+/// The result of comparing traces: the differences between client-go and this library, and the places that
+/// were not compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compared {
     /// The lines that only one of the peers has: `STREAM: - LINE` for client-go, `STREAM: + LINE` for this
     /// library.
     pub lines: Vec<String>,
-    /// The places at which runs on client-go differ from each other. They are not compared.
+    /// The places at which runs on client-go differ from each other. The run of this library is not compared
+    /// with them there.
     pub masked: Vec<String>,
 }
 
 const MASK: &str = "(varies)";
 
-/// Compares the runs of client-go, at least one, with one run of this library.
+/// Compares the traces of runs on client-go, at least one, with the trace of one run of this library.
 pub fn compare(theirs: &[Streams], ours: &Streams) -> Compared {
     let mut compared = Compared::default();
     let names: BTreeSet<&String> = theirs.iter().chain([ours]).flat_map(BTreeMap::keys).collect();
@@ -44,11 +46,12 @@ pub fn compare(theirs: &[Streams], ours: &Streams) -> Compared {
     compared
 }
 
-/// The places of a stream in which runs of the same peer differ, and which are therefore not compared.
+/// The places of a stream at which runs on client-go differ from each other. The run of this library is not
+/// compared with them there.
 struct Mask {
     lines: BTreeSet<usize>,
-    /// The number of lines that the runs have in common if their lengths differ. Lines after them are not
-    /// compared.
+    /// If the runs on client-go have different numbers of lines, the smallest of these numbers. The lines
+    /// after it are not compared.
     common: Option<usize>,
 }
 

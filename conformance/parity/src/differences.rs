@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// One intended difference, in the trace of one script.
+/// One intended difference between client-go and this library, in the trace of one script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
@@ -17,7 +17,7 @@ pub struct Difference {
     pub theirs: String,
     /// The behavior of this library, and why it is better.
     pub ours: String,
-    /// The lines of the traces that differ, in the format of [`Compared`](crate::Compared).
+    /// The lines of the traces that differ, in the format of [`Compared::lines`](crate::Compared::lines).
     pub lines: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub fn read_differences(path: &Path) -> Result<Vec<Difference>, DifferencesError
     serde_norway::from_str(&text).map_err(|source| DifferencesError::Form { path: shown, source })
 }
 
-/// Writes the list of intended differences to a file.
+/// Writes a list of intended differences to a file, as YAML.
 ///
 /// # Errors
 ///
@@ -66,7 +66,8 @@ pub fn write_differences(path: &Path, differences: &[Difference]) -> Result<(), 
     std::fs::write(path, text).map_err(|source| DifferencesError::File { path: shown, source })
 }
 
-/// Returns the list as the table of `docs/parity.md`. Scripts with the same difference share one row.
+/// Formats a list of intended differences as the Markdown table of `docs/parity.md`. Scripts with the same
+/// difference share one row.
 pub fn table(differences: &[Difference]) -> String {
     let mut rows: Vec<(Vec<&str>, &Difference)> = Vec::new();
     for difference in differences {

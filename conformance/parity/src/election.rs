@@ -8,33 +8,34 @@ pub use ours::run_our_election;
 
 use crate::operations::{Operation, OperationScript, Verb};
 
-/// A script of the leader election.
+/// A parity script of leader election, which client-go and this library both run.
 pub type ElectionScript = OperationScript<ElectionVerb>;
 
 /// The operations on candidates and their Lease: `start a`, `advance 5000ms`, `take x 15000ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElectionVerb {
-    /// A candidate with this name starts.
+    /// A candidate with this name starts: it polls the Lease, and leads once it has acquired it.
     Start,
-    /// A candidate is stopped gracefully.
+    /// A candidate is stopped by cancellation, as at the end of its program.
     Stop,
-    /// The simulated time advances by a duration.
+    /// The simulated time advances by this duration.
     Advance,
-    /// All requests of a candidate fail.
+    /// From now on, all requests of a candidate fail with status 500, until `Heal`.
     Refuse,
-    /// The requests of a candidate get no response.
+    /// From now on, the requests of a candidate get no response, until `Heal`.
     Hang,
-    /// The writes of a candidate fail with a conflict.
+    /// From now on, the writes of a candidate fail with a conflict (409), until `Heal`. Reads succeed.
     Conflict,
-    /// The requests of a candidate succeed again.
+    /// From now on, the requests of a candidate succeed again.
     Heal,
-    /// The candidate's clock is moved ahead by a duration.
+    /// From now on, the candidate's clock is ahead of the simulated time by this duration.
     Ahead,
-    /// The candidate's clock is moved back by a duration.
+    /// From now on, the candidate's clock is behind the simulated time by this duration.
     Behind,
-    /// The Lease is deleted.
+    /// The Lease is deleted from the server.
     Delete,
-    /// A holder that is not a candidate takes the Lease for a duration.
+    /// A holder that is not a candidate acquires the Lease, with this duration as lease duration, and does
+    /// not renew it.
     Take,
 }
 

@@ -1,5 +1,5 @@
-//! `parity`: compares the informers of client-go and this library on the same scripts. `cargo xtask parity`
-//! builds the peer and runs this.
+//! `parity`: compares client-go and this library (informers, work queues, leader elections) on the same
+//! scripts. `cargo xtask parity` builds the client-go program and runs `parity`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use informer_parity::{GoPeer, Outcome, Peer, Report, Suite, Verdict, table, write_differences};
 
-/// Compares the traces of the informers of client-go and this library over all scripts. Exits with 1 if there
-/// is an unlisted difference.
+/// Compares the traces of client-go and of this library over all scripts of informers, work queues and
+/// elections. Exits with 1 if there is an unlisted difference.
 #[derive(Debug, Parser)]
 #[command(name = "parity")]
 struct Arguments {
@@ -18,14 +18,15 @@ struct Arguments {
     /// Run only this script. Its name is queue/NAME for a queue, election/NAME for an election.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
-    /// Write all results to this file, as JSON.
+    /// Write the outcomes of all scripts, with their traces, to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the lines that differ into differences.yaml. The reasons must then be added by hand.
+    /// Write the differences that this run found into differences.yaml, as intended ones. Their reasons must
+    /// then be added by hand.
     #[arg(long, conflicts_with = "script")]
     accept: bool,
-    /// Maximum number of runs per script until its result is as expected. A busy machine may delay a peer; a
-    /// real difference occurs in every run.
+    /// Maximum number of runs of each script. A script with an unexpected result is run again, because a busy
+    /// machine may have delayed a peer; a real difference occurs in every run.
     #[arg(long, default_value_t = 3)]
     tries: u32,
     /// Print the traces of client-go (its first run) and of this library, line by line.

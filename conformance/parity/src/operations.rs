@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 
 use crate::script::{ScriptError, files};
 
-/// The verbs of the operations on one component: the work queue or the election.
+/// The verbs of operation scripts. An implementation has the verbs for one component: the work queue or the
+/// election.
 pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
-    /// The name of the component in error messages and for the client-go program.
+    /// The name of the component: `queue` or `election`. Used in error messages, and in the commands for the
+    /// client-go program.
     const OF: &'static str;
 
-    /// The word for the name argument of an operation in error messages, such as `key`.
+    /// The word for the name that an operation takes, for error messages: `key` in scripts of queues, `name`
+    /// in scripts of elections.
     const WHOM: &'static str;
 
     /// All verbs: each with its name in scripts, whether it takes a name, and whether it takes a duration.
@@ -38,7 +41,8 @@ pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
     fn check(operations: &[Operation<Self>]) -> Result<(), String>;
 }
 
-/// One operation in script syntax: `add KEY`, `start NAME`, `advance 50ms`, `add-after KEY 50ms`.
+/// One operation of a script, which is written as `add KEY`, `start NAME`, `advance 50ms` or `add-after KEY
+/// 50ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<V> {
     /// The verb of the operation.
@@ -50,7 +54,8 @@ pub struct Operation<V> {
     pub milliseconds: u64,
 }
 
-/// A script: the operations on one component, in order.
+/// A parity script of a work queue or an election: operations that client-go and this library both perform,
+/// in order.
 #[derive(Debug, Clone)]
 pub struct OperationScript<V> {
     /// The name of the script's file, without the extension.
@@ -60,7 +65,7 @@ pub struct OperationScript<V> {
     pub(crate) operations: Vec<Operation<V>>,
 }
 
-/// The error of an invalid script of operations.
+/// The error of an invalid script of queue or election operations.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
     /// The file of the script cannot be read.
@@ -116,7 +121,7 @@ impl<V: Verb> Operation<V> {
         V::ALL.iter().find(|(verb, ..)| *verb == self.verb).map_or("", |(_, name, ..)| name)
     }
 
-    /// Returns the script in the format that the client-go program reads.
+    /// Returns the operation in the JSON format that the client-go program reads.
     fn json(&self) -> Value {
         json!({ "do": self.name(), (self.verb.field()): self.whom, "ms": self.milliseconds })
     }
@@ -163,7 +168,7 @@ impl<V: Verb> OperationScript<V> {
         format!("{}/{}", V::OF, self.name)
     }
 
-    /// Returns the command with which the client-go program runs this script.
+    /// Returns the command that makes the client-go program run this script as the job with this name.
     pub fn command(&self, job: &str) -> Value {
         let operations: Vec<Value> = self.operations.iter().map(Operation::json).collect();
         json!({ "job": job, "do": V::OF, (V::OF): operations })

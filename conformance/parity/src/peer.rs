@@ -14,10 +14,11 @@ pub use ours::OurPeer;
 
 use crate::trace::Entry;
 
-/// The timeout of a command. If a peer hangs, the script fails and does not block other scripts.
+/// The timeout of a command to a peer (client-go or this library). If a peer hangs, only the script that sent
+/// the command fails; other scripts continue.
 const COMMAND_MAX: Duration = Duration::from_secs(20);
 
-/// One of the two compared libraries.
+/// One of the two compared libraries: client-go or this library.
 #[derive(Debug)]
 pub enum Peer {
     /// client-go, in a separate process.
@@ -40,17 +41,17 @@ pub enum Command {
         /// The resync period of the handler `resync`.
         resync: Duration,
     },
-    /// Reads the store and the sync state of the informer.
+    /// Records the content of the store and the sync state of the informer in the trace.
     Check,
-    /// Adds a handler with this name to the informer.
+    /// Adds a handler with this name, and without resyncs, to the informer.
     Add(String),
     /// Removes the handler with this name from the informer.
     Remove(String),
-    /// Blocks the following calls of the handler with this name.
+    /// Makes the following calls of the handler with this name wait until `Unblock`.
     Block(String),
-    /// Unblocks the calls of the handler with this name.
+    /// Lets the waiting and the following calls of the handler with this name continue.
     Unblock(String),
-    /// Adds an index to the informer.
+    /// Adds an index to the running informer.
     Index,
     /// Stops the informer and waits until it has stopped.
     Stop,
@@ -60,9 +61,9 @@ pub enum Command {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reply {
-    /// The name of the job (one run of one script) to which the reply belongs.
+    /// The name of the job to which the reply belongs. A job is one run of one script.
     pub job: String,
-    /// The trace that the library has recorded since its last reply.
+    /// The entries of the trace that the peer has recorded since its last reply.
     pub entries: Vec<Entry>,
     /// The results of operations on a queue or an election, one line for each.
     pub lines: Vec<String>,
@@ -84,7 +85,7 @@ pub enum PeerError {
     /// The client-go program has ended.
     #[error("client-go's program has exited; its last output is above")]
     Ended,
-    /// The library does not reply within the timeout of a command.
+    /// The peer did not reply within the timeout of a command.
     #[error("{job}: {command}: no reply within {COMMAND_MAX:?}")]
     Silent {
         /// The name of the job: one run of one script.
@@ -92,14 +93,14 @@ pub enum PeerError {
         /// The command that got no reply.
         command: String,
     },
-    /// The library reports that a command failed.
+    /// The peer replied that a command failed.
     #[error("{job}: {command}: {problem}")]
     Refused {
         /// The name of the job: one run of one script.
         job: String,
         /// The command that failed.
         command: String,
-        /// The problem that the library reported.
+        /// The error message in the reply of the peer.
         problem: String,
     },
 }

@@ -6,7 +6,7 @@ pub use ours::run_ours;
 
 use crate::operations::{Operation, OperationScript, Verb};
 
-/// A script of a work queue.
+/// A parity script of a work queue, which client-go and this library both run.
 pub type QueueScript = OperationScript<QueueVerb>;
 
 /// The operations on a work queue: `add KEY`, `get GETTER`, `add-after KEY 50ms`.
@@ -20,9 +20,9 @@ pub enum QueueVerb {
     AddRateLimited,
     /// The failures of a key are forgotten by the rate limiter.
     Forget,
-    /// Reads how often a key was added through the rate limiter.
+    /// Reads the number of additions of a key through the rate limiter since the key was last forgotten.
     Retries,
-    /// Starts a getter: a task that waits for a key.
+    /// Starts a getter, which is a task with this name that waits for a key.
     Get,
     /// A key is marked as done.
     Done,
@@ -30,9 +30,9 @@ pub enum QueueVerb {
     Len,
     /// The simulated time advances by a duration.
     Advance,
-    /// The queue is shut down: it rejects further keys, and hands out those that it contains.
+    /// The queue is shut down: it rejects further keys, and returns the keys that it contains to getters.
     ShutDown,
-    /// The queue shuts down, and a caller waits until all keys are processed.
+    /// The queue is shut down, and a task waits until all keys are marked as done.
     Drain,
     /// Reads whether the queue was shut down.
     ShuttingDown,

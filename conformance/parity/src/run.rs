@@ -13,22 +13,19 @@ const RUN_MAX: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_millis(25);
 
-/// The error of a script that could not be run to its end.
+/// The error of a script that could not be run to its end on one of the libraries.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No port is available for the server.
+    /// The scripted server of a run could not listen on a loopback port.
     #[error("cannot listen on the loopback device")]
     Listen(#[from] io::Error),
-    /// The compared library failed, or one of its commands did.
+    /// The library under test has ended, or one of its commands failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
 }
 
-/// Plays a script to the informer of a peer and returns the trace. Runs do not affect each other.
-///
-/// # Errors
-///
-/// When the server cannot listen, or a command of the peer fails.
+/// Plays an informer script to the informer of a peer, and returns the trace of this run. Each run has its
+/// own server and informer, so runs do not affect each other.
 pub async fn run(script: &Arc<Script>, peer: &Arc<Peer>, job: &str) -> Result<Trace, RunError> {
     let session = Arc::new(Session::new(Arc::clone(script), Arc::clone(peer), job.to_owned()));
     let refusing = session.close_port_if_next().await;

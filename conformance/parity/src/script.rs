@@ -30,7 +30,8 @@ pub use status::StatusResponse;
 
 use crate::peer::Command;
 
-/// A parsed and validated script.
+/// A script of an informer, parsed and validated: the requests that the scripted server expects, and its
+/// responses.
 #[derive(Debug, Clone)]
 pub struct Script {
     /// The name of the script's file, without the extension.
@@ -41,20 +42,21 @@ pub struct Script {
     pub streaming: bool,
     /// The resync period of the handler `resync`.
     pub resync: Duration,
-    /// True if the calls of the transform are also compared.
+    /// True if the calls of the informer's transform are part of the compared traces.
     pub transforms: bool,
-    /// The responses of the server, in order.
+    /// The attempts of the script, in order: the expected requests with the server's responses.
     pub attempts: Vec<Attempt>,
 }
 
-/// The expected request and the response to it.
+/// One entry of a script: the request that the server expects, and its response to it.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// The expected request; `None` if the port is closed instead.
+    /// The kind of the expected request; `None` for [`Response::Refuse`], because a closed port receives no
+    /// request.
     pub expect: Option<RequestKind>,
-    /// The delay before the response is sent.
+    /// The time that the server waits between the request and its response.
     pub delay: Duration,
-    /// The response to the expected request.
+    /// The server's response to the expected request.
     pub response: Response,
 }
 
@@ -81,9 +83,9 @@ pub enum Response {
     Status(StatusResponse),
     /// A response with a stream of watch events.
     Stream(Vec<Step>, End),
-    /// The server sends no response. After it has read the request, the connection ends in this way.
+    /// The server reads the request and sends no response. It then ends the connection in this way.
     Drop(End),
-    /// The port of the server is closed for this duration.
+    /// The port of the server is closed for this duration, so that connection attempts are refused.
     Refuse(Duration),
 }
 
@@ -94,20 +96,20 @@ pub struct ListResponse {
     pub body: String,
     /// The content type of the body.
     pub content_type: String,
-    /// If set, half of the body is sent, then the connection ends in this way.
+    /// If set, the server sends only the first half of the body, and then ends the connection in this way.
     pub broken: Option<End>,
 }
 
 /// One step of a stream of watch events.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// The server sends the bytes of this string.
+    /// The server sends this string as one chunk, usually one watch event.
     Send(String),
     /// The server sends an `ERROR` event.
     Error(StatusResponse),
-    /// The server waits for this duration.
+    /// The server sends nothing for this duration, unless the client closes the connection earlier.
     Wait(Duration),
-    /// The client runs a command, and the stream continues after the reply.
+    /// The library under test performs a command. The server continues with the next step after the reply.
     Do(Command),
 }
 
@@ -123,7 +125,7 @@ pub enum End {
     CutChunk,
     /// The server resets the connection.
     Reset,
-    /// The response stays open until the client closes the connection.
+    /// The server sends nothing more and leaves the response open, until the client closes the connection.
     Hold,
 }
 

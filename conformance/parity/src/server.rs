@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use self::session::Session;
 
-/// A server that plays one script once.
+/// An HTTP server that plays one script once, to one informer.
 #[derive(Debug)]
 pub(crate) struct ScriptedServer {
     address: SocketAddr,
@@ -33,7 +33,8 @@ pub(crate) struct ScriptedServer {
     _tasks: JoinSet<()>,
 }
 
-/// The port of the server: whether it should be open, and whether it is open.
+/// The state of the server's port: whether it should be open, and whether it is open. The task of the server
+/// opens and closes it.
 #[derive(Debug)]
 pub(crate) struct Port {
     wanted: watch::Sender<bool>,
@@ -45,10 +46,11 @@ impl Port {
         Self { wanted: watch::Sender::new(true), listening: watch::Sender::new(false) }
     }
 
-    /// Closes or opens the port, and waits until that has happened.
+    /// Opens or closes the port, and waits until the task of the server has done it.
     pub(crate) async fn set(&self, open: bool) {
         self.wanted.send_replace(open);
-        // The wait cannot fail: this value holds the sender itself, so the channel does not close.
+        // The result of the wait is ignored, because it cannot fail: this `Port` holds the sender, so the
+        // channel does not close.
         let _ = self.listening.subscribe().wait_for(|listening| *listening == open).await;
     }
 }
@@ -74,8 +76,8 @@ impl ScriptedServer {
 
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // The option is needed because two sockets of this process use the port: one reserves it, and the other
-    // listens.
+    // The socket option allows two sockets of this process to use the same port: one that only reserves it,
+    // and one that listens.
     #[cfg(unix)]
     socket.set_reuseport(true)?;
     #[cfg(not(unix))]
@@ -110,7 +112,8 @@ async fn accept(
         let (stream, _) = listener.accept().await?;
         let session = Arc::clone(session);
         connections.spawn(async move {
-            // Errors are ignored: a client that disconnects is no failure of the server.
+            // An error on a connection is ignored: it means that the client has disconnected, which is no
+            // failure of the server.
             let _ = connection::serve(stream, &session).await;
         });
         while connections.try_join_next().is_some() {}

@@ -25,15 +25,16 @@ use crate::script::{Script, ScriptError};
 /// compared.
 const THEIR_RUNS: usize = 3;
 
-/// The maximum number of scripts that run concurrently. Scripts mostly wait, but more of them would delay
-/// each other.
+/// The maximum number of scripts that run concurrently. The runs mostly wait, so many of them can run at
+/// once. With even more, they would delay each other.
 const AT_ONCE_MAX: usize = 48;
 
-/// The maximum number of scripts that run concurrently when scripts are repeated.
+/// The maximum number of scripts that run concurrently when scripts are repeated. It is small, because a busy
+/// machine may be the reason for the repetition.
 const AGAIN_AT_ONCE_MAX: usize = 12;
 
-/// The longest resync period that can elapse within a script. Resyncs of a longer period are not expected in
-/// traces.
+/// Scripts with a resync period below this limit can have resyncs. Several consecutive rounds of a resync
+/// then count as one in the comparison, because their number depends on the time.
 const RESYNC_SEEN_MAX: Duration = Duration::from_secs(60);
 
 /// The scripts of the suite, and the list of intended differences.
@@ -62,7 +63,7 @@ pub enum SuiteError {
     Unknown(String),
 }
 
-/// The result of comparing client-go and this library by one script.
+/// The result of comparing client-go and this library with one script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -74,7 +75,7 @@ pub enum Verdict {
     Unlisted,
     /// The peers behave equally although a difference is listed.
     Stale,
-    /// The script could not be run.
+    /// The script could not be run to its end on one of the peers.
     Failed,
 }
 
@@ -88,13 +89,14 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The lines in which the traces of client-go and of this library differ.
     pub lines: Vec<String>,
-    /// The places at which the runs on client-go differ from each other. They are not compared.
+    /// The places at which the runs on client-go differ from each other. The run of this library is not
+    /// compared with them there.
     pub masked: Vec<String>,
     /// The error message if the script could not be run.
     pub failure: Option<String>,
-    /// The number of times that the script ran.
+    /// The number of times that the script was run on both peers.
     pub tries: u32,
-    /// The traces of the last run of the script.
+    /// The traces of the last run of the script; `None` if it could not be run.
     pub traces: Option<Traces>,
 }
 
@@ -177,8 +179,8 @@ impl Suite {
         scripts.chain(queues).chain(elections)
     }
 
-    /// Runs all scripts on both peers, first all of them concurrently. Scripts whose result is unexpected or
-    /// whose runs on client-go vary are then repeated, up to `tries` runs in total.
+    /// Runs all scripts on both peers. Scripts whose result is unexpected, or whose runs on client-go differ
+    /// from each other, are then repeated with less concurrency, up to `tries` runs of each script in total.
     pub async fn run(&self, theirs: Peer, tries: u32) -> Report {
         let begin = Instant::now();
         let peers = Peers {
@@ -219,13 +221,13 @@ impl Suite {
 }
 
 impl Outcome {
-    /// Returns true if the result may have been caused by a busy machine, so that the script should be
-    /// repeated.
+    /// Returns true if the script should be repeated, because a busy machine may have caused its result: the
+    /// result is unexpected, or runs on client-go differ from each other.
     fn is_doubtful(&self) -> bool {
         self.is_problem() || !self.masked.is_empty()
     }
 
-    /// Returns true if the result is neither equal nor as listed.
+    /// Returns true if the script failed, or if its differences are not exactly the listed ones.
     pub fn is_problem(&self) -> bool {
         !matches!(self.verdict, Verdict::Equal | Verdict::Listed)
     }
@@ -257,10 +259,11 @@ impl Peers {
     }
 
     async fn run(&self, name: &str, job: &Job, permits: &Semaphore) -> Result<Traces, String> {
-        // Each run has its own job name. A late reply to a run that hung is therefore not taken for a reply
-        // to its repetition.
+        // Each run of a script has its own job name. If a peer replies late to a run that was given up, the
+        // reply is therefore not mistaken for a reply to the next run of the script.
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
-        // All runs of one script start concurrently, because they mostly wait.
+        // The runs of one script on client-go and on this library start concurrently, because they mostly
+        // wait.
         let _permit = permits.acquire().await.map_err(|error| error.to_string())?;
         let runs =
             (0..THEIR_RUNS).map(|number| self.streams(&self.theirs, job, format!("{name} {run}.{number}")));
@@ -281,7 +284,8 @@ impl Peers {
     }
 }
 
-/// Runs the operations of a script on a peer. If the peer is this library, `ours` runs them.
+/// Runs a script of a queue or an election on a peer (client-go or this library). `ours` is the function that
+/// runs it on this library.
 async fn carry_out<V: Verb>(
     script: &OperationScript<V>,
     peer: &Peer,
@@ -300,12 +304,13 @@ async fn carry_out<V: Verb>(
 }
 
 impl Report {
-    /// Returns the number of scripts that have this result.
+    /// Returns the number of scripts with this result.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count()
     }
 
-    /// Returns the list of differences that this run has found, with the reasons from `known`.
+    /// Returns the differences that this run has found, as a new list of intended differences. The
+    /// descriptions are taken from `known`, by the name of the script; those of new differences are empty.
     pub fn differences(&self, known: &[Difference]) -> Vec<Difference> {
         let known: HashMap<&str, &Difference> =
             known.iter().map(|each| (each.script.as_str(), each)).collect();

@@ -1,4 +1,4 @@
-//! The trace of one run, and its lines in the format in which runs are compared.
+//! The trace of one run of a script, and the lines of text in which traces are compared.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -12,45 +12,48 @@ use crate::script::RequestKind;
 pub struct Trace {
     /// The requests that the server received, in order of arrival.
     pub requests: Vec<Record>,
-    /// The entries that the library under test recorded, such as the calls of its handlers.
+    /// The entries that the library under test (client-go or this library) recorded, such as the calls of its
+    /// handlers.
     pub entries: Vec<Entry>,
-    /// True if the script did not end in time.
+    /// True if the script did not end within the time limit of a run.
     pub unfinished: bool,
 }
 
 /// A request that the server received.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The class of the wait before the request.
+    /// The time that the client waited before the request, as a class.
     pub wait: Wait,
-    /// The verb and the query of the request.
+    /// The kind of the request and its query parameters, sorted by name.
     pub text: String,
-    /// The attempts of the script that the server skipped, because this request did not fit what they
-    /// expected.
+    /// The attempts of the script that the server skipped, because they expected another kind of request than
+    /// this one.
     pub skipped: Vec<RequestKind>,
-    /// True if the script has no response to the request.
+    /// True if no attempt of the script expected this request.
     pub unscripted: bool,
 }
 
-/// The classes of the time between the end of a response and the next request.
+/// The classes of a client's wait between the end of a response and its next request. Traces contain classes
+/// instead of times, because times differ from run to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// The request is the first one, so there was no response before it.
+    /// There was no wait: the request is the first one of the run.
     First,
-    /// The request followed immediately, apart from processing time.
+    /// The client sent the request immediately, apart from processing time.
     AtOnce,
-    /// A backoff between `800 ms * 2^step` and twice that time.
+    /// The client waited for a backoff, between `800 ms * 2^step` and twice that time.
     Backoff {
-        /// The step of the backoff, counted from 0.
+        /// The step of the backoff, counted from 0 for the shortest wait.
         step: u32,
-        /// True if the step is the one after the previous step, or the first step.
+        /// True if the step follows the step of the previous backoff, or is 0 for the first backoff. After
+        /// refused connections, every step counts as following, because the number of attempts is unknown.
         in_order: bool,
     },
-    /// The wait that the server requested with `Retry-After`.
+    /// The client waited as long as the server requested with `Retry-After`.
     RetryAfter,
-    /// The server's port was closed before the request.
+    /// The port of the server was closed before the request, so the client's wait cannot be measured.
     AfterRefusal,
-    /// A wait of another length, in milliseconds.
+    /// The client waited for a time that fits no other class. The value is the wait in milliseconds.
     Odd(u64),
 }
 
@@ -58,11 +61,11 @@ pub enum Wait {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Entry {
-    /// The name of the called handler.
+    /// The name of the called handler; empty if the entry is no call of a handler.
     pub handler: String,
     /// The kind of call: `add`, `update` or `delete`.
     pub call: String,
-    /// The key of the object.
+    /// The key of the object in the call.
     pub key: String,
     /// The resourceVersion of the object before the event.
     pub old: String,
@@ -74,7 +77,8 @@ pub struct Entry {
     pub last_known: bool,
     /// True if the previous object of an update had the same name and another uid.
     pub other_uid: bool,
-    /// The object with which the transform was called.
+    /// The key and the resourceVersion of the object with which the transform was called; empty if the entry
+    /// is no such call.
     pub transform: String,
     /// The content of the store, if the entry is a read of the store.
     pub check: Option<Check>,
@@ -89,11 +93,12 @@ pub struct Check {
     pub indexes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// The last resourceVersion that the informer has seen.
     pub version: String,
-    /// Whether the informer and each of its handlers have synced, by name.
+    /// For the informer and each of its handlers, by name: true if it has synced.
     pub synced: BTreeMap<String, bool>,
 }
 
-/// The kinds of consecutive calls whose order is undefined.
+/// Kinds of handler calls whose order among each other is undefined: adds of a first list, deletions that a
+/// relist has found, and updates of a resync.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 enum Unordered {
     Initial,
@@ -123,9 +128,10 @@ impl Entry {
 }
 
 impl Trace {
-    /// Returns the lines of the trace by stream: `requests`, `store`, and one stream for each handler.
-    /// Consecutive calls without a defined order (objects of a first list, deletions found by a relist, a
-    /// resync) are sorted. If `resyncs` is set, several rounds of a resync count as one.
+    /// Returns the lines of the trace by stream: `requests`, `store`, one stream for each handler, and with
+    /// `transforms` also `transform`. Consecutive calls without a defined order (objects of a first list,
+    /// deletions found by a relist, a resync) and the calls of the transform are sorted. If `resyncs` is set,
+    /// several consecutive rounds of a resync count as one.
     pub fn streams(&self, resyncs: bool, transforms: bool) -> BTreeMap<String, Vec<String>> {
         let mut streams = BTreeMap::from([("requests".to_owned(), self.request_lines())]);
         let mut calls: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();

@@ -15,8 +15,8 @@ async fn requests(attempts: &str) -> Vec<String> {
     requests.iter().map(|request| without_delay(request)).collect()
 }
 
-/// Replaces the class of the delay before a request, which depends on how busy the machine is. The tests of
-/// the library check the classes.
+/// Removes the class of the wait from a line about a request, unless it is the first one or follows a
+/// refusal. The class depends on how busy the machine is, so other tests check the classes in simulated time.
 fn without_delay(request: &str) -> String {
     match request.split_once(": ") {
         Some((wait, request)) if !["first", "after refusal"].contains(&wait) => format!("next: {request}"),

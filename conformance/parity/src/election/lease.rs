@@ -20,13 +20,14 @@ pub(super) struct Board {
     lease: Option<Value>,
     version: u64,
     faults: HashMap<String, ElectionVerb>,
-    /// How far the clock of each candidate is ahead, by the candidate's name.
+    /// How far the clock of each candidate is ahead of the simulated time, by the candidate's name. Negative
+    /// if the clock is behind.
     skews: HashMap<String, SignedDuration>,
     begin: Instant,
 }
 
 impl Board {
-    /// Creates a server without a Lease. The clocks of all candidates start now.
+    /// Creates a server without a Lease. The simulated clocks of all candidates start now.
     pub(super) fn new() -> Self {
         let (faults, skews) = (HashMap::new(), HashMap::new());
         Self { lease: None, version: 0, faults, skews, begin: Instant::now() }
@@ -50,7 +51,7 @@ impl Board {
         }
     }
 
-    /// Makes a holder that is not a candidate take the Lease for a duration.
+    /// Stores a Lease of a holder that is not a candidate. `seconds` is its lease duration.
     fn take(&mut self, holder: &str, seconds: u64) {
         let now = self.clock_of(holder);
         let before = self.lease.as_ref().and_then(|lease| lease["spec"]["leaseTransitions"].as_i64());
@@ -89,8 +90,9 @@ impl Board {
         let held = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         match (method, held) {
             (&Method::POST, None) => {
-                // The request contains the time of this process. It is replaced by the time of the
-                // candidate's simulated clock.
+                // The request of a candidate contains the real time of this process as `renewTime`. The
+                // server replaces it by the candidate's simulated clock, so that the skew of that clock has
+                // an effect.
                 lease["spec"]["renewTime"] = json!(self.clock_of(who));
                 (StatusCode::CREATED, self.store(lease))
             }
@@ -129,8 +131,8 @@ pub(super) fn client(board: &Arc<Mutex<Board>>, who: &str) -> Client {
 
 async fn exchange(board: &Mutex<Board>, who: &str, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
     if request.uri().query().is_some_and(|query| query.contains("watch=1")) {
-        // client-go does not watch the Lease. Watches of this library are rejected, so that its candidates
-        // poll like those of client-go.
+        // The candidates of client-go do not watch the Lease, they poll it. Watch requests of this library
+        // are rejected, so that its candidates poll, too.
         return refusal(StatusCode::FORBIDDEN, "Forbidden");
     }
     let fault = board.lock().faults.get(who).copied();

@@ -8,16 +8,12 @@ use parking_lot::Mutex;
 use super::lease::{Board, client};
 use super::{ElectionScript, ElectionVerb, Operation};
 
-/// How often the runtime yields after an operation, so that all tasks react to it. Each task waits for only a
-/// few others.
+/// How often the script's task yields to other tasks after each operation. All tasks must have reacted to the
+/// operation before the next one. Each task waits for only a few others, so this number is large enough.
 const TURNS: u32 = 100;
 
-/// Runs a script on candidates of this library. Returns a line for each operation: the callbacks, and the
-/// holder of the Lease.
-///
-/// # Errors
-///
-/// When the runtime cannot be created.
+/// Runs an election script on candidates of this library. Returns a line for each operation, with the
+/// callbacks that it caused and the holder of the Lease after it.
 pub fn run_our_election(script: &ElectionScript) -> std::io::Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(async {
@@ -34,7 +30,8 @@ pub fn run_our_election(script: &ElectionScript) -> std::io::Result<Vec<String>>
 struct Run {
     board: Arc<Mutex<Board>>,
     stops: HashMap<String, CancellationToken>,
-    /// The callbacks that candidates have called since the last operation.
+    /// The events that candidates have reported since the last operation: a new holder, the begin of a term,
+    /// or the end of a candidate.
     said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -45,7 +42,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut said = std::mem::take(&mut *self.said.lock());
-        // Callbacks are sorted, because the order of tasks that wake at the same time is undefined.
+        // The reported events are sorted, because the order of tasks that wake at the same time is undefined.
         said.sort();
         let held = self.board.lock().line();
         [operation.to_string()].into_iter().chain(said).chain([held]).collect::<Vec<_>>().join("; ")
@@ -57,7 +54,8 @@ impl Run {
             ElectionVerb::Stop => {
                 self.stops.get(&operation.whom).into_iter().for_each(CancellationToken::cancel)
             }
-            // The runtime's clock is paused. While this sleeps, each timer fires at its own simulated time.
+            // The clock of the runtime is paused, so this sleep does not take real time. During the sleep,
+            // each timer of the candidates fires at its own simulated time.
             ElectionVerb::Advance => tokio::time::sleep(Duration::from_millis(operation.milliseconds)).await,
             _ => self.board.lock().carry_out(operation),
         }
@@ -84,7 +82,8 @@ impl Run {
         });
         let (said, name) = (Arc::clone(&self.said), who.to_owned());
         tokio::spawn(async move {
-            // The reason why the candidate ends is not compared, because client-go reports no reason.
+            // The result of the candidate, which contains the reason for its end, is not compared, because
+            // client-go reports no reason.
             let _ = elector.run(stop).await;
             said.lock().push(format!("{name} ends"));
         });

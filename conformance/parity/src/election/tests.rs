@@ -26,7 +26,8 @@ fn all_scripts_parse_and_at_most_one_of_our_candidates_leads() {
             for word in line.split("; ") {
                 leads += i32::from(word.ends_with(" leads"));
             }
-            // Fewer terms may begin than candidates end, because a candidate may end without having led.
+            // A candidate may end without having led, so the number of terms that began may be smaller than
+            // the number of candidates that ended.
             let ended = line.split("; ").filter(|word| word.ends_with(" ends")).count();
             leads -= i32::try_from(ended).unwrap().min(leads);
             assert!(leads <= 1, "{}: {line}", script.name);

@@ -18,17 +18,13 @@ pub struct GoPeer {
     _process: Child,
 }
 
-/// The senders that pass replies to the callers that wait for them, by job; `None` after the program has
-/// ended.
+/// The callers that wait for a reply of the client-go program: for each job, the sender that passes the reply
+/// to the caller. `None` after the program has ended.
 #[derive(Debug)]
 struct Waiting(Mutex<Option<HashMap<String, oneshot::Sender<Reply>>>>);
 
 impl GoPeer {
-    /// Starts the program.
-    ///
-    /// # Errors
-    ///
-    /// When the program cannot be started.
+    /// Starts the client-go program. One program runs all scripts.
     pub fn start(program: &Path) -> Result<Self, PeerError> {
         let failed = |source| PeerError::Start { program: program.display().to_string(), source };
         let mut process = Process::new(program)
@@ -57,7 +53,7 @@ impl GoPeer {
         Ok(Self { input: AsyncMutex::new(input), waiting, _process: process })
     }
 
-    /// Sends a command and waits for its reply.
+    /// Sends a command to the client-go program as one line of JSON, and waits for the program's reply.
     ///
     /// # Errors
     ///
@@ -75,7 +71,8 @@ impl Waiting {
     fn deliver(&self, reply: Reply) {
         let sender = self.0.lock().as_mut().and_then(|waiting| waiting.remove(&reply.job));
         if let Some(sender) = sender {
-            // Errors are ignored: the caller may have stopped waiting for the reply.
+            // A failed send is ignored: it means that the caller no longer waits for the reply, for example
+            // after a timeout.
             let _ = sender.send(reply);
         }
     }

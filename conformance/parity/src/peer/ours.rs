@@ -17,8 +17,9 @@ use tokio::time::Instant;
 use super::{Command, Reply};
 use crate::trace::{Check, Entry};
 
-/// The time without new entries in the trace after which a command runs. Everything that the server sent
-/// before has then been handled.
+/// Before and after a command, the peer waits until the trace had no new entry for this time. It has then
+/// handled everything that the server has sent. The first command (`Start`) does not wait, and `Stop` does
+/// not wait after it.
 const QUIET: Duration = Duration::from_millis(150);
 
 type Config = Lazy<ConfigMap>;
@@ -38,7 +39,7 @@ struct Session {
     gates: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 
-/// The recorded entries of the trace, and the time of the last entry.
+/// The entries of the trace that are not in a reply yet, and the time of the last entry.
 #[derive(Debug)]
 struct Log(Mutex<(Vec<Entry>, Instant)>);
 
@@ -93,8 +94,8 @@ impl Session {
         let client = Client::new(kube_client::Config::new(url.parse()?))?;
         let streaming = if streaming { StreamingLists::Auto } else { StreamingLists::Off };
         let source = KubeListWatch::<Config>::all(client).streaming_lists(streaming);
-        // The informer requests JSON, as client-go does for this kind. Scripts contain JSON, and a scripted
-        // 406 must not cause a fallback to another encoding.
+        // The informer requests JSON, as client-go does for ConfigMaps. The lists and events in scripts are
+        // JSON, and a scripted status 406 must not cause a fallback to another encoding.
         let source = source.encodings(Encodings::Json);
         let log = Arc::new(Log(Mutex::new((Vec::new(), Instant::now()))));
         let seen = Arc::clone(&log);
@@ -149,8 +150,8 @@ impl Session {
         let handle = on_event_async(move |event: Event<Config>| {
             let (log, handler, mut blocked) = (Arc::clone(&log), handler.clone(), gate.subscribe());
             async move {
-                // Errors are ignored: the session holds the sender. If the session was dropped, no caller
-                // waits for this call of the handler.
+                // The result of this wait is ignored. It is an error only if the session, which holds the
+                // sender, was dropped. No command then waits for this call of the handler.
                 let _ = blocked.wait_for(|blocked| !blocked).await;
                 log.see(seen(handler, &event));
             }
@@ -192,7 +193,8 @@ fn display(object: &Config) -> String {
     format!("{}@{}", object.key(), object.resource_version())
 }
 
-/// Records the object, and returns it with a mark that the transform has processed it, and without its data.
+/// The transform of the informer under test. It records the object, sets the label `seen` on it, and removes
+/// its data. The store and the index can thus show whether they contain transformed objects.
 fn transform(log: &Log, object: &Config) -> Result<Arc<Config>, Box<dyn Error + Send + Sync>> {
     log.see(Entry { transform: display(object), ..Entry::default() });
     let mut value: Value = serde_json::from_str(&object.json()?)?;

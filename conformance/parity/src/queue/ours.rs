@@ -7,23 +7,20 @@ use parking_lot::Mutex;
 
 use super::{Operation, QueueScript, QueueVerb};
 
-/// The first delay of the rate limiter. The delays are the same as in the client-go program.
+/// The first delay of the rate limiter. The client-go program uses the same delays.
 const LIMITER_BASE: Duration = Duration::from_millis(5);
 const LIMITER_MAX: Duration = Duration::from_secs(1);
 
-/// How often the runtime yields after an operation, so that all tasks react to it. Each task waits for only a
-/// few others.
+/// How often the script's task yields to other tasks after each operation. All tasks must have reacted to the
+/// operation before the next one. Each task waits for only a few others, so this number is large enough.
 const TURNS: u32 = 20;
 
-/// The deadline of a drain. It is never reached, because drains in client-go have no deadline.
+/// The deadline after which a drain of the queue gives up. It is longer than any script, because drains in
+/// client-go have no deadline.
 const DRAIN_MAX: Duration = Duration::from_secs(100_000);
 
-/// Runs a script on the queue of this library, in simulated time that changes only with `advance`. Returns a
-/// line for each operation.
-///
-/// # Errors
-///
-/// When the runtime cannot be created.
+/// Runs a queue script on the work queue of this library, in simulated time that changes only with `advance`.
+/// Returns a line for each operation, with its result and the keys that getters received.
 pub fn run_ours(script: &QueueScript) -> std::io::Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(async {
@@ -40,7 +37,7 @@ pub fn run_ours(script: &QueueScript) -> std::io::Result<Vec<String>> {
 
 struct Run {
     queue: WorkQueue<String>,
-    /// The keys that getters have received since the last operation.
+    /// The keys that getters have received since the last operation, and the drains that have finished.
     got: Arc<Mutex<Vec<String>>>,
 }
 
@@ -54,7 +51,7 @@ impl Run {
             tokio::task::yield_now().await;
         }
         let mut got = std::mem::take(&mut *self.got.lock());
-        // Keys are sorted, because the order in which concurrent getters wake is undefined.
+        // The lines are sorted, because the order in which concurrent getters wake is undefined.
         got.sort();
         got.iter().for_each(|got| line += &format!("; {got}"));
         line

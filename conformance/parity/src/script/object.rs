@@ -15,7 +15,8 @@ pub struct ObjectText {
 }
 
 impl ObjectText {
-    /// Returns the object as JSON, as a server encodes it.
+    /// Returns the object as the JSON of a ConfigMap. Events contain the kind (`with_type`); the items of a
+    /// list do not.
     pub fn json(&self, with_type: bool) -> Value {
         let mut metadata = Map::new();
         let mut put = |name: &str, value: &str| {

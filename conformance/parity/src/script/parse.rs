@@ -7,10 +7,11 @@ use super::status::StatusForm;
 use super::{Attempt, End, ListResponse, ObjectText, RequestKind, Response, Script, ScriptError, Step};
 use crate::peer::Command;
 
-/// The default resync period, which is too long to elapse within a script.
+/// The resync period of scripts that set none. It is too long to elapse within a script.
 const NO_RESYNC: Duration = Duration::from_secs(3600);
 
-/// The maximum duration of a single wait in a script, because a script must end within a minute.
+/// The maximum of every duration in a script, such as a wait, a delay or a resync period. The limit exists
+/// because a script must end within a minute.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize)]
@@ -47,14 +48,15 @@ struct ListForm {
     items: Vec<String>,
     #[serde(rename = "continue")]
     continue_token: Option<String>,
-    /// A string that replaces the body of the response.
+    /// A string that is sent as the body of the response, instead of a list with `items`. It may be invalid
+    /// JSON.
     raw: Option<String>,
     kind: Option<String>,
     content_type: Option<String>,
     broken: Option<End>,
 }
 
-/// A step in YAML. Exactly one of the fields is set.
+/// One step of a stream in the YAML of a script. Exactly one of the fields is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct StepForm {
@@ -62,12 +64,12 @@ struct StepForm {
     modified: Option<String>,
     deleted: Option<String>,
     bookmark: Option<String>,
-    /// The version of the bookmark that ends the initial events.
+    /// The resourceVersion of a bookmark that marks the end of the initial events of a streaming list.
     end_bookmark: Option<String>,
     error: Option<StatusForm>,
     event: Option<Value>,
     raw: Option<String>,
-    /// An added object of which only the first half is sent.
+    /// An added object. Only the first half of its event is sent, to cut an event off.
     half: Option<String>,
     wait: Option<String>,
     #[serde(rename = "do")]
@@ -136,7 +138,8 @@ fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
     Ok(Attempt { expect: form.expect, delay, response })
 }
 
-/// Checks that a server could send this response to the request.
+/// Checks that a server could send this kind of response to this kind of request: for example, a watch cannot
+/// have a list as response.
 fn check_fit(expect: Option<RequestKind>, response: &Response) -> Result<(), String> {
     let watches = matches!(expect, Some(RequestKind::Watch | RequestKind::WatchList));
     match (response, expect) {

@@ -6,17 +6,18 @@ use super::parse::event_line;
 /// An API error, which is sent as a response status or in an `ERROR` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusResponse {
-    /// The status code of the error.
+    /// The HTTP status code of the error. The `Status` object contains it too, unless `says` is set.
     pub code: u16,
-    /// The code in the `Status` object, if it differs from the HTTP status.
+    /// The code in the `Status` object, for scripts in which it differs from the HTTP status code.
     pub says: Option<u16>,
     /// The `reason` field of the `Status` object.
     pub reason: String,
-    /// True if the error is that the requested version is newer than the server's.
+    /// True if the `Status` object contains a cause for the error that the requested resourceVersion is newer
+    /// than the server's.
     pub too_large: bool,
     /// The value of `retryAfterSeconds` in the `Status` object.
     pub retry_after: Option<u64>,
-    /// The body that is sent instead of a `Status` object.
+    /// The body of the response that is sent instead of a `Status` object.
     pub text: Option<String>,
 }
 
@@ -58,7 +59,8 @@ impl StatusForm {
     }
 }
 
-/// Returns the `reason` that an API server sends with a status code.
+/// Returns the `reason` that an API server sends with a status code; `None` for a code without a default
+/// reason.
 fn usual_reason(code: u16) -> Option<String> {
     let reason = match code {
         400 => "BadRequest",

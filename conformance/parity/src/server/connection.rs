@@ -58,7 +58,8 @@ async fn send_version(stream: &mut TcpStream) -> io::Result<()> {
     send_unrecorded(stream, r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#).await
 }
 
-/// Sends a JSON body that is not part of the recorded trace, because the script does not contain the request.
+/// Sends a JSON body as response to a request that is not part of the script. Neither the request nor the
+/// time of the response is recorded in the trace.
 async fn send_unrecorded(stream: &mut TcpStream, body: &str) -> io::Result<()> {
     let head = head("200 OK", "application/json", body.len(), "");
     stream.write_all((head + body).as_bytes()).await?;
@@ -100,7 +101,8 @@ async fn send_whole(stream: &mut TcpStream, text: String, session: &Session) -> 
 }
 
 async fn send(stream: &mut TcpStream, text: &str, session: &Session) -> io::Result<()> {
-    // The time is recorded before and after sending, because the client may react before this task continues.
+    // The time of the last response is recorded before sending, because the client may react before this task
+    // continues. It is recorded again afterwards, because sending may take time.
     session.sent();
     stream.write_all(text.as_bytes()).await?;
     session.sent();

@@ -8,17 +8,17 @@ use crate::script::RequestKind;
 
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// The timeout within which the request on a new connection must arrive.
+/// The maximum time from the acceptance of a connection until the complete request head has arrived.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) kind: RequestKind,
-    /// The request in the format of traces: the kind, then the query parameters sorted by name. Random values
-    /// are omitted.
+    /// The request in the format of traces: the kind, then the query parameters sorted by name. A random
+    /// watch timeout is replaced by its range.
     pub(crate) text: String,
-    /// If the request is a version check, the version that it checks. This library checks a version with a
-    /// list of one object after a request without a response.
+    /// The resourceVersion that a version check of this library checks: a list of one object, after a request
+    /// without a response. `None` for every other request.
     pub(crate) version_check: Option<String>,
 }
 

@@ -10,22 +10,22 @@ use crate::peer::{Command, Peer, PeerError};
 use crate::script::{Attempt, End, Response, Script, Step};
 use crate::trace::{Entry, Record, Trace, Wait};
 
-/// A request that arrives within this time after the last response counts as immediate. The shortest backoff
-/// is 800 ms, and a busy machine may delay requests.
+/// A request within this time after the last response counts as sent immediately. The limit is long, because
+/// a busy machine may delay requests, but shorter than the shortest backoff of 800 ms.
 const AT_ONCE: Duration = Duration::from_millis(600);
 
-/// The first step of the reflector's backoff, in client-go and in this library. Each step doubles the
-/// backoff, and jitter adds up to 100 %.
+/// The shortest wait of the first backoff step of a reflector, in client-go and in this library. Each step
+/// doubles the wait, and jitter adds up to 100 %.
 const BACKOFF_BASE: Duration = Duration::from_millis(800);
 const BACKOFF_STEPS: u32 = 6;
 
-/// The tolerance by which a wait may seem too short. The reason is that the clock is read after the bytes
-/// were sent.
+/// The tolerance by which a measured wait may be too short. The server reads the clock only after it has sent
+/// the bytes, so it measures less than the client has waited.
 const EARLY: Duration = Duration::from_millis(25);
-/// The tolerance by which a request may be late on a busy machine.
+/// The tolerance by which a measured wait may be too long, because a busy machine delays requests.
 const LATE: Duration = Duration::from_millis(400);
 
-/// The time without activity after which the script ends, if it leaves a stream open.
+/// A script whose last stream stays open ends after this time without requests, commands and sent bytes.
 const HELD_QUIET: Duration = Duration::from_millis(800);
 
 #[derive(Debug)]
@@ -42,14 +42,15 @@ struct State {
     next: usize,
     requests: Vec<Record>,
     entries: Vec<Entry>,
-    /// The time at which the server last sent bytes or closed a connection.
+    /// The time at which the server last sent bytes or ended a connection. The wait before the next request
+    /// is measured from it.
     sent_at: Instant,
     active_at: Instant,
-    /// Number of requests whose responses are not finished.
+    /// Number of received requests whose responses have not ended.
     responding: usize,
-    /// Number of unfinished responses whose stream the script leaves open.
+    /// Number of open streams that the script never ends (`end: hold`).
     held: usize,
-    /// The step of the backoff that is expected for the next wait.
+    /// The backoff step that the next backoff should have; `u32::MAX` if it is unknown.
     backoff: u32,
     retry_after: Option<Duration>,
     refused: bool,
@@ -62,8 +63,8 @@ impl Session {
         Self { port: Port::new(), script, peer, job, state }
     }
 
-    /// Runs a command on the client and records the returned trace. The first command that fails ends the
-    /// session.
+    /// Sends a command to the peer under test, and adds the returned entries to the trace. If a command
+    /// fails, the session ends, and its result is the first such error.
     pub(crate) async fn command(&self, command: &Command) {
         let reply = self.peer.command(&self.job, command).await;
         let mut state = self.state.lock();
@@ -74,8 +75,9 @@ impl Session {
         }
     }
 
-    /// Returns true when the script is finished: it has no further attempt and no unfinished response, or it
-    /// has left a stream open and there was no further activity.
+    /// Returns true if the session has ended: a command failed, or the script has no further attempt and no
+    /// unfinished response, or only streams that the script leaves open remain and nothing happened for
+    /// `HELD_QUIET`.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
         let quiet = state.held > 0 && state.active_at.elapsed() >= HELD_QUIET;
@@ -92,8 +94,8 @@ impl Session {
         Ok(Trace { requests, entries, unfinished })
     }
 
-    /// Records a request and returns the response that the script specifies; `None` if the script has no
-    /// response to it.
+    /// Records a request in the trace, and returns the first remaining attempt of the script that expects a
+    /// request of this kind. Attempts before it are skipped. Returns `None` if no remaining attempt fits.
     pub(super) fn arrive(&self, request: Request) -> Option<Attempt> {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -119,7 +121,8 @@ impl Session {
         state.active_at = state.sent_at;
     }
 
-    /// Records that the script leaves a stream open (`begins`), or that such a stream was closed.
+    /// Records that the server begins to leave a stream open (if `begins` is true), or that the client has
+    /// closed such a stream.
     pub(super) fn hold(&self, begins: bool) {
         let mut state = self.state.lock();
         state.active_at = Instant::now();
@@ -137,7 +140,8 @@ impl Session {
     }
 
     /// Closes the port if the next attempt of the script is a refused connection, and returns whether it did.
-    /// Must be called before the preceding response ends. A timer opens the port again.
+    /// It must be called before the preceding response ends, because the client may connect immediately
+    /// afterwards. A timer opens the port again.
     pub(crate) async fn close_port_if_next(self: &Arc<Self>) -> bool {
         let refuse = {
             let state = self.state.lock();
@@ -179,12 +183,12 @@ impl State {
         }
     }
 
-    /// Classifies the time between the last response and a request that arrives at `now`.
+    /// Classifies the wait before a request that arrives at `now`, measured from the last response.
     fn wait(&mut self, now: Instant) -> Wait {
         let waited = now.saturating_duration_since(self.sent_at);
         if self.refused {
-            // While the port was closed, the client made an unknown number of attempts, so the next backoff
-            // step is unknown.
+            // While the port was closed, the client made an unknown number of connection attempts. The step
+            // of its next backoff is therefore unknown.
             self.backoff = u32::MAX;
             return Wait::AfterRefusal;
         }
@@ -195,8 +199,9 @@ impl State {
             return Wait::AtOnce;
         }
         if self.retry_after.is_some_and(|asked| fits(waited, asked, asked)) {
-            // Such a wait is classified as `Retry-After` even if a backoff step would fit too: a backoff of
-            // this library may run at the same time and end earlier.
+            // A wait that fits the `Retry-After` of the last response is classified as such, even if a
+            // backoff step fits too: this library may wait for a backoff at the same time, which ends
+            // earlier.
             return Wait::RetryAfter;
         }
         let expected = self.backoff;
@@ -231,7 +236,8 @@ impl Attempt {
         seconds.map(Duration::from_secs)
     }
 
-    /// Returns the response to a request that the script does not contain: a stream that is left open.
+    /// Returns the response to a request that no attempt of the script expects: a stream without events,
+    /// which is left open.
     pub(super) fn unscripted() -> Response {
         Response::Stream(Vec::new(), End::Hold)
     }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::script::RequestKind;
 
-/// Returns the classification of consecutive waits, which are given in milliseconds.
+/// Classifies requests that arrive one after the other. Each number is the time in milliseconds from the last
+/// response to the request.
 fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> {
     let begin = Instant::now();
     let mut state = State::begin(begin);
@@ -13,8 +14,8 @@ fn waits(milliseconds: &[u64], prepare: impl FnOnce(&mut State)) -> Vec<String> 
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_within_the_range_of_the_next_backoff_step_counts_as_that_step() {
-    // A wait of 1.7 s could be the first backoff step on a busy machine. After a first step, it is classified
-    // as the second step.
+    // A wait of 1.7 s fits the first backoff step on a busy machine, and the second one. It counts as the
+    // second step, because it follows a first one.
     assert_eq!(
         waits(&[0, 900, 1700, 300, 5000], |_| {}),
         ["at once", "backoff 0", "backoff 1", "at once", "backoff 2"]
