@@ -149,12 +149,14 @@ impl Template {
         self.parts[place].as_deref().map(Part::borrow)
     }
 
-    /// Returns the shared members as JSON, such as `"labels":{...}`. Parts in protobuf are skipped.
+    /// Returns the parts of metadata that objects share, as JSON members such as `"labels":{...}`. They can
+    /// be inserted into the JSON of an object. Parts that are stored as protobuf are skipped.
     pub(super) fn members(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flatten().filter_map(|part| part.member())
     }
 
-    /// Returns the shared parts as protobuf messages. Parts in JSON are skipped.
+    /// Returns the parts of metadata that objects share, each as the protobuf message of an object that
+    /// contains only this part. Parts that are stored as JSON are skipped.
     pub(super) fn messages(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.encoded().filter_map(|part| match part {
             Encoded::Protobuf(message) => Some(message),

@@ -29,13 +29,13 @@ const MIN_SETS: usize = 4;
 /// values.
 const MAX_SETS: usize = 1024;
 
-/// The number of values in use from which a set is crowded: a new value may take the last free slot of such a
-/// set.
+/// A set of slots is crowded if at least this many of its slots contain values in use, so that at most one
+/// slot is free.
 const CROWD: usize = WAYS - 1;
 
-/// A stripe grows if more than one in `CROWDED_PART` of its recent new hashes took a slot of a crowded set.
-/// The recent new hashes are as many as the stripe has slots. The stripe grows when about half of its slots
-/// are in use.
+/// Decides when a stripe grows. The stripe counts new hashes, and restarts the count when it has counted as
+/// many as it has slots. It grows as soon as more than one in `CROWDED_PART` of that number took a slot of a
+/// crowded set. With evenly distributed hashes, this happens when about half of the slots are in use.
 const CROWDED_PART: usize = 4;
 
 #[derive(Debug)]
@@ -141,8 +141,8 @@ impl<T> Stripe<T> {
         way
     }
 
-    /// Counts a hash that takes a slot of its set. Grows the stripe if too many hashes took a slot of a
-    /// crowded set.
+    /// Counts a new hash, which takes a slot of its set. Grows the stripe if too many of the counted hashes
+    /// took a slot of a crowded set (see `CROWDED_PART`).
     fn count(&mut self, hash: u64) {
         let used = self.set(hash).iter().filter(|slot| slot.is_used()).count();
         let slots = self.sets.len() * WAYS;
