@@ -22,7 +22,7 @@ pub enum Change<O> {
     Resync,
     /// The source sent a bookmark: it has reached this resourceVersion, and no object changed.
     Bookmark(ResourceVersion),
-    /// An object was added or changed, but its new state could not be decoded.
+    /// The source reported an object as added or changed, but its new state could not be decoded.
     Undecodable(Undecodable),
 }
 
@@ -44,7 +44,8 @@ pub struct Replacement<O> {
 }
 
 impl<O: Object> Change<O> {
-    /// Returns the key of the changed object; `None` if the change is a list, a resync or a bookmark.
+    /// Returns the key of the changed object. Returns `None` if the change concerns no single object (a list,
+    /// a resync or a bookmark), or if the key of an undecodable object could not be read.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::Added(object) | Self::Updated(object) => Some(object.key()),

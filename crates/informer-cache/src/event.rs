@@ -11,7 +11,7 @@ use informer_core::{Object, ObjectKey};
 pub enum Event<O> {
     /// The object was added to the cache.
     Added {
-        /// The state of the added object.
+        /// The state of the object with which it was added to the cache.
         object: Arc<O>,
         /// True if the object is in the informer's first list, or is replayed to a handler that was added
         /// later.
@@ -22,7 +22,7 @@ pub enum Event<O> {
         /// The cached state that this update replaces. It is the newest state of the previous event of the
         /// object.
         old: Arc<O>,
-        /// The current state of the object; the same as `old` in a resync.
+        /// The state of the object in the cache after this update. In a resync it is the same as `old`.
         new: Arc<O>,
         /// True if the event is a resync: the object did not change, but the handler's resync period has
         /// elapsed.

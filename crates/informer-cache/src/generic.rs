@@ -24,26 +24,28 @@ pub type AnyObject = Arc<dyn Object>;
 pub enum GenericEvent {
     /// An object was added to the cache, as in [`Event::Added`].
     Added {
-        /// The added object.
+        /// The state of the object with which it was added to the cache.
         object: AnyObject,
         /// True if the object is in the first list, or is replayed to a handler that was added later.
         initial: bool,
     },
     /// A cached object changed or is replayed, as in [`Event::Updated`].
     Updated {
-        /// The state of the object that was cached before the update.
+        /// The state of the object in the cache before this update. It is the newest state of the previous
+        /// event of the object.
         old: AnyObject,
-        /// The current state of the object.
+        /// The state of the object in the cache after this update. In a resync it is the same as `old`.
         new: AnyObject,
-        /// True if the event is a resync: the object did not change, but the resync period has elapsed.
+        /// True if the event is a resync: the object did not change, but the handler's resync period has
+        /// elapsed.
         resync: bool,
     },
     /// An object was removed from the cache, as in [`Event::Deleted`].
     Deleted {
-        /// The last known state of the object.
+        /// The last known state of the deleted object.
         last: AnyObject,
-        /// True if the watch missed the deletion, so that the last state may be older than the final state of
-        /// the object.
+        /// True if the watch missed the deletion, so that `last` may be older than the final state of the
+        /// object.
         stale: bool,
     },
 }

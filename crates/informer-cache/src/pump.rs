@@ -195,8 +195,8 @@ impl<O: Object> Pump<O> {
                 }
                 Change::Deleted(tombstone) => self.delete(&mut staged, tombstone),
                 Change::Replaced(replacement) => {
-                    // The list is compared with the store, so earlier changes of the batch must be written to
-                    // the store first.
+                    // A list is compared with the store. The changes before it in the batch must therefore be
+                    // written to the store first.
                     self.commit(&mut staged);
                     self.replace(&mut staged, replacement);
                     self.commit(&mut staged);
@@ -568,8 +568,8 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,
-    /// The object comes from a complete list. If `in_full` is true, the object is stored and announced even
-    /// if its uid and version are those of the cached object, because its content may differ.
+    /// The object comes from a complete list of the source. If `in_full` is true, the object is stored and
+    /// announced even if its uid and version are those of the cached object, because its content may differ.
     List {
         in_full: bool,
     },

@@ -97,8 +97,8 @@ impl UndecodableLog {
     /// same resourceVersion.
     pub fn report(&self, undecodable: Undecodable) -> bool {
         let key = undecodable.key.as_ref().map_or("", ObjectKey::as_str);
-        // The variable is declared before the lock guard, so that the replaced entry is dropped after the
-        // lock is released. The `drop` of the entry's error is user code.
+        // `_replaced` is declared before the lock guard, so it is dropped after the lock was released. The
+        // `drop` of the replaced entry's error is user code, which must not run under the lock.
         let _replaced: Undecodable;
         let mut entries = self.entries.lock();
         let full = entries.by_key.len() >= Self::MAX_ENTRIES;
@@ -129,7 +129,8 @@ impl UndecodableLog {
             // every object.
             if entries.by_key.is_empty() { None } else { entries.by_key.remove(key) }
         };
-        // The entry is dropped after the lock is released, because the `drop` of its error is user code.
+        // The removed entry is dropped after the lock was released, because the `drop` of its error is user
+        // code.
         drop(removed);
     }
 

@@ -138,8 +138,8 @@ pub fn new_informer_with<O: Object, H: EventHandler<O>>(
     SimpleInformer { indexer, undecodable, listener, controller }
 }
 
-/// The process function of the informer: it applies the popped changes to the store and passes the resulting
-/// events to the handler.
+/// The process function of the informer: it applies each batch of changes from the queue to the store, and
+/// passes the resulting events to the handler.
 struct Announce<O: Object, H> {
     pump: Pump<O>,
     handler: H,

@@ -151,8 +151,8 @@ async fn a_closed_queue_is_drained_and_ends_the_run() {
     queue.close();
     let controller =
         InformerController::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
-    // The reflector notices that the queue is closed only when it writes to the queue. In this test its first
-    // list gets no response, so the run ends only because `stop` is cancelled.
+    // The reflector notices that the queue is closed only when it writes to the queue. In this test the
+    // source does not respond to its first list, so the run ends only because `stop` is cancelled.
     let stop = CancellationToken::new();
     let run = controller.run(stop.clone());
     tokio::join!(run, async {
@@ -267,7 +267,7 @@ async fn a_handler_that_deletes_each_added_object_receives_exactly_these_deletio
     assert!(informer.indexer().is_empty());
 }
 
-/// Runs on two threads, so that changes are written and read concurrently.
+/// The test runs on two threads, so that the reflector writes changes while the controller reads them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_concurrent_writes_the_cache_equals_the_source() {
     let (source, mut server) = ScriptedSource::new();

@@ -79,8 +79,8 @@ impl<O> Pending<O> {
     }
 }
 
-/// Events that were removed from the buffer. The caller drops them outside of any lock, because dropping an
-/// object may run user code.
+/// Events that were removed from the buffer. The caller of the buffer drops them outside of any lock, because
+/// dropping an object may run user code.
 pub(super) struct Discarded<O>(#[expect(dead_code, reason = "held to be dropped")] Pending<O>);
 
 impl<O> ListenerBuffer<O> {

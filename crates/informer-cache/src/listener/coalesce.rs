@@ -40,8 +40,8 @@ pub(super) struct CoalescedEvents<O> {
 struct Slot<O> {
     ticket: u64,
     first: Event<O>,
-    /// A pending add after a pending delete of the same key: the add of the object that replaced the deleted
-    /// one.
+    /// A pending add that follows a pending delete of the same key: the deleted object was re-created, and
+    /// the two events must not be merged.
     second: Option<Event<O>>,
 }
 

@@ -174,7 +174,8 @@ fn the_high_water_mark_doubles_each_time_it_is_reached() {
     assert_eq!(crossed, [2, 4, 8]);
 }
 
-/// Generates a legal history of events for three keys, as a pump returns it.
+/// Generates a random history of events for three keys. For each key, the order is one that a pump can
+/// return: an add, then updates, then a delete.
 fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
     prop::collection::vec((0..3_usize, any::<bool>()), 0..60).prop_map(|steps| {
         let mut held: [Option<Arc<TestObject>>; 3] = Default::default();

@@ -48,7 +48,8 @@ pub(super) fn tombstone_text(tombstone: &Tombstone<Foo>) -> String {
     }
 }
 
-/// Formats a change as a string, such as `added a=1`, where 1 is the value of the object.
+/// Formats a change as a string for assertions, such as `added a=1`, where `a` is the key and 1 the value of
+/// the object.
 pub(super) fn text(change: &Change<Foo>) -> String {
     match change {
         Change::Added(object) => format!("added {}={}", object.key(), object.value),

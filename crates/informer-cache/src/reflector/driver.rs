@@ -111,8 +111,8 @@ impl<'a, O: Object> Driver<'a, O> {
             let mut input = pin!(AssertUnwindSafe(self.perform()).catch_unwind());
             loop {
                 tokio::select! {
-                    // The branches are polled in order, beginning with a relist request. Otherwise a watch
-                    // that always has events ready would delay such a request forever.
+                    // `biased` makes `select!` check for a relist request first. Otherwise a watch that
+                    // always has events ready would delay such a request forever.
                     biased;
                     // If a consistent list is already in flight, it also serves this relist request, so it is
                     // not canceled and sent again.

@@ -132,8 +132,8 @@ pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
     let span = tracing::info_span!("informer", name = %shared.name);
     let run = Run { shared: Arc::clone(shared), cancel, tasks: tasks.clone(), number };
     tasks.spawn_on(run.run().instrument(span), &guard.runtime);
-    // The lifecycle lock is held here. A handler that is added concurrently is therefore either in `attached`
-    // already, or its task is spawned when it finds the new run.
+    // `start` still holds the lifecycle lock. A handler that is added concurrently is therefore either in
+    // `attached` already, or its task is spawned when the call that adds it finds the new run.
     for attached in shared.attached.lock().iter() {
         guard.deliver_to(attached);
     }

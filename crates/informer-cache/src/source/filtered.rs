@@ -97,14 +97,15 @@ impl<O: Object> Filter<O> {
         })
     }
 
-    /// Removes the objects that do not pass from a part of a list. The result has additional parts for
-    /// objects whose predicate panicked.
+    /// Removes the objects that the predicate rejects from one part of a list. The result has an additional
+    /// part for each object whose predicate panicked.
     fn part(&self, part: ListPart<O>) -> Vec<ListPart<O>> {
         let ListPart::Items(mut items) = part else { return vec![part] };
         let mut undecodable = Vec::new();
         items.retain(|item| match item {
-            // A cached object passed when this state of it arrived. The predicate must not see it again,
-            // because a transform may have removed the fields that the predicate reads.
+            // The source has reused the object from the cache, because its state is unchanged. That state
+            // passed the predicate when it arrived. The predicate must not see it again, because a transform
+            // may have removed the fields that the predicate reads.
             Listed::Known(_) => true,
             Listed::Fresh(object) => self.passes(object).unwrap_or_else(|panicked| {
                 undecodable.push(ListPart::Undecodable(panicked));

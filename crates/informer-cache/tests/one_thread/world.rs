@@ -366,7 +366,8 @@ impl World {
 }
 
 impl Handler {
-    /// Handles one pending event, if there is one; panics if the history is not legal.
+    /// Lets the handler process one pending event, if there is one. Panics if the events of a key are in an
+    /// impossible order, or an event contains a state that the server never had.
     fn take_one(&mut self, server: &Server) {
         let Some(event) = self.buffer.pop() else { return };
         self.buffer.finished();

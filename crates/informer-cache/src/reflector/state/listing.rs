@@ -244,8 +244,8 @@ impl<O: Object> ReflectorState<O> {
         let in_pages = listing.plan.continue_token.is_some() && !listing.open;
         let again = asks_for_retry(&error) || error.kind() == SourceErrorKind::Connection;
         if in_pages && again && listing.refusals < MAX_PAGE_RETRIES {
-            // The list continues at the rejected page: an overloaded server need not send the earlier pages
-            // again.
+            // The failed request was one for a later page, so only this page is requested again. An
+            // overloaded server need not send the earlier pages again.
             listing.refusals += 1;
             listing.resume_at = Some(self.back_off(error, turn));
             return Phase::Listing(listing);

@@ -204,8 +204,8 @@ impl<O: Object> ReflectorState<O> {
             WatchEvent::DeletedUndecodable(undecodable) => {
                 let version = undecodable.resource_version().clone();
                 turn.effects.changes.push(match undecodable.key() {
-                    // The tombstone needs no object: the last state of the deleted object is in the cache of
-                    // the queue's consumer.
+                    // The tombstone contains no last state, because the state in the `DELETED` event could
+                    // not be decoded. The consumer of the queue has the last known state in its cache.
                     Some(key) => Change::Deleted(Tombstone::missed(key.clone(), None)),
                     None => Change::Undecodable(undecodable),
                 });

@@ -66,7 +66,8 @@ async fn a_server_restarted_with_an_older_state_is_detected_before_it_is_watched
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     world.server.expect_watch().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
-    // No server accepts connections yet, so the version check fails like the watch before it.
+    // The server still accepts no connection, so the version check fails like the watch before it, and is
+    // repeated.
     world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
     let check = world.server.expect_list().await.assert_version("10");
     assert_check(&check);
@@ -88,8 +89,8 @@ async fn a_server_restarted_with_its_state_is_watched_from_the_last_version() {
     assert_check(&check);
     check.reply_page([], 10);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
-    // This watch breaks while it is open, so no refused connection precedes the next request. The version is
-    // therefore not checked a second time.
+    // This watch breaks after the server has accepted it, so no refused connection precedes the next watch.
+    // That watch therefore needs no second version check.
     tokio::time::sleep(Duration::from_secs(2)).await;
     watch.fail_with(SourceErrorKind::Connection);
     let _open = world.server.expect_watch().await.assert_version("10").accept();
@@ -108,7 +109,8 @@ async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_it()
     check.reply_page([object("default/a", 9)], 12);
     let watch = world.server.expect_watch().await.assert_version("10").accept();
     assert_eq!(world.told().await, ["Replaced[] @10"], "the objects of the check are not a list");
-    // The version was checked recently, so it is not checked again before the next watch.
+    // The last version check is recent, so the reflector does not check the version again before the next
+    // watch.
     tokio::time::sleep(MAX_WATCH_SILENCE / 2).await;
     watch.close();
     let _open = world.server.expect_watch().await.assert_version("10").accept();

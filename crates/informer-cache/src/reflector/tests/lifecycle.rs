@@ -45,8 +45,8 @@ async fn a_reflector_stopped_before_it_runs_sends_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn stopping_ends_any_request_immediately() {
-    // The reflector is stopped in five situations: while a list is requested, while it is read, while a watch
-    // is requested, while it is read, and during a backoff.
+    // The test stops the reflector in five situations: before the response to a list request, while a list is
+    // read, before the response to a watch request, while a watch is read, and during a backoff.
     for place in 0..5 {
         let mut world = World::start(ReflectorConfig::default());
         let list = world.server.expect_list().await;

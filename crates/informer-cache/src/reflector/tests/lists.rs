@@ -98,8 +98,8 @@ async fn an_expired_list_is_repeated_at_once_as_a_consistent_read() {
     let watch = world.server.expect_watch().await.assert_version("12").accept();
     assert_eq!(world.asked(), (vec!["0".into(), "10".into(), "".into()], 2));
 
-    // Only the list that replaces the expired one is a consistent read. The next relist requests the last
-    // version as usual.
+    // Only the list that directly follows the expired one is a consistent read, without a version. The next
+    // relist requests the last version as usual.
     watch.gone();
     world.server.expect_list().await.assert_version("12").reply_page([], 13);
     let _open = world.server.expect_watch().await.accept();
@@ -217,7 +217,8 @@ async fn retry_after_is_respected_within_limits() {
     world.server.expect_list().await.fail(later(20));
     let list = world.server.expect_list().await;
     assert!((20..21).contains(&world.lap().as_secs()));
-    // A `Retry-After` of one second has no effect, because the second step of the backoff is longer.
+    // The `Retry-After` of one second has no effect, because the second step of the backoff, which is due
+    // now, is longer.
     list.fail(later(1));
     let list = world.server.expect_list().await;
     assert!(wait_bounds(1).contains(&world.lap()));

@@ -37,8 +37,8 @@ const KINDS: [SourceErrorKind; 9] = [
     SourceErrorKind::Protocol,
 ];
 
-/// A random input for one step of the reflector. `what` and the action of the step select the kind of the
-/// input; the other fields provide its error, version and delay.
+/// A random decision of the test for one step of the reflector. `what` and the current action of the
+/// reflector select the kind of the input; the other fields provide the input's error, version and delay.
 #[derive(Debug, Clone)]
 struct Turn {
     what: u8,
@@ -62,8 +62,9 @@ struct Script {
     /// If it sends the same request again after that, this counts as another request.
     opened: bool,
     listing: bool,
-    /// Number of requests since the clock last advanced, a wait last ended, or data was last delivered. The
-    /// test limits it, because the reflector must not send requests in a loop without a wait.
+    /// Number of requests that the reflector has sent without a pause: since the clock last advanced, a wait
+    /// last ended, or data was last delivered. The test fails if it exceeds a limit, because the reflector
+    /// must not send requests in a loop.
     requests_at_once: u32,
     request: Option<ReflectorAction>,
 }
@@ -152,7 +153,8 @@ impl Script {
             6 => modified(subject),
             _ => added(subject),
         };
-        // An error event delivers no data, so it does not reset the count of requests.
+        // Data from the server resets the count of requests without a pause. An `ERROR` event is no data, so
+        // a reflector that answers each one with an immediate request exceeds the limit.
         if turn.what != 3 {
             self.requests_at_once = 0;
         }

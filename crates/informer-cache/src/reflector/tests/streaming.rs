@@ -46,7 +46,7 @@ async fn events_before_the_end_mark_are_part_of_the_list() {
 async fn initial_events_and_other_bookmarks_do_not_move_the_version() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.accept();
-    // This bookmark has no annotation, so it does not mark the end of the initial events.
+    // The bookmark of version 50 has no annotation, so it does not mark the end of the initial events.
     watch.send(added(object("default/a", 100))).send(bookmark(50));
     assert_eq!(world.told().await, Vec::<String>::new());
     assert!(world.status().last_version.is_empty() && !world.status().synced);

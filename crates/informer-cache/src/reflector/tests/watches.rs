@@ -150,7 +150,8 @@ async fn short_watches_back_off_and_lead_to_a_relist_only_after_several() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for nth in 0..MAX_SHORT_WATCHES {
-        // The watches end in different ways: closed by the server after 10 ms, broken, or closed immediately.
+        // The short watches end in different ways: the server closes one after 10 ms, one breaks, and the
+        // server closes the others immediately.
         match nth {
             1 => {
                 tokio::time::sleep(Duration::from_millis(10)).await;

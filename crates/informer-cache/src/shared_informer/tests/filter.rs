@@ -175,8 +175,8 @@ proptest! {
             quiet().await;
             let passing = stored.iter().filter(|(_, passes)| **passes).map(|(key, _)| format!("k{key}"));
             assert_eq!(keys(&informer), passing.collect::<Vec<_>>());
-            // Applies the events in the order in which the handler received them. The resulting set of keys
-            // must be that of the cache.
+            // The events of the handler are applied to a set of keys, in the order of their delivery. The
+            // resulting set must be equal to the keys in the cache.
             let mut announced = BTreeSet::new();
             for line in log.take() {
                 let mut words = line.split(' ');

@@ -13,8 +13,8 @@ async fn objects_with_unordered_versions_stop_causing_lists() {
     let _run = informer.start();
     let mut watch = server.expect_sync([], "1000").await;
     let mut held = Vec::new();
-    // Each object has its own sequence of versions. Its first event therefore looks older than the cache, and
-    // only a list can show whether the event was late.
+    // The source counts the versions of each object separately. The first event of an object is therefore
+    // older than the cache, and only a list can show whether it arrived late.
     for number in 1..=3_u64 {
         watch.send(added(object(&format!("o{number}"), number)));
         held.push(object(&format!("o{number}"), number));
