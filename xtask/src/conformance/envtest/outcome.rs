@@ -35,12 +35,13 @@ impl Outcome {
 
     fn add(&mut self, name: String, state: &str, why: String) {
         match state {
-            // Several entries of a Ginkgo table may have the same name. Once one of them has failed, later
-            // passes with that name do not count, because they would hide the failure.
+            // Several entries of a Ginkgo table may have the same name. If one of them fails, the name counts
+            // only as failed, whatever the order of the entries: a pass would hide the failure.
             "passed" | "pass" if self.failed.contains_key(&name) => {}
             "passed" | "pass" => self.passed.push(name),
             "skipped" | "pending" | "skip" => self.skipped += 1,
             _ => {
+                self.passed.retain(|passed| *passed != name);
                 self.failed.insert(name, why);
             }
         }
@@ -198,4 +199,18 @@ fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(MESSAGE_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_with_a_failed_entry_counts_as_failed_in_every_order() {
+        for states in [["passed", "failed", "passed"], ["failed", "passed", "passed"]] {
+            let mut outcome = Outcome::default();
+            states.iter().for_each(|state| outcome.add("entry".to_owned(), state, "why".to_owned()));
+            assert_eq!((outcome.passed.len(), outcome.why("entry")), (0, "why"), "{states:?}");
+        }
+    }
 }
