@@ -122,11 +122,11 @@ pub enum Write {
 /// The action of a step.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
-    /// The independent client creates the object.
+    /// A client that is not part of a simulated program, like a user with kubectl, creates the object.
     RawCreate(Target),
-    /// The independent client changes the object.
+    /// The same client changes the object.
     RawChange(Target),
-    /// The independent client deletes the object.
+    /// The same client deletes the object.
     RawDelete(Target),
     /// A program writes the object and reads it back.
     Write(usize, Write, Target),

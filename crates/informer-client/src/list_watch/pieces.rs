@@ -22,8 +22,8 @@ const MIN_TASK_BYTES: usize = 32 << 10;
 /// tasks are still decoding earlier batches, a batch of any size goes to a separate task.
 const MIN_TASK_OBJECTS: usize = 4;
 
-/// A batch of split objects: slices of the received network frames, which stay in memory as long as the
-/// batch.
+/// A batch of objects that the splitter has found in a response and that are not decoded yet. Each is a slice
+/// of the received network frames, which stay in memory as long as the batch.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pieces: Vec<Piece>,

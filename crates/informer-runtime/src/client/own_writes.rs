@@ -107,8 +107,9 @@ impl CachedClient {
     ) -> bool {
         let missing = informer.missing_writes(scope);
         let mut options = ListOptions::default().limit(1);
-        // One list request determines the version of the server. If the cache is restricted to namespaces,
-        // only one of these is listed, because the program may lack the permission to list others.
+        // Any list of the kind has the newest resourceVersion of the server, so one request is enough. If the
+        // cache is restricted to namespaces, the request is for one of them, because the program may lack the
+        // permission to list others.
         if let Some(namespace) = informer.namespace_of(scope) {
             options = options.namespace(namespace);
         }
