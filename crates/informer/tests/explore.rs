@@ -88,10 +88,23 @@ fn mutants_of_the_sample_controller_are_found() {
 
 #[test]
 fn bug_patterns_are_found_and_repaired_ones_pass() {
-    for (name, pattern) in patterns::PATTERNS {
+    let found = patterns::PATTERNS.map(|(name, pattern)| {
         let failure = failure_of(&pattern());
-        assert_eq!(failure.script.len(), 1, "{name}: {failure}");
-    }
+        (name, failure.check, failure.script.to_string())
+    });
+    let stale = "stale websites 5s at write 5; crash after write 9";
+    assert_eq!(
+        found.each_ref().map(|(_, check, script)| (*check, script.as_str())),
+        [
+            ("final state", "lag websites 8s at write 0"),
+            ("final state", "crash after write 1"),
+            ("final state", "crash after write 3"),
+            ("final state", stale),
+            ("upgrade", ""),
+            ("final state", "crash after write 3"),
+        ],
+        "{found:?}"
+    );
     for (name, repaired) in patterns::REPAIRED {
         let report = repaired().seeds(20).report();
         assert!(report.failure.is_none(), "{name}: {report}");
@@ -99,9 +112,77 @@ fn bug_patterns_are_found_and_repaired_ones_pass() {
 }
 
 #[test]
+fn restarted_program_reads_an_older_state_than_before() {
+    let explore = sample::explore(sample::correct);
+    let (failure, trace) = explore.replay(&script("stale websites 5s at write 1; crash after write 6"));
+    assert!(failure.is_none(), "{}", failure.expect("the assertion has failed"));
+    let position = |text: &str| {
+        let found = trace.iter().position(|line| line.contains(text));
+        found.unwrap_or_else(|| panic!("no line has {text:?}: {trace:#?}"))
+    };
+    let restart = position("process 1.2 starts");
+    let rejected = position("1.2 watch websites -> 422 (fault)");
+    let stale = position("fault: list websites returns the state at resourceVersion");
+    assert!(restart < rejected && rejected < stale, "{trace:#?}");
+    // The process writes objects that have newer versions than those that it has read.
+    assert!(
+        trace[stale..].iter().any(|line| line.contains("1.2 write") && line.contains("-> 409")),
+        "{trace:#?}"
+    );
+}
+
+#[test]
+fn live_read_is_not_stale() {
+    let scripts = patterns::delete_after_restart(true).seeds(0).report();
+    assert!(scripts.failure.is_none(), "{scripts}");
+    assert!(scripts.runs > 80, "{scripts}");
+}
+
+#[test]
+fn scenario_restarts_the_program_with_another_configuration() {
+    let explore = patterns::new_default(true).scenario(|world: World| async move {
+        world.create(&website("shop", 1)).await;
+        world.settled().await;
+        let theme = async |name: &str| {
+            let map: ConfigMap = world.eventually(&format!("default/{name}"), |_: &ConfigMap| true).await;
+            map.data.expect("the settings have data")["theme"].clone()
+        };
+        let before = theme("shop").await;
+        world.restart().await;
+        world.create(&website("blog", 1)).await;
+        world.settled().await;
+        assert_eq!((theme("shop").await, theme("blog").await), ("dark".to_owned(), "dark".to_owned()));
+        // The comparison starts the second program at once.
+        assert!(["light", "dark"].contains(&before.as_str()), "{before}");
+        world.restart().await;
+        world.settled().await;
+        assert_eq!(theme("shop").await, "dark");
+    });
+    let (failure, trace) = explore.replay(&script(""));
+    assert!(failure.is_none(), "{}", failure.expect("the assertion has failed"));
+    let starts = trace.iter().filter(|line| line.contains(" starts")).count();
+    let restarts = trace.iter().filter(|line| line.contains("user: restart the program")).count();
+    assert_eq!((starts, restarts), (3, 2), "{trace:#?}");
+    assert!(explore.seeds(10).report().failure.is_none());
+}
+
+#[test]
+fn program_of_a_restart_runs_with_leader_election() {
+    let explore = electing().restart_with(elected);
+    let (failure, trace) = explore.replay(&script("crash after write 2"));
+    assert!(failure.is_none(), "{}", failure.expect("the assertion has failed"));
+    for process in ["process 1.2 starts", "process 2.2 starts"] {
+        assert!(trace.iter().any(|line| line.contains(process)), "{process}: {trace:#?}");
+    }
+}
+
+#[test]
 fn same_script_gives_the_same_trace() {
-    let scripts =
-        ["schedule 7; crash after write 3; lag websites 3s at write 4", "schedule 9; 409 at write 2", ""];
+    let scripts = [
+        "schedule 7; crash after write 3; lag websites 3s at write 4",
+        "schedule 9; stale deployments 3s at write 2; crash after write 5",
+        "",
+    ];
     for text in scripts {
         let explore = sample::explore(sample::correct);
         let (_, first) = explore.replay(&script(text));

@@ -30,7 +30,7 @@ pub struct WriteFaults {
     pub write: u64,
     /// The fault of the write itself, such as a 409 response or a crash of the process that sends it.
     pub request: Option<RunFault>,
-    /// The faults of watches. They are injected before the write.
+    /// The faults of watches and of lists. They are injected before the write.
     pub watches: Vec<RunFault>,
 }
 

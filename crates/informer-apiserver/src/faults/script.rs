@@ -41,6 +41,18 @@ pub enum RunFault {
         /// The plural name of the resource.
         resource: String,
     },
+    /// The watch cache of an API server is behind for a resource. A list that accepts any version
+    /// (`resourceVersion=0`), such as the first list of a restarted process, returns the state before the
+    /// write. The watch after this list receives its events late.
+    ///
+    /// Consistent reads and lists with a minimum version are not affected. The server has no streaming lists
+    /// for the resource, because their initial events are a consistent read.
+    StaleList {
+        /// The plural name of the resource.
+        resource: String,
+        /// How late the events after the list arrive, in seconds.
+        seconds: u64,
+    },
     /// All requests of the process that sends the write fail for this time. A leader loses its lease.
     Isolate {
         /// How long requests fail, in seconds.
@@ -50,13 +62,16 @@ pub enum RunFault {
 
 impl RunFault {
     /// Returns true for a fault of the write itself or of the process that sends it. Returns false for faults
-    /// of watches.
+    /// of watches and of lists.
     pub fn is_of_request(&self) -> bool {
-        !matches!(self, Self::LagWatch { .. } | Self::CutWatch { .. } | Self::ExpireWatch { .. })
+        !matches!(
+            self,
+            Self::LagWatch { .. } | Self::CutWatch { .. } | Self::ExpireWatch { .. } | Self::StaleList { .. }
+        )
     }
 
-    /// Returns the action that a fault rule applies to the write. Returns `None` for faults of watches and of
-    /// processes.
+    /// Returns the action that a fault rule applies to the write. Returns `None` for faults of watches, of
+    /// lists and of processes.
     pub fn request_action(&self) -> Option<FaultAction> {
         let status = |code, message: Option<&str>| FaultAction::Status {
             code,
@@ -74,7 +89,7 @@ impl RunFault {
     }
 
     /// Returns the resource whose watches the fault affects, and the action. Returns `None` for faults of
-    /// requests and of processes.
+    /// requests, of lists and of processes.
     pub fn watch_action(&self) -> Option<(&str, FaultAction)> {
         match self {
             Self::LagWatch { resource, seconds } => {
@@ -90,7 +105,8 @@ impl RunFault {
 }
 
 /// A fault and the number of the write at which it is injected. The writes of the tested program are numbered
-/// from 1. A fault of watches may have the number 0: it affects the first watch of its resource.
+/// from 1. A fault of watches may have the number 0: it affects the first watch of its resource. With the
+/// number 0, stale lists return the state at the start of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledFault {
     /// The number of the write.
@@ -113,6 +129,9 @@ impl fmt::Display for ScheduledFault {
             }
             RunFault::CutWatch { resource } => write!(f, "cut {resource} at write {write}"),
             RunFault::ExpireWatch { resource } => write!(f, "expire {resource} at write {write}"),
+            RunFault::StaleList { resource, seconds } => {
+                write!(f, "stale {resource} {seconds}s at write {write}")
+            }
             RunFault::Isolate { seconds } => write!(f, "isolate {seconds}s at write {write}"),
         }
     }
@@ -141,13 +160,17 @@ impl FromStr for ScheduledFault {
             ["expire", resource, "at", "write", write] => {
                 (RunFault::ExpireWatch { resource: (*resource).to_owned() }, write)
             }
+            ["stale", resource, time, "at", "write", write] => {
+                let seconds = seconds(time).ok_or_else(invalid)?;
+                (RunFault::StaleList { resource: (*resource).to_owned(), seconds }, write)
+            }
             ["isolate", time, "at", "write", write] => {
                 (RunFault::Isolate { seconds: seconds(time).ok_or_else(invalid)? }, write)
             }
             _ => return Err(invalid()),
         };
         let write: u64 = write.parse().map_err(|_| invalid())?;
-        // There is no write 0, so only a fault of watches can have this number.
+        // There is no write 0, so only a fault of watches or lists can have this number.
         if write == 0 && fault.is_of_request() {
             return Err(invalid());
         }
@@ -170,9 +193,11 @@ impl FromStr for ScheduledFault {
 /// | `lag websites 5s at write 3` | open watches of websites receive all events 5 s late |
 /// | `cut websites at write 3` | open watches of websites end |
 /// | `expire websites at write 3` | open watches of websites receive 410, so that informers list again |
+/// | `stale websites 5s at write 3` | lists with `resourceVersion=0` return websites as before the write |
 /// | `isolate 40s at write 3` | all requests of the process fail for 40 s; a leader loses its lease |
 ///
-/// Faults of watches may have the write number 0: they then affect the first watch of the resource.
+/// Faults of watches may have the write number 0: they then affect the first watch of the resource. Stale
+/// lists with the number 0 return the state at the start of the run.
 ///
 /// A [`ScriptInjector`](super::ScriptInjector) injects the faults, and a
 /// [`ScriptShrinker`](super::ScriptShrinker) finds a smaller script that still fails.

@@ -34,7 +34,9 @@ pub fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     for (name, explore) in mutants.into_iter().chain(patterns) {
         let (report, seconds) = timed(&explore);
         let failure = report.failure.ok_or_else(|| format!("no script finds: {name}"))?;
-        println!("found     {name}: `{}`, {}{seconds}", failure.check, failure.script);
+        let script =
+            if failure.script.is_empty() { "no faults".to_owned() } else { failure.script.to_string() };
+        println!("found     {name}: `{}`, {script}{seconds}", failure.check);
         failure.text.lines().take(MAX_LINES).for_each(|line| println!("          {line}"));
     }
     Ok(())

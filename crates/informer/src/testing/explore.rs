@@ -1,10 +1,12 @@
-//! Explores a program under faults: crashes, conflicts, lost responses, late watches, changes of the leader.
+//! Explores a program under faults: crashes, conflicts, lost responses, stale reads, changes of the leader.
 
 mod plan;
 mod record;
 mod report;
 mod request;
+mod rollout;
 mod run;
+mod stale;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -82,8 +84,10 @@ type ServerOptions = Box<dyn Fn(super::ApiServerBuilder) -> super::ApiServerBuil
 ///
 /// 1. A run without faults gives the final state and the number of writes of the program.
 /// 2. For each write: a crash before it, a crash after it, 409, 500 and a lost response.
-/// 3. For each seed: one to four faults, including late, cut and expired watches, and random delays of
-///    requests. If the program uses leader election, there are two replicas, and the leader may be isolated.
+/// 3. For each watched resource: late watches, and crashes after which its first list is stale. It returns
+///    the state before the last or an earlier write, as a list with `resourceVersion=0` may.
+/// 4. For each seed: one to four faults, including cut and expired watches, and random delays of requests.
+///    If the program uses leader election, there are two replicas, and the leader may be isolated.
 ///
 /// A crash drops the tasks of the process, blocks its requests, and starts a new process after a second. When
 /// the scenario has ended and the program has settled, the faults end.
@@ -99,6 +103,7 @@ type ServerOptions = Box<dyn Fn(super::ApiServerBuilder) -> super::ApiServerBuil
 /// | `once` | no write that [`once`](Self::once) selects is executed more often than without faults |
 /// | `forbidden` | RBAC denies no request; needs [`user`](Self::user) |
 /// | `former leader` | no process writes after another process has acquired its Lease |
+/// | `upgrade` | after [`restart_with`](Self::restart_with), objects are as the new program alone leaves them |
 /// | `crash loop`, `panic` | the program does not panic, and a replica ends less than 50 times |
 ///
 /// The comparison leaves out Events, Leases, versions, uids, generations, times, cluster IPs, node ports and
@@ -116,10 +121,12 @@ type ServerOptions = Box<dyn Fn(super::ApiServerBuilder) -> super::ApiServerBuil
 /// - Threads and calls of other systems are not part of the simulation. `select!` of tokio without `biased`
 ///   and the order of a `HashMap` can make a run differ from its replay.
 /// - The program must not listen on ports: leave out its health, metrics and webhook servers.
-/// - Each fault is tried at the first 200 writes. A failing script is shrunk in at most 40 runs.
+/// - Each fault is tried at the first 200 writes, and at most 200 pairs of a crash and a stale list.
+///   A failing script is shrunk in at most 40 runs.
 #[must_use = "an exploration does nothing until `run`"]
 pub struct Explore {
     program: Program,
+    next_program: Option<Program>,
     scenario: Option<Scenario>,
     setup: Vec<Setup>,
     server: ServerOptions,
@@ -139,6 +146,7 @@ impl Explore {
     pub fn program(program: impl Fn(Client) -> Manager + Send + Sync + 'static) -> Self {
         Self {
             program: Arc::new(program),
+            next_program: None,
             scenario: None,
             setup: Vec::new(),
             server: Box::new(|builder| builder),
@@ -158,6 +166,32 @@ impl Explore {
         F: Future<Output = ()> + 'static,
     {
         self.scenario = Some(Box::new(move |world| Box::pin(scenario(world))));
+        self
+    }
+
+    /// Sets the program that replaces the first one: a newer version, or the same with another configuration.
+    ///
+    /// In each run, [`World::restart`] stops the first program and starts this one. If the scenario does not
+    /// call it, this happens when the scenario has ended and the program has settled. Faults are injected
+    /// before, during and after the restart.
+    ///
+    /// Without faults, each object that this program alone leaves after the scenario must exist, and have the
+    /// same content: new defaults must reach existing objects. Further objects, which only the first program
+    /// creates, may be left. With faults, the final state must be that of the run without faults, as always.
+    ///
+    /// ```no_run
+    /// # use informer::prelude::*;
+    /// # use informer::testing::{Explore, World};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # fn manager(client: Client, image: &'static str) -> Manager { Manager::new(client) }
+    /// # async fn scenario(world: World) {}
+    /// Explore::program(|client| manager(client, "web:1"))
+    ///     .restart_with(|client| manager(client, "web:2"))
+    ///     .scenario(scenario)
+    ///     .run();
+    /// ```
+    pub fn restart_with(mut self, program: impl Fn(Client) -> Manager + Send + Sync + 'static) -> Self {
+        self.next_program = Some(Arc::new(program));
         self
     }
 
@@ -280,12 +314,21 @@ impl Explore {
         })
     }
 
+    /// Runs the program without faults. If another program replaces it, compares the final state with that
+    /// of a run in which this other program is also the first one.
     fn reference(&self) -> RunResult {
-        run(self, &FaultScript::default(), None)
+        let mut result = run(self, &self.program, &FaultScript::default(), None);
+        if let Some(next) = &self.next_program
+            && result.violations.is_empty()
+        {
+            let next_alone = run(self, next, &FaultScript::default(), None);
+            result.check_upgrade(next_alone);
+        }
+        result
     }
 
     fn attempt(&self, script: &FaultScript, reference: &RunResult) -> RunResult {
-        run(self, script, Some(reference))
+        run(self, &self.program, script, Some(reference))
     }
 
     fn explore(&self) -> ExploreReport {

@@ -10,7 +10,7 @@ fn script(text: &str) -> FaultScript {
 fn script_is_parsed_from_its_own_text() {
     let all = "schedule 7; lag pods 3s at write 0; crash before write 1; crash after write 2; 409 at write 3; \
                500 at write 4; lost response at write 5; cut pods at write 6; expire pods at write 7; \
-               isolate 40s at write 8";
+               isolate 40s at write 8; stale pods 8s at write 9";
     assert_eq!(script(all).to_string(), all);
     let unordered = script("409 at write 3; 500 at write 1");
     let ordered = FaultScript::new(unordered.schedule(), unordered.faults().to_vec());
@@ -19,9 +19,14 @@ fn script_is_parsed_from_its_own_text() {
 
 #[test]
 fn invalid_script_is_rejected_with_its_part() {
-    for text in
-        ["crash", "409 at write x", "409 at write 0", "lag pods 3 at write 1", "409 at write 1; schedule 3"]
-    {
+    for text in [
+        "crash",
+        "409 at write x",
+        "409 at write 0",
+        "lag pods 3 at write 1",
+        "stale pods at write 1",
+        "409 at write 1; schedule 3",
+    ] {
         let error = text.parse::<FaultScript>().expect_err("an invalid script").to_string();
         assert!(error.contains("is not a fault"), "{error}");
     }

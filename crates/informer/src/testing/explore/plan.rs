@@ -17,6 +17,13 @@ const MAX_FAULTS: u64 = 4;
 /// an event of an own write. The longest delay is shorter, so that these reads do not fail.
 const LAGS: [u64; 4] = [1, 3, 8, 20];
 
+/// How late a process that has read a stale list receives the events after it, in seconds. With the delay of
+/// a restart it is shorter than the time without writes after which a program has settled.
+const STALE: u64 = 5;
+
+/// The maximum number of scripts with a crash and a stale list.
+const MAX_STALE_SCRIPTS: usize = 200;
+
 /// How long a process cannot reach the API server, in simulated seconds. A default lease expires after 15 s,
 /// so a leader loses its lease in the two longer isolations.
 const ISOLATIONS: [u64; 3] = [5, 20, 40];
@@ -35,6 +42,7 @@ pub(super) struct Observed {
 /// Returns the fault scripts with a single fault. For each write of the run without faults, there is one
 /// script for each fault of a request. For each watched resource, there are scripts in which its watches
 /// receive events late, from the start of the run or from one of the writes.
+/// There are also scripts that crash the program, after which the first list of a resource is stale.
 pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
     let faults = [
         RunFault::CrashAfter,
@@ -51,7 +59,29 @@ pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
         (0..=observed.writes.min(MAX_SYSTEMATIC_WRITES))
             .map(move |write| FaultScript::single(write, lag.clone()))
     });
-    faults.into_iter().flat_map(of_fault).chain(late).collect()
+    faults.into_iter().flat_map(of_fault).chain(late).chain(stale(observed)).collect()
+}
+
+/// Returns scripts that crash the program after a write, and answer a list of the new process with the state
+/// before this or an earlier write. If there are too many combinations of the two writes, returns a part of
+/// them at equal distances.
+fn stale(observed: &Observed) -> Vec<FaultScript> {
+    let writes = observed.writes.min(MAX_SYSTEMATIC_WRITES);
+    let moments: Vec<(u64, u64)> =
+        (1..=writes).flat_map(|crash| (0..=crash).map(move |read| (crash, read))).collect();
+    let most = (MAX_STALE_SCRIPTS / observed.watched.len().max(1)).max(1);
+    let step = moments.len().div_ceil(most).max(1);
+    // Later crashes come first: the new process can then read a state that the program has left behind.
+    let chosen = moments.into_iter().rev().step_by(step);
+    let script = |(crash, read), resource: &String| {
+        let stale = RunFault::StaleList { resource: resource.clone(), seconds: STALE };
+        let faults = vec![
+            ScheduledFault { write: read, fault: stale },
+            ScheduledFault { write: crash, fault: RunFault::CrashAfter },
+        ];
+        FaultScript::new(0, faults)
+    };
+    chosen.flat_map(|moment| observed.watched.iter().map(move |resource| script(moment, resource))).collect()
 }
 
 /// Returns the random fault script of a seed. Equal seeds return equal scripts.
@@ -66,7 +96,7 @@ pub(super) fn random(observed: &Observed, seed: u64) -> FaultScript {
     let faults: Vec<ScheduledFault> = (0..count)
         .map(|_| {
             let write = 1 + below(last_write);
-            let kind = below(if observed.elects { 12 } else { 11 });
+            let kind = below(if observed.elects { 13 } else { 12 });
             let resource = watched.get(below(watched.len() as u64) as usize);
             let length = below(12) as usize;
             let at_start = below(4) == 0;
@@ -82,7 +112,8 @@ pub(super) fn random(observed: &Observed, seed: u64) -> FaultScript {
                 }
                 (9, Some(resource)) => RunFault::CutWatch { resource: (*resource).clone() },
                 (10, Some(resource)) => RunFault::ExpireWatch { resource: (*resource).clone() },
-                (11, _) => RunFault::Isolate { seconds: ISOLATIONS[length % ISOLATIONS.len()] },
+                (11, Some(resource)) => RunFault::StaleList { resource: (*resource).clone(), seconds: STALE },
+                (12, _) => RunFault::Isolate { seconds: ISOLATIONS[length % ISOLATIONS.len()] },
                 _ => RunFault::CrashAfter,
             };
             let write = if at_start && !fault.is_of_request() { 0 } else { write };

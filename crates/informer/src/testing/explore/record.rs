@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::request::ProgramWrite;
+use crate::testing::Verb;
 
 /// The maximum number of lines in the trace of a run.
 const MAX_LINES: usize = 5_000;
@@ -98,6 +99,15 @@ impl Record {
 
     pub(super) fn elects(&self) -> bool {
         !self.leases.is_empty()
+    }
+
+    /// Records a read, or a request for a Lease.
+    pub(super) fn read(&mut self, read: &ProgramWrite) {
+        match read.verb {
+            _ if read.is_lease() => {}
+            Verb::Watch => drop(self.watched.insert(read.resource.clone())),
+            _ => self.requests += 1,
+        }
     }
 
     /// Counts a request of a process. Returns false if the process has sent more than

@@ -31,7 +31,7 @@ pub struct ExploreReport {
 #[non_exhaustive]
 pub struct ExploreFailure {
     /// The violated check: `final state`, `settles`, `hot loop`, `scenario`, `deletion`, `once`, `forbidden`,
-    /// `former leader`, `crash loop` or `panic`.
+    /// `former leader`, `upgrade`, `crash loop` or `panic`.
     pub check: &'static str,
     /// A description of how the check failed.
     pub text: String,

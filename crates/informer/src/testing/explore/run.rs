@@ -17,7 +17,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Explore;
 use super::plan::Observed;
 use super::record::{ProcessId, Record, Violation};
-use super::state::{State, StoredObject, differences, normalize, terminating};
+use super::rollout::Rollout;
+use super::state::{State, StoredObject, differences, normalize, not_upgraded, terminating};
 use super::transport::{Process, Shared};
 use super::world::World;
 use super::{Program, SETTLED_ELECTION, SETTLED_QUIET};
@@ -61,18 +62,34 @@ pub(super) struct RunResult {
     pub(super) simulated: Duration,
 }
 
-/// Runs the program and the scenario under a fault script. `reference` is the result of the run without
-/// faults, with which the state is compared. It is `None` in the run without faults itself.
-pub(super) fn run(explore: &Explore, script: &FaultScript, reference: Option<&RunResult>) -> RunResult {
+/// Runs the scenario under a fault script, with `program` as the first program. `reference` is the result of
+/// the run without faults, with which the state is compared. It is `None` in the run without faults itself.
+pub(super) fn run(
+    explore: &Explore,
+    program: &Program,
+    script: &FaultScript,
+    reference: Option<&RunResult>,
+) -> RunResult {
     let _seeded = SeededThread::new(script.schedule());
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build();
     let runtime = runtime.unwrap_or_else(|error| panic!("create a runtime: {error}"));
-    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(explore, script, reference))));
+    let result =
+        catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(explore, program, script, reference))));
     result.unwrap_or_else(|panic| RunResult::panicked(panic_text(&*panic)))
 }
 
 impl RunResult {
+    /// Compares the result of a run in which a program replaces another one with that of a run with the
+    /// second program only.
+    pub(super) fn check_upgrade(&mut self, next_alone: RunResult) {
+        let differences = not_upgraded(&next_alone.state, &self.state);
+        self.violations.extend(next_alone.violations);
+        if self.violations.is_empty() && !differences.is_empty() {
+            self.violations.push(Violation { check: "upgrade", text: differences.join("; ") });
+        }
+    }
+
     fn panicked(text: &str) -> Self {
         let violation = Violation { check: "panic", text: text.to_owned() };
         Self {
@@ -88,7 +105,12 @@ impl RunResult {
     }
 }
 
-async fn play(explore: &Explore, script: &FaultScript, reference: Option<&RunResult>) -> RunResult {
+async fn play(
+    explore: &Explore,
+    program: &Program,
+    script: &FaultScript,
+    reference: Option<&RunResult>,
+) -> RunResult {
     let server = TestServer::of((explore.server)(ApiServer::builder()).build());
     explore.setup.iter().for_each(|setup| setup(&server));
     let elects = reference.is_some_and(|reference| reference.observed.elects);
@@ -99,27 +121,40 @@ async fn play(explore: &Explore, script: &FaultScript, reference: Option<&RunRes
         record: Mutex::new(Record::new()),
         once: explore.once.clone(),
         delays: (script.schedule() != 0).then(|| Mutex::new(script.schedule())),
+        stale: Mutex::default(),
     });
+    let rollout = Arc::new(Rollout::new(program, explore.next_program.as_ref()));
     let at_start = shared.injector.lock().start();
     for fault in at_start {
         shared.line(format_args!("fault: {fault:?} from the start"));
-        shared.inject(&fault, true);
+        shared.inject(&fault, 0);
     }
     let replicas = explore.replicas.unwrap_or(if elects { 2 } else { 1 });
     let mut processes = JoinSet::new();
     for replica in 1..=replicas {
-        processes.spawn(supervise(Arc::clone(&explore.program), Arc::clone(&shared), replica));
+        processes.spawn(supervise(Arc::clone(&rollout), Arc::clone(&shared), replica));
     }
     // The processes of the program start before the users of the scenario send requests, so that the trace
     // shows the starts first.
     tokio::task::yield_now().await;
     let quiet = if elects { SETTLED_ELECTION } else { SETTLED_QUIET };
     let server = server.within(explore.settle);
-    let world = World { server, shared: Arc::clone(&shared), timeout: explore.settle, quiet };
+    let world = World {
+        server,
+        shared: Arc::clone(&shared),
+        rollout: Arc::clone(&rollout),
+        timeout: explore.settle,
+        quiet,
+    };
     let run = Run { explore, reference, world };
     run.scenario().await;
     run.world.settled().await;
+    if rollout.is_pending() {
+        run.world.restart().await;
+        run.world.settled().await;
+    }
     shared.injector.lock().disable();
+    shared.stale.lock().clear();
     shared.server.faults().clear();
     shared.line("the scenario has ended; no more faults");
     let (state, stable_requests) = run.settle().await;
@@ -156,13 +191,13 @@ fn result(shared: &Shared, state: State, stable_requests: u64) -> RunResult {
 
 /// Runs a replica of the program, and starts a new process one second after each end. A replica that has
 /// ended [`MAX_STARTS`] times violates the check `crash loop`.
-async fn supervise(program: Program, shared: Arc<Shared>, replica: usize) {
+async fn supervise(rollout: Arc<Rollout>, shared: Arc<Shared>, replica: usize) {
     for start in 1..=MAX_STARTS {
         let process = Arc::new(Process::new(ProcessId { replica, start }));
         shared.line(format_args!("process {} starts", process.id));
-        let (client, program) = (process.client(&shared), Arc::clone(&program));
+        let (client, (program, mut stop)) = (process.client(&shared), rollout.start());
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move { program(client).run_until(std::future::pending::<()>()).await });
+        tasks.spawn(async move { program(client).run_until(stop.changed()).await });
         tokio::select! {
             biased;
             () = process.crash.notified() => {}

@@ -97,15 +97,29 @@ pub(super) fn terminating(state: &State) -> Vec<&str> {
 
 /// Lists the differences between the state of a run with faults and that of the run without faults.
 pub(super) fn differences(reference: &State, state: &State) -> Vec<String> {
+    let mut found = missing_or_changed(reference, state, "without faults");
+    let unexpected = state.keys().filter(|key| !reference.contains_key(*key));
+    found.extend(unexpected.map(|key| format!("{key} exists, without faults it does not")));
+    shortened(found)
+}
+
+/// Lists the objects of a program that the state after its upgrade lacks, or has with another content.
+pub(super) fn not_upgraded(next_alone: &State, state: &State) -> Vec<String> {
+    shortened(missing_or_changed(next_alone, state, "with the new program alone"))
+}
+
+fn missing_or_changed(reference: &State, state: &State, run: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (key, expected) in reference {
         match state.get(key) {
             None => found.push(format!("{key} is missing")),
-            Some(actual) => compare(key, expected, actual, &mut found),
+            Some(actual) => compare(key, (expected, actual), run, &mut found),
         }
     }
-    let unexpected = state.keys().filter(|key| !reference.contains_key(*key));
-    found.extend(unexpected.map(|key| format!("{key} exists, without faults it does not")));
+    found
+}
+
+fn shortened(mut found: Vec<String>) -> Vec<String> {
     let more = found.len().saturating_sub(MAX_DIFFERENCES);
     found.truncate(MAX_DIFFERENCES);
     if more > 0 {
@@ -114,10 +128,10 @@ pub(super) fn differences(reference: &State, state: &State) -> Vec<String> {
     found
 }
 
-fn compare(key: &str, expected: &Value, actual: &Value, found: &mut Vec<String>) {
+fn compare(key: &str, (expected, actual): (&Value, &Value), run: &str, found: &mut Vec<String>) {
     let show = |value: &Value| if value.is_null() { "not set".to_owned() } else { value.to_string() };
     differing_fields("", expected, actual, &mut |path, expected, actual| {
-        found.push(format!("{key}: {path} is {}, without faults {}", show(actual), show(expected)));
+        found.push(format!("{key}: {path} is {}, {run} {}", show(actual), show(expected)));
     });
 }
 

@@ -1,10 +1,13 @@
 use std::collections::BTreeSet;
 
-use informer_apiserver::FaultScript;
+use http::{Method, Uri};
+use informer_apiserver::{FaultAction, FaultScript};
 use serde_json::{Value, json};
 
 use super::plan::{self, Observed};
-use super::state::{IgnoredField, State, StoredObject, differences, normalize, terminating};
+use super::request::ProgramWrite;
+use super::stale::{StaleCache, StaleRead};
+use super::state::{IgnoredField, State, StoredObject, differences, normalize, not_upgraded, terminating};
 
 fn script(text: &str) -> FaultScript {
     text.parse().expect("a valid script")
@@ -25,10 +28,61 @@ fn random_script_is_parsed_from_its_own_text() {
 #[test]
 fn systematic_scripts_try_each_fault_at_each_write() {
     let scripts = plan::systematic(&observed());
-    assert_eq!(scripts.len(), 6 * 5 + 2 * 7);
+    // Crashes after each write, with each earlier state of both resources.
+    let stale = 2 * (2 + 3 + 4 + 5 + 6 + 7);
+    assert_eq!(scripts.len(), 6 * 5 + 2 * 7 + stale);
     let texts: BTreeSet<String> = scripts.iter().map(ToString::to_string).collect();
-    assert_eq!(texts.len(), 44);
-    assert!(texts.contains("crash after write 6") && texts.contains("409 at write 1"));
+    assert_eq!(texts.len(), scripts.len());
+    for script in ["crash after write 6", "409 at write 1", "stale pods 5s at write 0; crash after write 6"] {
+        assert!(texts.contains(script), "{script}");
+    }
+}
+
+#[test]
+fn number_of_scripts_with_stale_lists_is_limited() {
+    let many = Observed { writes: 10_000, ..observed() };
+    let scripts = plan::systematic(&many);
+    let stale_lists = |resource: &str| {
+        let text = format!("stale {resource} ");
+        scripts.iter().filter(|script| script.to_string().contains(&text)).count()
+    };
+    let (pods, websites) = (stale_lists("pods"), stale_lists("websites"));
+    assert!(pods == websites && (80..=100).contains(&pods), "{pods}, {websites}");
+}
+
+#[test]
+fn stale_cache_answers_only_reads_that_accept_any_version() {
+    let cache = StaleCache::new("websites", 5, 17);
+    let base = "/apis/example.com/v1/namespaces/a/websites";
+    let read = |query: &str| {
+        let uri: Uri = format!("{base}?{query}").parse().expect("a URI");
+        let request = ProgramWrite::parse(&Method::GET, uri.path(), query, b"").expect("a request");
+        cache.read(&request, &uri)
+    };
+    for query in
+        ["limit=500&resourceVersion=0&labelSelector=a", "labelSelector=a&resourceVersion=0&limit=500"]
+    {
+        let Some(StaleRead::List { uri, version: 17 }) = read(query) else { panic!("{query} is not stale") };
+        let exact = "labelSelector=a&resourceVersion=17&resourceVersionMatch=Exact";
+        assert_eq!(uri.to_string(), format!("{base}?{exact}"));
+    }
+    let streaming = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    assert!(matches!(read(streaming), Some(StaleRead::NoStreamingList)));
+    let watch = read("watch=true&resourceVersion=17");
+    assert!(matches!(watch, Some(StaleRead::Watch { version: 17, lag: FaultAction::Lag { millis: 5000 } })));
+    for query in [
+        "",
+        "limit=500",
+        "resourceVersion=16",
+        "resourceVersion=16&resourceVersionMatch=NotOlderThan",
+        "watch=true&resourceVersion=18",
+        "watch=true&sendInitialEvents=true&resourceVersion=18&resourceVersionMatch=NotOlderThan",
+    ] {
+        assert!(read(query).is_none(), "{query} is a consistent read or has a minimum version");
+    }
+    let of_pods =
+        ProgramWrite::parse(&Method::GET, "/api/v1/pods", "resourceVersion=0", b"").expect("a request");
+    assert!(cache.read(&of_pods, &Uri::from_static("/api/v1/pods?resourceVersion=0")).is_none());
 }
 
 #[test]
@@ -90,6 +144,17 @@ fn difference_names_the_field() {
         state(vec![stored("d", json!({"metadata": {"name": "x"}, "spec": {"replicas": replicas}}))])
     };
     assert_eq!(differences(&of(2), &of(3)), ["d x: spec.replicas is 3, without faults 2"]);
+}
+
+#[test]
+fn upgrade_may_leave_objects_but_not_their_former_content() {
+    let of = |replicas: u64| json!({"metadata": {"name": "x"}, "spec": {"replicas": replicas}});
+    let next_alone = state(vec![stored("d", of(2))]);
+    let left = || stored("d", json!({"metadata": {"name": "left"}}));
+    assert_eq!(not_upgraded(&next_alone, &state(vec![stored("d", of(2)), left()])), [""; 0]);
+    let expected = ["d x: spec.replicas is 1, with the new program alone 2"];
+    assert_eq!(not_upgraded(&next_alone, &state(vec![stored("d", of(1)), left()])), expected);
+    assert_eq!(not_upgraded(&next_alone, &state(vec![left()])), ["d x is missing"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use informer_apiserver::{RunFault, ScriptInjector};
@@ -22,7 +22,8 @@ use tower::util::BoxCloneSyncService;
 
 use super::record::{MAX_REQUESTS_PER_SECOND, ProcessId, Record};
 use super::request::ProgramWrite;
-use crate::testing::{ApiServer, FaultAction, FaultMatch, User, Verb};
+use super::stale::{StaleCache, StaleRead};
+use crate::testing::{ApiServer, FaultAction, FaultMatch, RequestRecord, User, Verb};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) once: Vec<OncePredicate>,
     /// The state of the random generator for the delays of requests. `None` if each request takes 1 ms.
     pub(super) delays: Option<Mutex<u64>>,
+    pub(super) stale: Mutex<Vec<StaleCache>>,
 }
 
 impl Shared {
@@ -56,13 +58,20 @@ impl Shared {
         Duration::from_micros(if number.is_multiple_of(8) { number % 60_000 } else { number % 4_000 })
     }
 
-    /// Injects a fault of watches. With `at_start`, the fault affects the first watch of the resource that
-    /// the program starts. Otherwise it affects the watches that the program has open now.
-    pub(super) fn inject(&self, fault: &RunFault, at_start: bool) {
+    fn stale_read(&self, read: &ProgramWrite, uri: &Uri) -> Option<StaleRead> {
+        self.stale.lock().iter().find_map(|cache| cache.read(read, uri))
+    }
+
+    /// Injects a fault before a write: into later lists, or into the open watches of the program. With the
+    /// number 0 the program has not started, and the fault affects its first watch.
+    pub(super) fn inject(&self, fault: &RunFault, write: u64) {
+        if let RunFault::StaleList { resource, seconds } = fault {
+            self.stale.lock().push(StaleCache::new(resource, *seconds, self.server.version()));
+        }
         let Some((resource, action)) = fault.watch_action() else { return };
         let matching = FaultMatch { client: Some(AGENT.to_owned()), ..FaultMatch::watch(resource) };
         let rule = self.server.faults().on(matching);
-        if at_start {
+        if write == 0 {
             drop(rule.times(1).then(action))
         } else {
             // Adding the rule affects the open watches immediately. The rule is removed at once, so that it
@@ -173,15 +182,12 @@ impl Call {
         if self.process.is_isolated() {
             return Err("connection refused (injected)".into());
         }
-        let lease = read.is_lease();
-        {
-            let mut record = self.shared.record.lock();
-            match read.verb {
-                _ if lease => {}
-                Verb::Watch => drop(record.watched.insert(read.resource.clone())),
-                _ => record.requests += 1,
-            }
+        let stale = self.shared.stale_read(read, request.uri());
+        if let Some(stale) = stale {
+            return self.stale(read, stale, request).await;
         }
+        let lease = read.is_lease();
+        self.shared.record.lock().read(read);
         let response = self.send(request).await?;
         let written = lease && !matches!(read.verb, Verb::Get | Verb::List | Verb::Watch);
         if written && response.status().is_success() {
@@ -191,6 +197,42 @@ impl Call {
             self.line(read, response.status());
         }
         Ok(response)
+    }
+
+    /// Sends a read to an API server whose watch cache is behind.
+    async fn stale(
+        &self,
+        read: &ProgramWrite,
+        stale: StaleRead,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, BoxError> {
+        self.shared.record.lock().read(read);
+        let shown = read.to_string();
+        match stale {
+            StaleRead::NoStreamingList => Ok(self.injected(&shown, StatusCode::UNPROCESSABLE_ENTITY)),
+            StaleRead::List { uri, version } => {
+                let text = format!("fault: {shown} returns the state at resourceVersion {version}");
+                self.shared.line(text);
+                let (mut head, body) = request.into_parts();
+                head.uri = uri;
+                let response = self.send(Request::from_parts(head, body)).await?;
+                self.line(read, response.status());
+                Ok(response)
+            }
+            StaleRead::Watch { version, lag } => {
+                let response = self.send(request).await?;
+                let (agent, version) = (format!("{AGENT}{}", self.process.id), version.to_string());
+                let matches = |request: &RequestRecord| {
+                    request.user_agent.ends_with(&agent)
+                        && request.resource_version == version
+                        && request.gvr.as_ref().is_some_and(|gvr| gvr.resource == read.resource)
+                };
+                // The program has not read from the response yet, so all its events are late.
+                self.shared.server.faults().inject_into_open_watches(matches, &lag);
+                self.line(read, response.status());
+                Ok(response)
+            }
+        }
     }
 
     async fn write(
@@ -207,7 +249,7 @@ impl Call {
         self.note_write(write);
         for fault in &injected.watches {
             self.shared.line(format_args!("fault: {fault:?} before write {number}"));
-            self.shared.inject(fault, false);
+            self.shared.inject(fault, number);
         }
         let shown = format!("write {number}: {write}");
         match injected.request {
@@ -302,6 +344,9 @@ impl Call {
                 "Conflict",
                 "the object has been modified; please apply your changes to the latest version and try again",
             ),
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                ("Invalid", "sendInitialEvents is forbidden: the WatchList feature gate is disabled")
+            }
             _ => ("InternalError", "Internal error occurred: injected"),
         };
         let body = json!({

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::{Resource, ResourceExt};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::rollout::Rollout;
 use super::transport::Shared;
 use crate::testing::{TestServer, TestServerError};
 
@@ -26,6 +27,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct World {
     pub(super) server: TestServer,
     pub(super) shared: Arc<Shared>,
+    pub(super) rollout: Arc<Rollout>,
     /// The maximum time for which [`World::settled`] waits.
     pub(super) timeout: Duration,
     /// The program counts as settled if it sends no write for this time.
@@ -82,6 +84,19 @@ impl World {
             sleep(self.quiet.saturating_sub(last_write.elapsed()).max(POLL)).await;
         }
         self.server.server().controllers_idle().await;
+    }
+
+    /// Stops all processes of the program gracefully, and then starts the program of
+    /// [`restart_with`](super::Explore::restart_with). Without one, or if it runs already, starts the same
+    /// program again.
+    ///
+    /// Returns when the old processes have ended, at the latest after
+    /// [`settle_within`](super::Explore::settle_within). The new ones start a second later.
+    pub async fn restart(&self) {
+        self.shared.line("user: restart the program");
+        if timeout(self.timeout, self.rollout.restart()).await.is_err() {
+            self.shared.line(format_args!("the old processes have not ended within {:?}", self.timeout));
+        }
     }
 
     /// Waits for a duration of simulated time, which takes no real time.
