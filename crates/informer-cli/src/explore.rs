@@ -13,6 +13,7 @@
 //! and the servers close all connections. Ctrl-C and SIGTERM also end the run.
 
 mod control;
+mod output;
 mod plan;
 mod process;
 mod report;
@@ -146,7 +147,7 @@ struct Explorer {
     arguments: ExploreArguments,
     selection: Selection,
     reporter: Reporter,
-    /// A temporary directory with the programs of envtest, the kubeconfigs, and the output of the command.
+    /// A temporary directory with the programs of envtest and the kubeconfigs.
     folder: TempDir,
 }
 
@@ -170,8 +171,8 @@ impl Explorer {
         });
         if let Some(fault) = unsupported {
             return Err(Failure::new(format!(
-                "replay {fault:?}: a command cannot be crashed or isolated; use a fault that \
-                 `informer explore --help` lists, or informer::testing::Explore for a controller in Rust",
+                "replay {fault:?}: a command cannot be crashed or isolated, nor have stale lists; use a fault \
+                 that `informer explore --help` lists, or informer::testing::Explore for a controller in Rust",
                 fault = fault.to_string()
             )));
         }
@@ -299,7 +300,7 @@ impl Explorer {
             ("KUBEBUILDER_ASSETS", self.assets(number)?.into_os_string()),
             (envtest::explorer::VARIABLE, control.variable().into()),
         ];
-        let ended = process::run(&self.arguments.command, &environment, self.folder.path(), timeout).await;
+        let ended = process::run(&self.arguments.command, &environment, timeout).await;
         control.stop().await;
         listening.shutdown().await;
         let ended = ended?;

@@ -2,22 +2,15 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::PipeWriter;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
+use super::output::Capture;
 use crate::failure::Failure;
-
-/// The maximum number of bytes that are read from the end of the command's output.
-const MAX_OUTPUT_BYTES: u64 = 64 << 10;
-
-/// The maximum number of lines that are printed from the end of the command's output.
-const MAX_OUTPUT_LINES: usize = 60;
 
 /// How the explored command ended: it passed, failed, or ran longer than the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +33,7 @@ impl fmt::Display for Outcome {
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) duration: Duration,
-    /// The last lines that the command wrote to stdout and stderr.
+    /// The first and last lines that the command wrote to stdout and stderr.
     pub(super) output: Vec<String>,
 }
 
@@ -49,13 +42,12 @@ pub(super) struct Ended {
 pub(super) async fn run(
     command: &[OsString],
     environment: &[(&str, OsString)],
-    folder: &Path,
     timeout: Duration,
 ) -> Result<Ended, Failure> {
     let failed = |error| Failure::io("capture the output of the command", error);
-    let mut output = tempfile::tempfile_in(folder).map_err(failed)?;
+    let (capture, output) = Capture::start().map_err(failed)?;
     let begin = Instant::now();
-    let mut child = spawn(command, environment, &output)?;
+    let mut child = spawn(command, environment, output)?;
     let group = Group(child.id());
     let outcome = match tokio::time::timeout(timeout, child.wait()).await {
         Ok(Ok(status)) if status.success() => Outcome::Passed,
@@ -75,10 +67,16 @@ pub(super) async fn run(
         };
         exited.await.map_err(|error| Failure::io("kill the command after its timeout", error))?;
     }
-    Ok(Ended { outcome, duration, output: tail(&mut output).map_err(failed)? })
+    // On systems without process groups, dropping the child kills only the command itself.
+    drop(child);
+    Ok(Ended { outcome, duration, output: capture.finish().await })
 }
 
-fn spawn(command: &[OsString], environment: &[(&str, OsString)], output: &File) -> Result<Child, Failure> {
+fn spawn(
+    command: &[OsString],
+    environment: &[(&str, OsString)],
+    output: PipeWriter,
+) -> Result<Child, Failure> {
     // The command-line parser requires at least the program, so the command is never empty.
     let (program, arguments) = command.split_first().ok_or_else(|| Failure::new("explore: no command"))?;
     let failed = |error: std::io::Error| {
@@ -88,7 +86,7 @@ fn spawn(command: &[OsString], environment: &[(&str, OsString)], output: &File) 
         };
         Failure::caused(format!("start {program:?}{advice}"), error)
     };
-    let (out, err) = (output.try_clone().map_err(failed)?, output.try_clone().map_err(failed)?);
+    let (out, err) = (output.try_clone().map_err(failed)?, output);
     let mut child = Command::new(program);
     child.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     child.stdin(Stdio::null()).stdout(out).stderr(err).kill_on_drop(true);
@@ -114,17 +112,4 @@ impl Drop for Group {
         #[cfg(not(unix))]
         let _ = self.0;
     }
-}
-
-/// Returns the last lines of the command's output: at most [`MAX_OUTPUT_LINES`] of its last
-/// [`MAX_OUTPUT_BYTES`].
-fn tail(output: &mut File) -> std::io::Result<Vec<String>> {
-    let length = output.metadata()?.len();
-    output.seek(SeekFrom::Start(length.saturating_sub(MAX_OUTPUT_BYTES)))?;
-    let mut bytes = Vec::new();
-    output.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    let from = lines.len().saturating_sub(MAX_OUTPUT_LINES);
-    Ok(lines[from..].iter().map(|line| (*line).to_owned()).collect())
 }

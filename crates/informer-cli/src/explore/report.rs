@@ -126,7 +126,7 @@ impl Reporter {
         self.finish(text, run)
     }
 
-    /// Prints the last lines of the command's output on stderr.
+    /// Prints the first and last lines of the command's output on stderr.
     pub(super) fn output(&self, output: &[String]) {
         output.iter().for_each(|line| eprintln!("  {line}"));
     }

@@ -29,6 +29,12 @@ async fn explored_program() {
         "watches" => watch(&Client::try_default().await.unwrap()).await,
         "hangs" => create_or_hang(&Client::try_default().await.unwrap()).await,
         "fails" => panic!("this suite fails by itself"),
+        "talks" => {
+            let client = Client::try_default().await.unwrap();
+            println!("\nthe first line");
+            (0..100_000).for_each(|line| println!("line {line} of many"));
+            send(&client, Method::POST, MAPS, &map(0)).await.expect("the last line");
+        }
         "envtest" => {
             let assets = PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS").unwrap());
             let installed = Installed::with_programs(TempDir::new().unwrap(), assets);
@@ -172,6 +178,16 @@ async fn replay_runs_one_script_and_writes_its_trace() {
     check(&ended, 0, &["passed", "events 1 s late", "1 faults were not reached"], &[]);
     let ended = explore("watches", &["--replay", "crash after write 1"]).await;
     check(&ended, 1, &[], &["cannot be crashed", "informer::testing::Explore"]);
+    let ended = explore("watches", &["--replay", "stale configmaps 1s at write 1"]).await;
+    check(&ended, 1, &[], &["nor have stale lists"]);
+}
+
+#[tokio::test]
+async fn long_output_is_shortened_in_the_middle() {
+    let ended = explore("talks", &["--replay", "500 at write 1"]).await;
+    check(&ended, 1, &["the first line", " bytes of the output are not shown)", "the last line: 500"], &[]);
+    assert!(!ended.out.contains("line 50000 of many"), "{}", ended.out);
+    assert!(ended.out.len() < 64 << 10, "{} bytes", ended.out.len());
 }
 
 #[tokio::test]
