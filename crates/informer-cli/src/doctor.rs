@@ -41,7 +41,7 @@ const REQUEST_TIMEOUT: &str = "10s";
 Examples:
   informer doctor
       The cluster and the user of the kubeconfig.
-  informer doctor --role config/rbac/role.yaml --crd config/crd/ -n shop
+  informer doctor --role config/rbac/role.yaml --crd config/crd/ --leader-election -n shop
       Whether the user has the permissions of a role, and the CRDs are served.
   informer doctor --as system:serviceaccount:shop:shop-operator --role config/rbac/role.yaml
       The same for the service account of the operator.
@@ -67,9 +67,13 @@ Exit codes:
 pub(crate) struct DoctorArguments {
     #[command(flatten)]
     connection: ConnectionArguments,
-    /// The namespace of the controller, for its Leases and Events; by default that of the kubeconfig.
+    /// The namespace of the controller, for its Leases and Events; by default that of the kubeconfig. If the
+    /// user can watch the kinds of --crd only in this namespace, that is a warning instead of a problem.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
+    /// Check that the user can watch Leases, as standbys do to take over as soon as a Lease is released.
+    #[arg(long)]
+    leader_election: bool,
     /// Check that the user has the permissions of the Roles and ClusterRoles in this file, or in the files of
     /// this directory. Can be repeated.
     #[arg(long = "role", value_name = "FILE|DIR")]
@@ -84,6 +88,15 @@ pub(crate) struct DoctorArguments {
     /// The timeout of each request.
     #[arg(long, value_name = "DURATION", value_parser = period::parse, default_value = REQUEST_TIMEOUT)]
     timeout: Duration,
+}
+
+/// The namespace in which the permissions of the controller are checked, and the features it uses.
+struct Scope<'a> {
+    /// The namespace of its Leases and Events.
+    namespace: &'a str,
+    /// True if the namespace is an option of the command line. The controller may then be restricted to it.
+    is_explicit: bool,
+    leader_election: bool,
 }
 
 /// The output format of `informer doctor`.
@@ -131,10 +144,15 @@ async fn check(arguments: &DoctorArguments, roles: &Manifests, crds: &Manifests,
     if !server::check(&api, findings).await || !credentials::check(&api, &config, findings).await {
         return;
     }
-    permissions::check(&api, &namespace, roles, crds, findings).await;
+    let scope = Scope {
+        namespace: &namespace,
+        is_explicit: arguments.namespace.is_some(),
+        leader_election: arguments.leader_election,
+    };
+    permissions::check(&api, &scope, roles, crds, findings).await;
     crds::check(&api, crds, findings).await;
     webhooks::check(&api, clock::now(), findings).await;
-    streaming::check(&api, &namespace, crds, findings).await;
+    streaming::check(&api, &scope, crds, findings).await;
     clock::check(&api.samples(), findings);
     server::check_fairness(&api, findings).await;
 }

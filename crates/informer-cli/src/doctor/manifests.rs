@@ -21,7 +21,8 @@ impl Manifests {
     ///
     /// # Errors
     ///
-    /// Returns an error if a path cannot be read, is not YAML, or contains no object of these kinds.
+    /// Returns an error if a path cannot be read, is not YAML, or contains no object of these kinds. Also if
+    /// it contains a CRD without a name, a group or a plural name.
     pub(super) fn read(paths: &[PathBuf], kinds: &[&str]) -> Result<Self, Failure> {
         let mut all = Self::default();
         for path in paths {
@@ -48,7 +49,10 @@ impl Manifests {
                 _ => vec![value],
             };
             let wanted = |object: &Value| object["kind"].as_str().is_some_and(|kind| kinds.contains(&kind));
-            self.0.extend(objects.into_iter().filter(wanted));
+            for object in objects.into_iter().filter(wanted) {
+                check_names(path, &object)?;
+                self.0.push(object);
+            }
             if self.0.len() > MAX_MANIFESTS {
                 let path = path.display();
                 return Err(Failure::new(format!(
@@ -58,6 +62,23 @@ impl Manifests {
         }
         Ok(())
     }
+}
+
+/// Checks that a CRD has the names with which the other checks find it and its objects.
+fn check_names(path: &Path, object: &Value) -> Result<(), Failure> {
+    if object["kind"] != "CustomResourceDefinition" {
+        return Ok(());
+    }
+    let text = |pointer: &str| object.pointer(pointer)?.as_str().filter(|text| !text.is_empty());
+    let name = text("/metadata/name");
+    let problem = match (text("/spec/group"), text("/spec/names/plural"), name) {
+        (Some(_), Some(_), Some(_)) => return Ok(()),
+        (Some(group), Some(plural), None) => format!("no metadata.name; set it to {plural}.{group}"),
+        (None, ..) => "no spec.group; set it to a domain name".to_owned(),
+        (_, None, _) => "no spec.names.plural; set it to the plural name in lower case".to_owned(),
+    };
+    let (path, name) = (path.display(), name.map(|name| format!(" {name}")).unwrap_or_default());
+    Err(Failure::new(format!("read {path}: CustomResourceDefinition{name} has {problem}")))
 }
 
 /// Returns the path of a file itself, or the paths of all YAML and JSON files in a directory.

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::api::Api;
+use super::Scope;
+use super::api::{Api, ApiFailure};
 use super::findings::Findings;
 use super::manifests::Manifests;
 
@@ -72,23 +73,41 @@ impl Access {
     }
 }
 
+/// The result of a review.
+enum Review {
+    Allowed,
+    /// Allowed in the namespace of the controller, and denied in all namespaces.
+    AllowedInNamespace,
+    Denied {
+        reason: String,
+    },
+}
+
 pub(super) async fn check(
     api: &Api,
-    namespace: &str,
+    scope: &Scope<'_>,
     roles: &Manifests,
     crds: &Manifests,
     findings: &mut Findings,
 ) {
-    let mut needed = of_runtime(namespace);
-    needed.extend(roles.0.iter().flat_map(|role| of_role(role, namespace)));
+    let mut needed = of_runtime(scope);
+    needed.extend(roles.0.iter().flat_map(|role| of_role(role, scope.namespace)));
+    let of_crds: BTreeSet<Access> = crds.0.iter().filter(|crd| is_namespaced(crd)).flat_map(of_crd).collect();
     needed.extend(crds.0.iter().flat_map(of_crd));
     let before = findings.len();
     let (count, more) = (needed.len().min(MAX_REVIEWS), needed.len().saturating_sub(MAX_REVIEWS));
     for access in needed.iter().take(MAX_REVIEWS) {
-        match api.review(PATH, &access.review()).await {
-            Ok(answer) if answer["status"]["allowed"] == true => {}
-            Ok(answer) => {
-                let reason = answer["status"]["reason"].as_str().unwrap_or_default();
+        let namespace = Some(scope.namespace).filter(|_| scope.is_explicit && of_crds.contains(access));
+        match review(api, access, namespace).await {
+            Ok(Review::Allowed) => {}
+            Ok(Review::AllowedInNamespace) => {
+                let namespace = scope.namespace;
+                let message = format!("{access} is granted in namespace {namespace} only");
+                let remedy = "restrict the cache of the controller to this namespace, or grant it in all \
+                              namespaces with a ClusterRoleBinding";
+                findings.warning(CHECK, message, remedy);
+            }
+            Ok(Review::Denied { reason }) => {
                 let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
                 let remedy = "grant it with a Role or ClusterRole, and bind it to the user";
                 findings.problem(CHECK, format!("denied: {access}{reason}"), remedy);
@@ -108,13 +127,31 @@ pub(super) async fn check(
     }
 }
 
+/// Reviews an access. If it is denied in all namespaces, reviews it in `namespace`.
+async fn review(api: &Api, access: &Access, namespace: Option<&str>) -> Result<Review, ApiFailure> {
+    let answer = api.review(PATH, &access.review()).await?;
+    if answer["status"]["allowed"] == true {
+        return Ok(Review::Allowed);
+    }
+    if let Some(namespace) = namespace {
+        let in_namespace = Access { namespace: namespace.to_owned(), ..access.clone() };
+        if api.review(PATH, &in_namespace.review()).await?["status"]["allowed"] == true {
+            return Ok(Review::AllowedInNamespace);
+        }
+    }
+    let reason = answer["status"]["reason"].as_str().unwrap_or_default().to_owned();
+    Ok(Review::Denied { reason })
+}
+
 /// Returns the permissions that the runtime of a controller needs in its namespace: leader election writes
 /// Leases, and event recorders write Events.
-fn of_runtime(namespace: &str) -> BTreeSet<Access> {
-    let leases =
-        ["create", "get", "update"].map(|verb| Access::of(verb, "coordination.k8s.io", "leases", namespace));
-    let events = ["create", "patch"].map(|verb| Access::of(verb, "events.k8s.io", "events", namespace));
-    leases.into_iter().chain(events).collect()
+fn of_runtime(scope: &Scope<'_>) -> BTreeSet<Access> {
+    // Without the permission to watch, a standby notices a released Lease only when it reads it again.
+    let watch = scope.leader_election.then_some("watch");
+    let leases = ["create", "get", "update"].into_iter().chain(watch);
+    let leases = leases.map(|verb| Access::of(verb, "coordination.k8s.io", "leases", scope.namespace));
+    let events = ["create", "patch"].map(|verb| Access::of(verb, "events.k8s.io", "events", scope.namespace));
+    leases.chain(events).collect()
 }
 
 /// Returns all permissions that the rules of a Role grant in its namespace, or those of a ClusterRole in all
@@ -155,6 +192,11 @@ fn of_crd(crd: &Value) -> Vec<Access> {
         all.push(Access::of("patch", group, &format!("{plural}/status"), ""));
     }
     all
+}
+
+/// Returns true if the objects of a CRD are in namespaces.
+pub(super) fn is_namespaced(crd: &Value) -> bool {
+    crd["spec"]["scope"] == "Namespaced"
 }
 
 fn texts<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {

@@ -8,9 +8,11 @@ use informer::client::ResponseBody;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::Scope;
 use super::api::Api;
 use super::findings::Findings;
 use super::manifests::Manifests;
+use super::permissions::is_namespaced;
 
 const CHECK: &str = "streaming-lists";
 
@@ -29,14 +31,22 @@ const INITIAL_EVENTS_END: &[u8] = b"\"k8s.io/initial-events-end\"";
 
 /// Checks whether the server supports streaming lists, by starting one of the first kind of `--crd`, or else
 /// of the Leases in the controller's namespace.
-pub(super) async fn check(api: &Api, namespace: &str, crds: &Manifests, findings: &mut Findings) {
-    let path = crds
-        .0
-        .first()
-        .and_then(collection)
-        .unwrap_or_else(|| format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"));
+pub(super) async fn check(api: &Api, scope: &Scope<'_>, crds: &Manifests, findings: &mut Findings) {
+    let namespace = scope.namespace;
+    let crd = crds.0.first();
+    let leases = || format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+    let mut path = crd.and_then(|crd| collection(crd, None)).unwrap_or_else(leases);
     let fallback = "nothing is needed: informers use ordinary lists, which take the server more memory";
-    match api.watch(&format!("{path}?{QUERY}")).await {
+    let mut response = api.watch(&format!("{path}?{QUERY}")).await;
+    // The controller may be restricted to its namespace.
+    if response.as_ref().is_ok_and(|response| response.status() == StatusCode::FORBIDDEN)
+        && let Some(crd) = crd.filter(|crd| scope.is_explicit && is_namespaced(crd))
+        && let Some(in_namespace) = collection(crd, Some(namespace))
+    {
+        path = in_namespace;
+        response = api.watch(&format!("{path}?{QUERY}")).await;
+    }
+    match response {
         Ok(response) if response.status().is_success() => {
             let ended = timeout(INITIAL_EVENTS_TIMEOUT, initial_events_end(response.into_body())).await;
             if ended == Ok(true) {
@@ -61,14 +71,15 @@ pub(super) async fn check(api: &Api, namespace: &str, crds: &Manifests, findings
     }
 }
 
-/// Returns the URL path of all objects of a CRD's kind, in the first served version. Returns `None` if the
-/// CRD has no served version.
-fn collection(crd: &Value) -> Option<String> {
+/// Returns the URL path of the objects of a CRD's kind in one namespace, or in all, in the first served
+/// version. Returns `None` if the CRD has no served version.
+fn collection(crd: &Value, namespace: Option<&str>) -> Option<String> {
     let spec = &crd["spec"];
     let mut versions = spec["versions"].as_array().into_iter().flatten();
     let version = versions.find(|version| version["served"] == true)?["name"].as_str()?;
     let (group, plural) = (spec["group"].as_str()?, spec["names"]["plural"].as_str()?);
-    Some(format!("/apis/{group}/{version}/{plural}"))
+    let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+    Some(format!("/apis/{group}/{version}/{namespace}{plural}"))
 }
 
 /// Reads the body of a streaming list until the bookmark that ends its initial events. Returns false if the

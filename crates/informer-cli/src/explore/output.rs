@@ -20,7 +20,7 @@ const MAX_LINES: (usize, usize) = (15, 60);
 
 /// How long to wait for the end of the output after the command was killed. Only processes that have left the
 /// process group of the command can then still write to it.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The beginning and the end of an output.
 #[derive(Debug, Default)]

@@ -67,8 +67,6 @@ pub(super) async fn run(
         };
         exited.await.map_err(|error| Failure::io("kill the command after its timeout", error))?;
     }
-    // On systems without process groups, dropping the child kills only the command itself.
-    drop(child);
     Ok(Ended { outcome, duration, output: capture.finish().await })
 }
 

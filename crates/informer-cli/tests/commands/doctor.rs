@@ -211,6 +211,101 @@ async fn missing_permissions_are_problems() {
     check(&cluster.doctor_with(&kubeconfig, &[]).await, 0, &["ok      permissions: all 5 are granted"]);
 }
 
+/// Creates a Role or ClusterRole with these rules, and binds it to the user alice.
+fn grant(cluster: &Cluster, namespace: &str, rules: &Value) {
+    let (role, binding, kind) = match namespace {
+        "" => ("clusterroles", "clusterrolebindings", "ClusterRole"),
+        _ => ("roles", "rolebindings", "Role"),
+    };
+    let create = |plural, object| {
+        let gvr = Gvr::new("rbac.authorization.k8s.io", "v1", plural);
+        cluster.server.create(&gvr, namespace, object).unwrap();
+    };
+    create(role, json!({"metadata": {"name": "some"}, "rules": rules}));
+    let group = "rbac.authorization.k8s.io";
+    create(
+        binding,
+        json!({
+            "metadata": {"name": "some"},
+            "roleRef": {"apiGroup": group, "kind": kind, "name": "some"},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "alice"}],
+        }),
+    );
+}
+
+#[tokio::test]
+async fn permissions_in_the_namespace_of_the_controller_are_a_warning() {
+    let configure =
+        |builder: ApiServerBuilder| builder.tokens("good,alice,alice\n".parse().unwrap()).rbac(true);
+    let cluster = Cluster::new(configure).await;
+    let crds = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    cluster.server.create(&crds, "", crd("shops", &["v1"])).unwrap();
+    let file = cluster.write("crd.json", &crd("shops", &["v1"]).to_string());
+    grant(
+        &cluster,
+        "default",
+        &json!([
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+            {"apiGroups": ["example.com"], "resources": ["shops"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["example.com"], "resources": ["shops/status"], "verbs": ["patch"]},
+        ]),
+    );
+    let kubeconfig = cluster.listening.kubeconfig_with("good");
+    let ended = cluster.doctor_with(&kubeconfig, &["--crd", text(&file), "-n", "default"]).await;
+    let lines = [
+        "warning permissions: watch shops.example.com is granted in namespace default only; restrict",
+        "warning permissions: patch shops/status.example.com is granted in namespace default only",
+        "ok      streaming-lists: supported",
+    ];
+    check(&ended, 0, &lines);
+    let denied = ["problem permissions: denied: watch shops.example.com"];
+    check(&cluster.doctor_with(&kubeconfig, &["--crd", text(&file)]).await, 1, &denied);
+    check(&cluster.doctor_with(&kubeconfig, &["--crd", text(&file), "-n", "other"]).await, 1, &denied);
+    // Cluster-scoped objects are in no namespace.
+    let mut clustered = crd("shops", &["v1"]);
+    clustered["spec"]["scope"] = json!("Cluster");
+    let file = cluster.write("crd.json", &clustered.to_string());
+    check(&cluster.doctor_with(&kubeconfig, &["--crd", text(&file), "-n", "default"]).await, 1, &denied);
+}
+
+#[tokio::test]
+async fn leader_election_needs_the_permission_to_watch_leases() {
+    let configure =
+        |builder: ApiServerBuilder| builder.tokens("good,alice,alice\n".parse().unwrap()).rbac(true);
+    let cluster = Cluster::new(configure).await;
+    grant(
+        &cluster,
+        "",
+        &json!([
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        ]),
+    );
+    let kubeconfig = cluster.listening.kubeconfig_with("good");
+    check(&cluster.doctor_with(&kubeconfig, &[]).await, 0, &["ok      permissions: all 5 are granted"]);
+    let denied = ["problem permissions: denied: watch leases.coordination.k8s.io in namespace default"];
+    check(&cluster.doctor_with(&kubeconfig, &["--leader-election"]).await, 1, &denied);
+}
+
+#[tokio::test]
+async fn crd_without_a_name_is_an_error_with_the_expected_name() {
+    let cluster = Cluster::new(|builder| builder).await;
+    for (path, message) in [
+        ("/metadata/name", "CustomResourceDefinition has no metadata.name; set it to shops.example.com"),
+        ("/spec/group", "CustomResourceDefinition shops.example.com has no spec.group; set it"),
+        ("/spec/names/plural", "CustomResourceDefinition shops.example.com has no spec.names.plural"),
+    ] {
+        let mut broken = crd("shops", &["v1"]);
+        *broken.pointer_mut(path).unwrap() = Value::Null;
+        let file = cluster.write("crd.json", &broken.to_string());
+        let ended = cluster.doctor(&["--crd", text(&file)]).await;
+        assert_eq!(ended.code, Some(1), "{}{}", ended.out, ended.err);
+        assert!(ended.err.contains(message) && ended.err.contains("crd.json"), "{}", ended.err);
+        assert_eq!(ended.out, "", "an error about the arguments comes before the checks");
+    }
+}
+
 fn crd(plural: &str, versions: &[&str]) -> Value {
     let version = |(index, name): (usize, &&str)| {
         json!({
