@@ -117,6 +117,102 @@ fn new_projects_equal_the_committed_ones() {
     }
 }
 
+/// A part of a project in the table of `docs/side-by-side.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Program,
+    Tests,
+    Manifests,
+    Build,
+    Monitoring,
+    Generated,
+}
+
+/// A number of files, and of their lines.
+#[derive(Debug, Default)]
+struct Count {
+    files: usize,
+    lines: usize,
+}
+
+fn part(path: &Path, content: &str) -> Part {
+    let is_generated =
+        content.starts_with("# Generated from ") || content.contains("kind: CustomResourceDefinition");
+    match path.iter().next().and_then(|folder| folder.to_str()) {
+        Some("src") => Part::Program,
+        Some("tests") => Part::Tests,
+        Some("config" | "charts") if is_generated => Part::Generated,
+        Some("config" | "charts") => Part::Manifests,
+        Some("dashboards") => Part::Monitoring,
+        _ => Part::Build,
+    }
+}
+
+/// Returns the lines that are neither empty nor only a comment.
+fn counted_lines<'a>(path: &Path, content: &'a str) -> Vec<&'a str> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let comment = match extension {
+        "rs" => Some("//"),
+        "tpl" => Some("{{/*"),
+        "md" | "json" => None,
+        _ => Some("#"),
+    };
+    let is_comment = |line: &str| comment.is_some_and(|comment| line.starts_with(comment));
+    content.lines().map(str::trim).filter(|line| !line.is_empty() && !is_comment(line)).collect()
+}
+
+/// Counts the files and lines of a project. Code after `#[cfg(test)]` counts as lines of tests.
+fn counts(project: &BTreeMap<PathBuf, String>) -> BTreeMap<Part, Count> {
+    let mut counts: BTreeMap<Part, Count> = BTreeMap::new();
+    for (path, content) in project {
+        let lines = counted_lines(path, content);
+        let program = lines.iter().position(|line| *line == "#[cfg(test)]").unwrap_or(lines.len());
+        let part = part(path, content);
+        let count = counts.entry(part).or_default();
+        (count.files, count.lines) = (count.files + 1, count.lines + program);
+        counts.entry(Part::Tests).or_default().lines += lines.len() - program;
+    }
+    counts
+}
+
+/// Returns a number with a comma between thousands.
+fn shown(number: usize) -> String {
+    if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
+}
+
+#[test]
+fn counts_in_side_by_side_equal_those_of_the_committed_projects() {
+    let document = fs::read_to_string(root().join("docs/side-by-side.md")).unwrap();
+    let text = document.split_whitespace().collect::<Vec<_>>().join(" ");
+    let project = |name: &str| files(&root().join("examples/scaffold").join(name));
+    let sum = |counts: &BTreeMap<Part, Count>| {
+        let counted = counts.iter().filter(|(part, _)| **part < Part::Monitoring);
+        counted.fold(Count::default(), |sum, (_, Count { files, lines })| Count {
+            files: sum.files + files,
+            lines: sum.lines + lines,
+        })
+    };
+    let minimal = project("minimal");
+    let controller = Path::new("src/controllers/website.rs");
+    let controller = counts(&BTreeMap::from([(controller.to_owned(), minimal[controller].clone())]));
+    let (minimal, complete) = (counts(&minimal), counts(&project("complete")));
+    let row =
+        |name: &str, Count { files, lines }: &Count| format!("| {name} | {files} | {} |", shown(*lines));
+    let with = |Count { files, lines }: &Count| format!("{files} files with {} lines", shown(*lines));
+    for expected in [
+        row("program", &minimal[&Part::Program]),
+        row("of these, the reconcile function and its helpers", &controller[&Part::Program]),
+        row("tests on the test server", &minimal[&Part::Tests]),
+        row("manifests", &minimal[&Part::Manifests]),
+        row("build, CI, documents", &minimal[&Part::Build]),
+        row("sum", &sum(&minimal)),
+        format!("not counted either: {}.", with(&minimal[&Part::Monitoring])),
+        format!("informer writes {} (`examples/scaffold/complete`)", with(&sum(&complete))),
+    ] {
+        assert!(text.contains(&expected), "docs/side-by-side.md is stale; write: {expected}");
+    }
+}
+
 #[test]
 fn dashboard_and_alerts_equal_those_of_the_documentation() {
     for name in ["alerts.yaml", "dashboard.json"] {

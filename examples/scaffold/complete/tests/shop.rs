@@ -3,6 +3,8 @@
 
 mod cluster;
 
+use std::time::Duration;
+
 use complete::api::shop::{Shop, ShopSpec};
 use complete::controllers;
 use informer::k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
@@ -102,6 +104,8 @@ async fn role_grants_exactly_the_permissions_that_the_controller_uses() {
     let deployment = wait_for_replicas(&server, 2).await;
     become_available(&server, deployment, 2).await;
     wait_for_status(&server, 2).await;
+    // Events are sent in the background. Paused time passes when no task has anything to do.
+    tokio::time::sleep(Duration::from_secs(1)).await;
 
     let used = server
         .permissions_used()

@@ -1,4 +1,4 @@
-//! The Shop controller under faults: crashes, conflicts, lost responses and late watches.
+//! The Shop controller under faults: crashes, conflicts, lost responses and stale reads.
 
 use complete::api::shop::{Shop, ShopSpec};
 use complete::controllers;

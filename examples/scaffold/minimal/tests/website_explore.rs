@@ -1,4 +1,4 @@
-//! The Website controller under faults: crashes, conflicts, lost responses and late watches.
+//! The Website controller under faults: crashes, conflicts, lost responses and stale reads.
 
 use informer::prelude::*;
 use informer::testing::{Explore, TestServer, User, World};

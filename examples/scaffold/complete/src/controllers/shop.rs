@@ -40,9 +40,13 @@ async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileE
         available_replicas: available.unwrap_or(0),
     };
     if object.status.as_ref() != Some(&status) {
+        let (available, wanted) = (status.available_replicas, object.spec.replicas);
+        let note = format!("{available} of {wanted} replicas are available");
         let mut edited = object.edit();
         edited.status = Some(status);
         ctx.client.status().update(&edited).await?;
+        ctx.recorder
+            .normal(&object, "ReplicasChanged", "Reconcile", note);
     }
     Ok(Outcome::requeue_after(RESYNC))
 }
@@ -71,4 +75,44 @@ fn deployment_for(object: &Shop) -> Result<Deployment, ReconcileError> {
             },
         },
     }))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use informer::testing::{FakeClient, TestContext};
+
+    use super::*;
+    use crate::api::shop::{ShopSpec, crd};
+
+    fn shop() -> Shop {
+        let spec = ShopSpec {
+            image: "registry.example.com/shop:1".to_owned(),
+            replicas: 2,
+            namespace: "default".to_owned(),
+        };
+        Shop::new("shop", spec)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reconcile_writes_the_deployment_and_the_status_and_records_an_event() {
+        let client = FakeClient::builder().object(&crd()).object(&shop());
+        let client = client.build().await.expect("valid objects");
+        let test = TestContext::builder(&client).watches::<Shop>();
+        let test = test.build().await.expect("the CRD is served");
+        let request = test.request("shop");
+
+        let outcome = reconcile(request.clone(), test.context()).await;
+        assert_eq!(outcome.ok(), Some(Outcome::requeue_after(RESYNC)));
+        let deployment = client.server().get("default/shop-shop").await;
+        let deployment: Deployment = deployment.expect("it is created");
+        assert_eq!(deployment.spec.replicas, Some(2));
+        let events = test.take_events();
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].reason, "ReplicasChanged");
+        assert_eq!(events[0].note, "0 of 2 replicas are available");
+
+        let again = reconcile(request, test.context()).await;
+        assert_eq!(again.ok(), Some(Outcome::requeue_after(RESYNC)));
+        assert_eq!(test.take_events(), [], "the status has not changed");
+    }
 }
