@@ -182,7 +182,6 @@ impl Explore {
     /// ```no_run
     /// # use informer::prelude::*;
     /// # use informer::testing::{Explore, World};
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # fn manager(client: Client, image: &'static str) -> Manager { Manager::new(client) }
     /// # async fn scenario(world: World) {}
     /// Explore::program(|client| manager(client, "web:1"))
