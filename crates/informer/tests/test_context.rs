@@ -89,7 +89,7 @@ async fn context_finds_watched_kinds_only_and_has_a_new_id_for_each_reconcile() 
     let test = TestContext::builder(&client).watches::<Pod>().build().await.unwrap();
     let (first, second) = (test.context(), test.context());
     assert_ne!(first.reconcile_id(), second.reconcile_id());
-    assert_eq!((first.controller(), first.owned().is_none()), ("test", true));
+    assert_eq!((first.controller(), first.owned_key().is_none()), ("test", true));
     assert!(first.get::<Pod>("default/web-0").await.unwrap().is_some());
     assert!(first.get_cached::<Pod>("default/web-0").unwrap().is_some());
     let error = first.get::<Secret>("default/web-0").await.unwrap_err();

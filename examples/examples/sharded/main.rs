@@ -59,7 +59,7 @@ async fn replica(name: &str, stop: impl Future<Output = ()>) -> Result {
 
 async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, ReconcileError> {
     let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
-    let Some(owned) = ctx.owned() else { return Ok(Outcome::Done) };
+    let Some(owned) = ctx.owned_key() else { return Ok(Outcome::Done) };
     let mut edited = map.edit();
     let data = edited.data.get_or_insert_default();
     let Some(round) = data.get("round").filter(|round| data.get("answered") != Some(*round)) else {

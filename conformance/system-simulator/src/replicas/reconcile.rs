@@ -56,7 +56,7 @@ pub(super) async fn stamp(
     acting: &Acting,
 ) -> Result<Outcome, ReconcileError> {
     let owned = ctx.clone();
-    let may_act = move || owned.owned().is_none_or(|owned| owned.check().is_ok());
+    let may_act = move || owned.owned_key().is_none_or(|owned| owned.check().is_ok());
     let _acts = acting.begin_while(format!("stamp of {key}"), may_act);
     let Some(deployment) = ctx.get::<Deployment>(key).await? else { return Ok(Outcome::Done) };
     let replicas = deployment.spec.replicas.unwrap_or_default().to_string();

@@ -135,8 +135,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     /// replica gains keys, because a replica joined or left, it reconciles the existing objects of all
     /// watched kinds with these keys, and requests that both the former and the new owner rejected while the
     /// keys moved. The [`Context`] has a client that does not send writes once the lease is uncertain
-    /// ([`is_fenced`](crate::WriteError::is_fenced)), and [`owned`](Context::owned) for other writes. The
-    /// member of the group is a runnable of the manager and needs the permissions of [`ShardGroup`].
+    /// ([`is_fenced`](crate::WriteError::is_fenced)), and [`owned_key`](Context::owned_key) for other writes.
+    /// The member of the group is a runnable of the manager and needs the permissions of [`ShardGroup`].
     ///
     /// ```no_run
     /// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {

@@ -14,7 +14,7 @@ use crate::{CacheInformer, Causes, Fetched, KubeObject, OwnedKey, ReadError, Res
 pub struct Context {
     pub(super) shared: Arc<ControllerContext>,
     pub(super) id: ReconcileId,
-    pub(super) owned: Option<Arc<OwnedKey>>,
+    pub(super) owned_key: Option<Arc<OwnedKey>>,
     pub(super) causes: Option<Arc<Causes>>,
 }
 
@@ -31,7 +31,7 @@ impl Context {
     pub(crate) fn detached(controller: &str, services: Services) -> Self {
         let (controller, cancel) = (controller.into(), CancellationToken::new());
         let shared = Arc::new(ControllerContext { controller, services, cancel });
-        Self { shared, id: ReconcileId { run: 0, number: 0 }, owned: None, causes: None }
+        Self { shared, id: ReconcileId { run: 0, number: 0 }, owned_key: None, causes: None }
     }
 
     /// Returns the context of another reconcile of the same controller.
@@ -76,8 +76,8 @@ impl Context {
     /// [sharded](super::ControllerBuilder::sharded). `ctx.client` checks the key before each write. For other
     /// writes, call [`check`](OwnedKey::check) before each write, and send the returned fence (a fencing
     /// token) along if the target of the write can reject older tokens.
-    pub fn owned(&self) -> Option<&OwnedKey> {
-        self.owned.as_deref()
+    pub fn owned_key(&self) -> Option<&OwnedKey> {
+        self.owned_key.as_deref()
     }
 }
 

@@ -178,7 +178,7 @@ fn reconcile_context<R: ReconcileRequest>(
         }),
         _ => Arc::clone(&engine.context),
     };
-    Context { shared, id, owned, causes }
+    Context { shared, id, owned_key: owned, causes }
 }
 
 async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Context) -> CallResult {

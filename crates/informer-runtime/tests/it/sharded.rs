@@ -41,7 +41,7 @@ impl Replica {
         let journal = Arc::clone(journal);
         let builder = Controller::new::<ConfigMap>("maps").sharded(ShardGroup::new("maps"));
         let controller = builder.reconcile(move |request: Request, ctx| {
-            assert!(ctx.owned().is_some_and(|owned| owned.check().is_ok()));
+            assert!(ctx.owned_key().is_some_and(|owned| owned.check().is_ok()));
             journal.lock().push((number, request.to_string()));
             async { Ok(Outcome::Done) }
         });
