@@ -6,6 +6,7 @@ mod create_or;
 mod delete;
 pub(crate) mod difference;
 mod dynamic;
+mod edit;
 mod error;
 mod intercept;
 mod live;
@@ -76,8 +77,8 @@ use settings::ClientSettings;
 /// change it, copy it with [`Fetched::edit`], change the copy, and pass the copy to [`update`](Self::update).
 /// The request is a patch of the difference, computed on the whole object, with the uid and the
 /// resourceVersion that were read as preconditions, so fields that the program does not know are kept.
-/// Alternatively, declare the desired fields with [`apply`](Self::apply). [`replace`](Self::replace) rejects
-/// objects that were read.
+/// [`edit`](Self::edit) does all of this, and repeats it after conflicts. Alternatively, declare the desired
+/// fields with [`apply`](Self::apply). [`replace`](Self::replace) rejects objects that were read.
 ///
 /// Upstream: [`client.Client`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/client#Client).
 ///

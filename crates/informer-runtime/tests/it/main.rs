@@ -8,6 +8,7 @@ mod connections;
 mod controller;
 mod credentials;
 mod dry_run;
+mod edit;
 mod field_owner;
 mod fixture;
 mod intercept;
