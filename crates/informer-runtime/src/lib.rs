@@ -67,7 +67,7 @@ pub use manager::{
     AddError, IntoRunnable, Manager, ManagerError, ManagerHandle, ManagerStatus, RunnableError,
 };
 pub use owner::{
-    OwnerError, has_controller_reference, has_owner_reference, remove_controller_reference,
+    Owner, OwnerError, has_controller_reference, has_owner_reference, remove_controller_reference,
     remove_owner_reference, set_controller_reference, set_owner_reference,
 };
 pub use runnable::{BoxError, FnRunnable, Runnable, RunnableGroup, runnable};

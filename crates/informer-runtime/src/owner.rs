@@ -1,11 +1,83 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use informer_core::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference as Reference;
 use kube_core::Resource;
 
-use crate::KubeObject;
+use crate::{Fetched, KubeObject};
+
+/// The identity of an owner, from which owner references are made and by which owned objects are found.
+///
+/// References to objects convert to it, so functions with an owner as argument are called with `&object`. The
+/// object is of a type of `k8s-openapi`, a `CustomResource`, or [`Fetched`] of such a type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    api_version: String,
+    kind: String,
+    /// The namespace; `None` for a cluster-scoped owner.
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+}
+
+impl Owner {
+    /// Returns the namespace of the owner; `None` if the owner is cluster-scoped.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// Returns the uid of the owner; `None` if the owner was not read from the server.
+    pub fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+
+    fn reference(&self) -> Option<Reference> {
+        Some(Reference {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            name: self.name.clone()?,
+            uid: self.uid.clone()?,
+            ..Reference::default()
+        })
+    }
+
+    fn key(&self) -> String {
+        key_of(self.namespace.as_deref(), self.name.as_deref())
+    }
+}
+
+impl<O: Resource<DynamicType = ()>> From<&O> for Owner {
+    fn from(owner: &O) -> Self {
+        let meta = owner.meta();
+        let present = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Self {
+            api_version: O::api_version(&()).into_owned(),
+            kind: O::kind(&()).into_owned(),
+            namespace: present(&meta.namespace),
+            name: present(&meta.name),
+            uid: present(&meta.uid),
+        }
+    }
+}
+
+impl<O: KubeObject> From<&Fetched<O>> for Owner {
+    fn from(owner: &Fetched<O>) -> Self {
+        Self::from(&**owner)
+    }
+}
+
+/// Prints `KIND NAMESPACE/NAME`, or `KIND NAME` for a cluster-scoped owner.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            Some(_) => write!(f, "{} {}", self.kind, self.key()),
+            None => write!(f, "{} without a name", self.kind),
+        }
+    }
+}
 
 /// The error of setting or removing an owner reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,11 +148,11 @@ pub enum OwnerError {
 ///
 /// Returns an error if the owner was never created or is in another namespace, or if the object has another
 /// controller.
-pub fn set_controller_reference<O: KubeObject, K: KubeObject>(
-    owner: &O,
+pub fn set_controller_reference<K: KubeObject>(
+    owner: impl Into<Owner>,
     object: &mut K,
 ) -> Result<(), OwnerError> {
-    let mut reference = reference(owner, object)?;
+    let mut reference = reference(&owner.into(), object)?;
     (reference.controller, reference.block_owner_deletion) = (Some(true), Some(true));
     let owners = object.meta().owner_references.iter().flatten();
     let mut others = owners.filter(|held| is_controller(held) && !same(held, &reference));
@@ -98,11 +170,8 @@ pub fn set_controller_reference<O: KubeObject, K: KubeObject>(
 /// # Errors
 ///
 /// Returns an error if the owner was never created or is in another namespace.
-pub fn set_owner_reference<O: KubeObject, K: KubeObject>(
-    owner: &O,
-    object: &mut K,
-) -> Result<(), OwnerError> {
-    let reference = reference(owner, object)?;
+pub fn set_owner_reference<K: KubeObject>(owner: impl Into<Owner>, object: &mut K) -> Result<(), OwnerError> {
+    let reference = reference(&owner.into(), object)?;
     upsert(object, reference);
     Ok(())
 }
@@ -112,11 +181,11 @@ pub fn set_owner_reference<O: KubeObject, K: KubeObject>(
 /// # Errors
 ///
 /// Returns an error if `owner` is not an owner of `object`.
-pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
-    owner: &O,
+pub fn remove_owner_reference<K: KubeObject>(
+    owner: impl Into<Owner>,
     object: &mut K,
 ) -> Result<(), OwnerError> {
-    remove(owner, object, |_| true)
+    remove(&owner.into(), object, |_| true)
 }
 
 /// Removes the reference to `owner`, the controller of `object`.
@@ -124,16 +193,16 @@ pub fn remove_owner_reference<O: KubeObject, K: KubeObject>(
 /// # Errors
 ///
 /// Returns an error if `owner` is not the controller of `object`.
-pub fn remove_controller_reference<O: KubeObject, K: KubeObject>(
-    owner: &O,
+pub fn remove_controller_reference<K: KubeObject>(
+    owner: impl Into<Owner>,
     object: &mut K,
 ) -> Result<(), OwnerError> {
-    remove(owner, object, |controls| controls)
+    remove(&owner.into(), object, |controls| controls)
 }
 
 /// Returns true if `owner` is one of the owners of `object`, whatever API version the reference contains.
-pub fn has_owner_reference<O: KubeObject, K: KubeObject>(owner: &O, object: &K) -> bool {
-    let Some(reference) = owner.owner_ref(&()) else { return false };
+pub fn has_owner_reference<K: KubeObject>(owner: impl Into<Owner>, object: &K) -> bool {
+    let Some(reference) = owner.into().reference() else { return false };
     object.meta().owner_references.iter().flatten().any(|held| same(held, &reference))
 }
 
@@ -142,14 +211,17 @@ pub fn has_controller_reference<K: KubeObject>(object: &K) -> bool {
     object.meta().owner_references.iter().flatten().any(is_controller)
 }
 
-fn reference<O: KubeObject, K: KubeObject>(owner: &O, object: &K) -> Result<Reference, OwnerError> {
-    let kind = O::kind(&()).into_owned();
-    let reference = owner.owner_ref(&()).ok_or_else(|| OwnerError::NotStored { kind: kind.clone() })?;
-    let namespace = owner.meta().namespace.as_deref().filter(|namespace| !namespace.is_empty());
-    if namespace.is_none_or(|namespace| object.meta().namespace.as_deref() == Some(namespace)) {
+fn reference<K: KubeObject>(owner: &Owner, object: &K) -> Result<Reference, OwnerError> {
+    let kind = owner.kind.clone();
+    let reference = owner.reference().ok_or_else(|| OwnerError::NotStored { kind: kind.clone() })?;
+    if owner
+        .namespace
+        .as_deref()
+        .is_none_or(|namespace| object.meta().namespace.as_deref() == Some(namespace))
+    {
         Ok(reference)
     } else {
-        Err(OwnerError::OtherNamespace { kind, owner: name_of(owner), object: name_of(object) })
+        Err(OwnerError::OtherNamespace { kind, owner: owner.key(), object: name_of(object) })
     }
 }
 
@@ -173,17 +245,14 @@ fn upsert<K: Resource>(object: &mut K, reference: Reference) {
     }
 }
 
-fn remove<O: KubeObject, K: KubeObject>(
-    owner: &O,
+fn remove<K: KubeObject>(
+    owner: &Owner,
     object: &mut K,
     fits: impl Fn(bool) -> bool,
 ) -> Result<(), OwnerError> {
-    let missing = OwnerError::NotOwned {
-        object: name_of(object),
-        kind: O::kind(&()).into_owned(),
-        owner: name_of(owner),
-    };
-    let Some(reference) = owner.owner_ref(&()) else { return Err(missing) };
+    let missing =
+        OwnerError::NotOwned { object: name_of(object), kind: owner.kind.clone(), owner: owner.key() };
+    let Some(reference) = owner.reference() else { return Err(missing) };
     let owners = object.meta_mut().owner_references.get_or_insert_default();
     match owners.iter().position(|held| same(held, &reference) && fits(is_controller(held))) {
         Some(at) => {
@@ -196,7 +265,10 @@ fn remove<O: KubeObject, K: KubeObject>(
 
 fn name_of<K: Resource>(object: &K) -> String {
     let meta = object.meta();
-    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+    key_of(meta.namespace.as_deref(), meta.name.as_deref())
+}
+
+fn key_of(namespace: Option<&str>, name: Option<&str>) -> String {
     match ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()) {
         Ok(key) => key.to_string(),
         Err(_) => "an object without a name".to_owned(),

@@ -38,7 +38,7 @@ pub(super) async fn mirror(
     let copy = ByteString(copy_of(map.data.as_ref()).into_bytes());
     ctx.client
         .create_or_update(secret, |secret| {
-            set_controller_reference(&**map.view(), secret)?;
+            set_controller_reference(&map, secret)?;
             secret.data.get_or_insert_default().insert("copy".to_owned(), copy);
             Ok(())
         })
