@@ -24,6 +24,7 @@ mod informer;
 mod observers;
 mod options;
 pub(crate) mod own_writes;
+mod owned;
 mod plan;
 mod read;
 mod run;

@@ -92,6 +92,53 @@ impl CachedClient {
         self.complete(&operation, object.map(fetched)).await
     }
 
+    /// Returns the selected objects in a chosen representation, after the cache contains the program's own
+    /// writes in the namespace or of the kind.
+    pub(crate) async fn list_as<K: KubeObject, O: Representation>(
+        &self,
+        kind: &ResourceKind,
+        options: &ListOptions,
+        fetched: impl Fn(Arc<O>) -> Result<Fetched<K>, DecodeError>,
+    ) -> Result<Vec<Fetched<K>>, ReadError> {
+        let objects = self.cached_list::<O>(kind, options).await?;
+        self.complete_all(kind, objects, fetched).await
+    }
+
+    /// Returns the objects whose controller owner has this uid and namespace, in a chosen representation,
+    /// after the cache contains the program's own writes in that namespace or, without one, of the kind.
+    pub(crate) async fn owned_as<K: KubeObject, O: Representation>(
+        &self,
+        kind: &ResourceKind,
+        (uid, namespace): (&str, Option<&str>),
+        fetched: impl Fn(Arc<O>) -> Result<Fetched<K>, DecodeError>,
+    ) -> Result<Vec<Fetched<K>>, ReadError> {
+        let scope = list_scope(kind, namespace);
+        let objects = self.caught_up::<O>(kind, scope).await?.controlled_by(uid, namespace)?;
+        self.complete_all(kind, objects, fetched).await
+    }
+
+    /// Completes the read of cached objects, as [`complete`](Self::complete) does. Objects that the API
+    /// server has deleted meanwhile are left out.
+    async fn complete_all<K: KubeObject, O: Representation>(
+        &self,
+        kind: &ResourceKind,
+        objects: Vec<Arc<O>>,
+        fetched: impl Fn(Arc<O>) -> Result<Fetched<K>, DecodeError>,
+    ) -> Result<Vec<Fetched<K>>, ReadError> {
+        let mut complete = Vec::with_capacity(objects.len());
+        for object in objects {
+            let key = object.key().clone();
+            match fetched(object) {
+                Err(error) if error.is_json_needed() => {
+                    let operation = Operation::on(OperationVerb::Get, kind, key.as_str());
+                    complete.extend(self.complete(&operation, Some(Err(error))).await?);
+                }
+                result => complete.push(result?),
+            }
+        }
+        Ok(complete)
+    }
+
     /// Returns one cached object, after the cache contains the program's own writes of the object.
     pub(super) async fn cached<O: Representation>(
         &self,
@@ -109,8 +156,7 @@ impl CachedClient {
         kind: &ResourceKind,
         options: &ListOptions,
     ) -> Result<Vec<Arc<O>>, ReadError> {
-        let namespace = options.namespace.clone().filter(|_| !kind.is_cluster_scoped());
-        let scope = namespace.map_or(Scope::Kind, Scope::Namespace);
+        let scope = list_scope(kind, options.namespace.as_deref());
         self.caught_up::<O>(kind, scope).await?.select(options)
     }
 
@@ -196,6 +242,12 @@ impl CachedClient {
     pub(super) fn is_intercepted(&self) -> bool {
         !self.settings.interceptors.is_empty()
     }
+}
+
+/// Returns the own writes for which a list waits: those in its namespace, or those of the kind.
+fn list_scope(kind: &ResourceKind, namespace: Option<&str>) -> Scope {
+    let namespace = namespace.filter(|_| !kind.is_cluster_scoped());
+    namespace.map_or(Scope::Kind, |namespace| Scope::Namespace(namespace.to_owned()))
 }
 
 fn lazy<K: KubeObject>(kind: &ResourceKind, value: &Value) -> Result<Arc<Lazy<K>>, WriteError> {

@@ -268,7 +268,7 @@ async fn context_get_of_unwatched_kind_fails_without_creating_an_informer() {
     assert_eq!(
         *said.lock(),
         [
-            "get Pod.v1 a/web: the kind is not in the cache; let the controller watch it, or read it with `ctx.client.get`"
+            "get Pod.v1 a/web: the kind is not in the cache; let the controller watch it, or read it with `ctx.client`"
         ]
     );
     assert!(server.api.requests().iter().all(|request| !format!("{:?}", request.gvr).contains("pods")));

@@ -5,6 +5,7 @@ mod cache;
 mod cache_indexes;
 mod client;
 mod connections;
+mod context;
 mod controller;
 mod credentials;
 mod dry_run;

@@ -282,7 +282,7 @@ pub(crate) struct NewerMap {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     data: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    audience: Option<String>,
+    pub(crate) audience: Option<String>,
 }
 
 impl kube_core::Resource for NewerMap {
