@@ -40,7 +40,7 @@ mod worker;
 use std::time::Duration;
 
 pub use builder::{Controller, ControllerBuilder};
-pub use context::{Context, LookupError, ReconcileId};
+pub use context::{CleanupError, Context, Finalization, LookupError, ReconcileId};
 pub use error::{BuildError, ControllerError};
 pub use handle::ControllerHandle;
 pub use informer_control::controller::ControllerPhase;

@@ -40,6 +40,8 @@ type Finalizer<K> = Box<dyn Fn(K) -> BoxFuture<'static, Result<K, BoxError>> + S
 /// them to an object that is not being deleted. Once the object is being deleted, it calls the functions of
 /// the finalizers on the object and removes those that succeed.
 ///
+/// For a single finalizer, [`Context::finalize`](crate::Context::finalize) is shorter, and writes the object.
+///
 /// ```
 /// use informer_runtime::{BoxError, Finalizers};
 /// use k8s_openapi::api::core::v1::ConfigMap;

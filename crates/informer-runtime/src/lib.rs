@@ -47,10 +47,10 @@ pub use client::{
     Propagation, Subresource,
 };
 pub use controller::{
-    BuildError, Context, Controller, ControllerBuilder, ControllerDefaults, ControllerError,
-    ControllerHandle, ControllerOptions, ControllerPhase, ControllerState, LookupError, Outcome,
-    ReconcileCounts, ReconcileError, ReconcileId, ReconcilePanic, ReconcileTimeout, Reconciler, ShardState,
-    TerminalError,
+    BuildError, CleanupError, Context, Controller, ControllerBuilder, ControllerDefaults, ControllerError,
+    ControllerHandle, ControllerOptions, ControllerPhase, ControllerState, Finalization, LookupError,
+    Outcome, ReconcileCounts, ReconcileError, ReconcileId, ReconcilePanic, ReconcileTimeout, Reconciler,
+    ShardState, TerminalError,
 };
 pub use error::{ReadError, WriteError};
 pub use events::{EventRecorder, EventSubject, EventType};

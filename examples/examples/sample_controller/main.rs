@@ -7,8 +7,8 @@ use informer::k8s_openapi::api::events::v1::Event;
 use informer::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use informer::kube_core::{Resource, ResourceExt};
 use informer::runtime::{
-    CachedClient, Context, Controller, Fetched, ListOptions, Manager, Outcome, ReconcileError, Request,
-    ctrl_c,
+    CachedClient, Context, Controller, Fetched, Finalization, ListOptions, Manager, Outcome, ReconcileError,
+    Request, ctrl_c,
 };
 use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 use kube_derive::CustomResource;
@@ -38,21 +38,15 @@ const FINALIZER: &str = "example.com/website";
 /// derives all changes from the current objects, and calling it again changes nothing.
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
-    if site.metadata.deletion_timestamp.is_some() {
-        return finalize(&site, &ctx).await;
-    }
-    if !site.finalizers().iter().any(|name| name == FINALIZER) {
-        let mut edited = site.edit();
-        edited.finalizers_mut().push(FINALIZER.to_owned());
-        ctx.client.update(&edited).await?;
-        return Ok(Outcome::Done); // The update of the finalizers enqueues the next request.
-    }
+    let Finalization::Active(site) = ctx.finalize(&site, FINALIZER, clean_up).await? else {
+        return Ok(Outcome::Done);
+    };
     let have = match ctx.get::<Deployment>(&request.key).await? {
         None => {
             println!("  {request}: a deployment of {} is created", site.spec.replicas);
             let made = ctx.client.create(&deployment_for(&site)?).await?;
             let note = format!("a deployment of {}", site.spec.replicas);
-            ctx.recorder.normal(&*site, "Created", "Reconciling", note);
+            ctx.recorder.normal(&site, "Created", "Reconciling", note);
             made
         }
         Some(have) => scaled(have, &site, &ctx).await?,
@@ -81,14 +75,11 @@ async fn scaled(
     Ok(ctx.client.update(&edited).await?)
 }
 
-async fn finalize(site: &Fetched<Website>, ctx: &Context) -> Result<Outcome, ReconcileError> {
-    let mut edited = site.edit();
-    edited.finalizers_mut().retain(|name| name != FINALIZER);
-    if edited.is_changed() {
-        println!("  {}: cleaned up", site.name_any());
-        ctx.client.update(&edited).await?;
-    }
-    Ok(Outcome::Done)
+/// Removes the resources of a deleted website outside of Kubernetes. After its success, the controller
+/// removes the finalizer. It may be called again, so it is idempotent.
+async fn clean_up(site: Fetched<Website>) -> Result<(), ReconcileError> {
+    println!("  {}: cleaned up", site.name_any());
+    Ok(())
 }
 
 fn deployment_for(site: &Website) -> Result<Deployment> {

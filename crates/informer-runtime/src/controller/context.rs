@@ -1,3 +1,4 @@
+mod finalize;
 mod read;
 
 use std::fmt;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub use finalize::{CleanupError, Finalization};
 pub use read::LookupError;
 
 use crate::{Causes, OwnedKey, Services};

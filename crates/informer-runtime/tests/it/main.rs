@@ -11,6 +11,7 @@ mod credentials;
 mod dry_run;
 mod edit;
 mod field_owner;
+mod finalize;
 mod fixture;
 mod intercept;
 mod newer_server;
