@@ -126,6 +126,24 @@ impl RequestRecord {
         self.verb.writes() && !is_dry_run(&self.query) && !is_volatile(&gvr.group, &gvr.resource)
     }
 
+    /// Returns true if the request begins to read all objects of a collection: a list, or a streaming list,
+    /// which is a watch with `sendInitialEvents=true`. Requests for further pages of a list do not count.
+    ///
+    /// The number of these requests is thus the same, whether a client streams lists, reads them in pages, or
+    /// reads them at once.
+    pub fn is_initial_list(&self) -> bool {
+        let parameter = |name: &str| {
+            let mut parameters = self.query.split('&').filter_map(|part| part.split_once('='));
+            parameters.find(|(found, _)| *found == name).map(|(_, value)| value)
+        };
+        match self.verb {
+            Verb::List => parameter("continue").is_none_or(str::is_empty),
+            Verb::Watch => parameter("sendInitialEvents")
+                .is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false")),
+            _ => false,
+        }
+    }
+
     /// Returns true if the request has this verb and this plural resource name.
     pub fn is(&self, verb: Verb, resource: &str) -> bool {
         self.verb == verb && self.gvr.as_ref().is_some_and(|gvr| gvr.resource == resource)

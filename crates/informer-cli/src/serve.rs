@@ -57,8 +57,9 @@ to the second one with 410 Gone:
     when: {nth: 2}
     action: {expire: {}}
 
-  match    verb, resource, group, namespace, name, path and query (a part of them),
-           client (a part of the User-Agent); an absent field matches everything
+  match    verb, resource, group, namespace, name, subresource, path and query (a
+           part of them), client (a part of the User-Agent), apply, write,
+           initialList (true or false); an absent field matches everything
   when     nth, from, to, every, times, probability and seed; counted from 1
   action   of any request: status, delay, neverAnswer, cut, stall, trickle, rewind,
            falseStatus, lostAnswer, lateAnswer, goAway

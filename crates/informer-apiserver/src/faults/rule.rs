@@ -1,3 +1,4 @@
+use informer_core::ObjectKey;
 use serde::{Deserialize, Serialize};
 
 use super::FaultAction;
@@ -60,6 +61,19 @@ pub struct FaultMatch {
     /// The name in the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The subresource in the path, for example `status`; empty for the object itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subresource: Option<String>,
+    /// True for server-side apply, false for all other requests. Apply has the verb `patch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply: Option<bool>,
+    /// True for requests whose verb [writes](Verb::writes), false for all other requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<bool>,
+    /// True for requests that [begin to list](RequestRecord::is_initial_list) a collection, whether streamed
+    /// or not; false for all other requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_list: Option<bool>,
     /// A substring of the path, for example `/openapi/v3`. It also matches non-resource requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -92,6 +106,37 @@ impl FaultMatch {
         Self { path: Some(part.into()), ..Self::default() }
     }
 
+    /// Matches only requests for the object with this key: `NAMESPACE/NAME`, or `NAME` for a cluster-scoped
+    /// kind.
+    ///
+    /// ```
+    /// use informer_apiserver::{FaultMatch, Verb};
+    ///
+    /// let deletes = FaultMatch::verb(Verb::Delete).named("default/web-0");
+    /// assert_eq!((deletes.namespace.as_deref(), deletes.name.as_deref()), (Some("default"), Some("web-0")));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is invalid, or if only create requests match: they have no name in their path. Match
+    /// them by [namespace](Self::in_namespace).
+    #[track_caller]
+    pub fn named(self, key: &str) -> Self {
+        let key: ObjectKey =
+            key.parse().unwrap_or_else(|error| panic!("match requests for {key:?}: {error}"));
+        assert!(
+            self.verb != Some(Verb::Create),
+            "match requests that create {key}: a create request has no name in its path; use in_namespace"
+        );
+        let namespace = key.namespace().map(str::to_owned).or(self.namespace);
+        Self { namespace, name: Some(key.name().to_owned()), ..self }
+    }
+
+    /// Matches only requests for this namespace. Requests for all namespaces do not match.
+    pub fn in_namespace(self, namespace: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), ..self }
+    }
+
     /// Returns true if all fields that are set match the request.
     pub fn matches(&self, request: &RequestRecord) -> bool {
         let gvr = request.gvr.as_ref();
@@ -105,6 +150,10 @@ impl FaultMatch {
             && is(&self.group, gvr.map(|gvr| gvr.group.as_str()))
             && is(&self.namespace, request.namespace.as_deref())
             && is(&self.name, request.name.as_deref())
+            && is(&self.subresource, Some(request.subresource.as_deref().unwrap_or_default()))
+            && self.apply.is_none_or(|apply| apply == request.is_apply)
+            && self.write.is_none_or(|write| write == request.verb.writes())
+            && self.initial_list.is_none_or(|initial| initial == request.is_initial_list())
             && holds(&self.path, &request.path)
             && holds(&self.client, &request.user_agent)
             && holds(&self.query, &request.query)

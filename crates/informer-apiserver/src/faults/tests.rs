@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{FaultAction, FaultMatch, Faults, RequestHook};
+use super::{FaultAction, FaultFile, FaultMatch, Faults, RequestHook};
 use crate::requests::{RequestRecord, Verb};
 
 fn watch() -> Arc<RequestRecord> {
@@ -92,4 +92,73 @@ fn fault_is_injected_only_into_selected_open_watches() {
     assert_eq!(open[1].take(), [expire]);
     let delay = FaultAction::Delay { millis: 1 };
     assert_eq!(faults.inject_into_open_watches(|_| true, &delay), 0, "a delay is no fault of an open watch");
+}
+
+/// A request for the Pod `default/web-0`, or for the collection of a list, watch or create.
+fn request(verb: Verb, subresource: Option<&str>, query: &str, is_apply: bool) -> RequestRecord {
+    let collection = matches!(verb, Verb::List | Verb::Watch | Verb::Create);
+    RequestRecord {
+        verb,
+        namespace: Some("default".to_owned()),
+        name: (!collection).then(|| "web-0".to_owned()),
+        subresource: subresource.map(str::to_owned),
+        query: query.to_owned(),
+        is_apply,
+        ..RequestRecord::clone(&watch())
+    }
+}
+
+#[test]
+fn match_selects_subresources_applies_and_writes() {
+    let requests = [
+        request(Verb::Get, None, "", false),
+        request(Verb::Create, None, "", false),
+        request(Verb::Update, Some("status"), "", false),
+        request(Verb::Patch, None, "", false),
+        request(Verb::Patch, None, "force=true", true),
+        request(Verb::Patch, Some("status"), "", true),
+        request(Verb::Delete, None, "", false),
+    ];
+    let selected = |on: &str| {
+        let file = FaultFile::parse(&format!("[{{match: {on}, action: {{status: {{code: 500}}}}}}]"));
+        let on = file.expect("the rule is valid").faults.remove(0).on;
+        let selected = requests.iter().enumerate().filter(|(_, request)| on.matches(request));
+        selected.map(|(index, _)| index).collect::<Vec<_>>()
+    };
+    assert_eq!(selected("{}"), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(selected("{subresource: ''}"), [0, 1, 3, 4, 6]);
+    assert_eq!(selected("{subresource: status}"), [2, 5]);
+    assert_eq!(selected("{verb: patch, apply: true}"), [4, 5]);
+    assert_eq!(selected("{verb: patch, apply: false}"), [3]);
+    assert_eq!(selected("{write: true}"), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(selected("{write: true, subresource: status}"), [2, 5]);
+    assert_eq!(selected("{write: false}"), [0]);
+}
+
+#[test]
+fn initial_list_matches_lists_and_streaming_lists_but_no_further_page() {
+    let on = FaultMatch { initial_list: Some(true), ..FaultMatch::default() };
+    let matches = |verb, query| on.matches(&request(verb, None, query, false));
+    assert!(matches(Verb::List, ""));
+    assert!(matches(Verb::List, "limit=500&continue="));
+    assert!(!matches(Verb::List, "limit=500&continue=abc"), "the second page");
+    assert!(matches(Verb::Watch, "watch=true&sendInitialEvents=true&allowWatchBookmarks=true"));
+    assert!(!matches(Verb::Watch, "watch=true&sendInitialEvents=false"));
+    assert!(!matches(Verb::Watch, "watch=true&resourceVersion=7"));
+    assert!(!matches(Verb::Get, ""));
+}
+
+#[test]
+fn named_matches_the_namespace_and_name_in_the_path() {
+    let on = FaultMatch::default().named("default/web-0");
+    assert!(on.matches(&request(Verb::Delete, None, "", false)));
+    assert!(!on.matches(&request(Verb::List, None, "", false)));
+    assert!(!FaultMatch::default().named("other/web-0").matches(&request(Verb::Delete, None, "", false)));
+    assert!(FaultMatch::default().in_namespace("default").matches(&request(Verb::List, None, "", false)));
+}
+
+#[test]
+#[should_panic(expected = "a create request has no name in its path; use in_namespace")]
+fn create_requests_cannot_be_matched_by_name() {
+    let _ = FaultMatch::verb(Verb::Create).named("default/web-0");
 }
