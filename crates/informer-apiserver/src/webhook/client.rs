@@ -1,11 +1,13 @@
 //! A webhook call: connect, TLS handshake, request, response. Errors have the messages of kube-apiserver.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{Request, Response, Uri};
+use http::{Request, Response, Uri, response};
+use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -14,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{ClientConfig, PORT, Webhooks, tls};
+use super::{ClientConfig, Handler, PORT, ServiceRoute, Webhooks, tls};
 use crate::clock::Clock;
 
 /// Maximum size of a webhook response in bytes. Each object in it has at most 3 MiB, and base64 adds a third.
@@ -42,9 +44,20 @@ struct Target {
     /// The host and port in the URL, for the `Host` header.
     host: String,
     server_name: String,
-    /// The host and port to connect to, or the error that no route exists for the Service.
-    authority: Result<String, String>,
+    /// The destination of the call, or the error that no route exists for the Service.
+    route: Result<ServiceRoute, String>,
     path: String,
+}
+
+impl Target {
+    fn request(&self, call: &Post<'_>, body: Vec<u8>) -> Result<Request<Bytes>, String> {
+        let request = Request::post(&self.path)
+            .header(HOST, &self.host)
+            .header(USER_AGENT, call.user_agent)
+            .header(ACCEPT, "application/json, */*")
+            .header(CONTENT_TYPE, "application/json");
+        request.body(Bytes::from(body)).map_err(|error| error.to_string())
+    }
 }
 
 impl Webhooks {
@@ -83,9 +96,9 @@ impl Webhooks {
             let host = format!("{server_name}:{}", service.port.unwrap_or(PORT));
             let path = normalize_path(service.path.as_deref().unwrap_or_default());
             let route = self.service(&service.namespace, &service.name);
-            let authority = route.ok_or_else(|| format!("service {:?} not found", service.name));
+            let route = route.ok_or_else(|| format!("service {:?} not found", service.name));
             let path = format!("{path}{timeout}");
-            return Ok(Target { url: format!("https://{host}{path}"), host, server_name, authority, path });
+            return Ok(Target { url: format!("https://{host}{path}"), host, server_name, route, path });
         }
         let url = call.config.url.as_deref().unwrap_or_default();
         let unusable = || CallError(format!("could not get REST client: Unparsable URL: {url:?}"));
@@ -98,7 +111,7 @@ impl Webhooks {
         };
         let path = format!("{}{timeout}", normalize_path(uri.path()));
         let url = format!("https://{host}{path}");
-        Ok(Target { url, host, server_name, authority: Ok(authority), path })
+        Ok(Target { url, host, server_name, route: Ok(ServiceRoute::Authority(authority)), path })
     }
 
     async fn exchange(
@@ -107,52 +120,44 @@ impl Webhooks {
         target: &Target,
         body: Vec<u8>,
     ) -> Result<WebhookResponse, String> {
-        let authority = target.authority.clone()?;
+        let request = target.request(call, body)?;
+        let authority = match target.route.clone()? {
+            ServiceRoute::Authority(authority) => authority,
+            ServiceRoute::Handler(handler) => return handle(&handler, request).await,
+        };
         let connector = TlsConnector::from(tls::client_config(call.config.ca_bundle.as_deref())?);
         let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
         let handshake_failed = |error: std::io::Error| tls::handshake_error(&error, &target.server_name);
         if let Some(connect) = self.connector(&authority) {
             let socket = connector.connect(name, connect()).await.map_err(handshake_failed)?;
-            return send(socket, call, target, body).await;
+            return send(socket, request).await;
         }
         let socket = TcpStream::connect(&authority).await.map_err(|error| dial_error(&authority, &error))?;
         let socket = connector.connect(name, socket).await.map_err(handshake_failed)?;
-        send(socket, call, target, body).await
+        send(socket, request).await
     }
 }
 
-async fn send<S>(
-    socket: S,
-    call: &Post<'_>,
-    target: &Target,
-    body: Vec<u8>,
-) -> Result<WebhookResponse, String>
+/// Calls a webhook in this process. Its response has the same limits as one from a connection.
+async fn handle(handler: &Handler, request: Request<Bytes>) -> Result<WebhookResponse, String> {
+    let (head, body) = handler(request).await.map(Full::new).into_parts();
+    WebhookResponse::read(&head, body).await
+}
+
+async fn send<S>(socket: S, request: Request<Bytes>) -> Result<WebhookResponse, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let request = Request::post(&target.path)
-        .header(HOST, &target.host)
-        .header(USER_AGENT, call.user_agent)
-        .header(ACCEPT, "application/json, */*")
-        .header(CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| error.to_string())?;
     let connection_error = |error: hyper::Error| {
         if error.is_incomplete_message() { "EOF".to_owned() } else { error.to_string() }
     };
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(socket)).await.map_err(connection_error)?;
     let exchange = async {
+        let request = request.map(Full::new);
         let response: Response<Incoming> = sender.send_request(request).await.map_err(connection_error)?;
         let (head, body) = response.into_parts();
-        let body =
-            Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| error.to_string())?;
-        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        Ok(WebhookResponse {
-            status: head.status.as_u16(),
-            content_type: content_type.unwrap_or_default().to_owned(),
-            body: body.to_bytes(),
-        })
+        WebhookResponse::read(&head, body).await
     };
     tokio::pin!(connection, exchange);
     // The connection is polled only until the response is complete, and then dropped.
@@ -183,6 +188,20 @@ struct WebhookResponse {
 }
 
 impl WebhookResponse {
+    async fn read<B>(head: &response::Parts, body: B) -> Result<Self, String>
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let body =
+            Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| error.to_string())?;
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        Ok(Self {
+            status: head.status.as_u16(),
+            content_type: content_type.unwrap_or_default().to_owned(),
+            body: body.to_bytes(),
+        })
+    }
+
     /// Returns the error message of client-go for an unsuccessful HTTP status. It contains the response body
     /// only if that is text.
     fn status_message(&self) -> String {

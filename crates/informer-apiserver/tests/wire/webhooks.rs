@@ -122,6 +122,44 @@ async fn a_webhook_with_a_certificate_for_another_name_is_not_trusted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn service_webhook_can_be_a_function_in_the_process() {
+    let server = ApiServer::builder().build();
+    let service = json!({"service": {"namespace": "system", "name": "hooks", "path": "//v/"}});
+    configure(&server, "validatingwebhookconfigurations", &service, &json!({"timeoutSeconds": 3}));
+    server.webhooks().handle_service("system", "hooks", |request: Request<Bytes>| async move {
+        assert_eq!(request.uri().to_string(), "/v?timeout=3s");
+        assert_eq!(request.headers()["host"], "hooks.system.svc:443");
+        assert_eq!(request.headers()["content-type"], "application/json");
+        let review: Value = serde_json::from_slice(request.body()).unwrap();
+        let name = review["request"]["name"].as_str().unwrap();
+        if name == "slow" {
+            tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+        }
+        let response = json!({"uid": review["request"]["uid"], "allowed": name != "denied"});
+        let review =
+            json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
+        let body = if name == "large" { vec![b' '; 17 << 20] } else { review.to_string().into_bytes() };
+        let status = if name == "failing" { 503 } else { 200 };
+        Response::builder().status(status).body(Bytes::from(body)).unwrap()
+    });
+    let create = async |name: &str| {
+        let (status, body) =
+            json(&server, "POST", MAPS, &format!(r#"{{"metadata": {{"name": "{name}"}}}}"#)).await;
+        (status, body["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(create("allowed").await, (201, String::new()));
+    for (name, status, message) in [
+        ("denied", 400, "admission webhook \"hook.example.com\" denied the request without explanation"),
+        ("failing", 500, "the server is currently unable to handle the request"),
+        ("slow", 500, "Post \"https://hooks.system.svc:443/v?timeout=3s\": context deadline exceeded"),
+        ("large", 500, "length limit exceeded"),
+    ] {
+        let (code, text) = create(name).await;
+        assert!(code == status && text.ends_with(message), "{name}: {code} {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn writes_of_the_embedding_program_bypass_webhooks() {
     let server = ApiServer::builder().build();
     let nowhere = json!({"url": "https://127.0.0.1:1/v"});
