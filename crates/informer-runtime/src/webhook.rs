@@ -9,6 +9,7 @@ mod conversion;
 #[cfg(feature = "prometheus")]
 mod metrics;
 mod patch;
+mod registered;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use informer_client::ListKeys;
-use informer_core::Gvk;
+use informer_core::{Gvk, Gvr};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::Resource;
 use serde::Serialize;
@@ -35,11 +36,12 @@ pub use admission::{
     AdmissionOperation, AdmissionRequest, AdmissionUser, Allowed, Denied, UndecodableObject,
 };
 pub use conversion::Conversion;
+pub use registered::RegisteredWebhook;
 
 #[cfg(feature = "prometheus")]
 use crate::http_server::CertificateReads;
 use crate::http_server::text;
-use crate::{HttpServer, RunnableGroup, Tls};
+use crate::{BoxError, HttpServer, RunnableGroup, Tls};
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::WebhookMetrics;
 
@@ -49,6 +51,9 @@ const MAX_BODY_BYTES: usize = 7 << 20;
 
 /// The default address of a webhook server: port 9443 on all interfaces, as in controller-runtime.
 const ADDRESS: &str = "0.0.0.0:9443";
+
+/// The path of all conversions.
+const CONVERT: &str = "/convert";
 
 /// Serves admission and conversion webhooks over HTTPS. It belongs to [`RunnableGroup::Webhooks`], so it
 /// listens before caches start: the API server may need its conversions to serve their lists.
@@ -82,7 +87,10 @@ const ADDRESS: &str = "0.0.0.0:9443";
 #[must_use = "add it to a manager"]
 pub struct WebhookServer {
     server: HttpServer,
+    /// True if the server has no certificate, so that no manager can run it.
+    standalone: bool,
     list_keys: HashMap<Gvk, ListKeys>,
+    registered: Vec<RegisteredWebhook>,
     /// The metrics of reviews; set when the server is added to a manager, because the metrics belong to the
     /// manager.
     #[cfg(feature = "prometheus")]
@@ -92,27 +100,38 @@ pub struct WebhookServer {
 impl WebhookServer {
     /// Creates a webhook server on port 9443 of all addresses, with this certificate.
     pub fn new(tls: Tls) -> Self {
-        Self::of(HttpServer::at(ADDRESS), tls)
+        Self::of(HttpServer::at(ADDRESS).tls(tls))
     }
 
     /// Creates a webhook server that listens at the given address, such as `0.0.0.0:9443`, with this
     /// certificate.
     pub fn at(address: impl Into<String>, tls: Tls) -> Self {
-        Self::of(HttpServer::at(address), tls)
+        Self::of(HttpServer::at(address).tls(tls))
     }
 
     /// Creates a webhook server on a listener that is already bound, with this certificate.
     pub fn on(listener: TcpListener, tls: Tls) -> Self {
-        Self::of(HttpServer::on(listener), tls)
+        Self::of(HttpServer::on(listener).tls(tls))
     }
 
-    fn of(server: HttpServer, tls: Tls) -> Self {
-        let mut server = server.named("webhooks").tls(tls);
+    /// Creates a webhook server that has neither an address nor a certificate. It only
+    /// [responds](Self::respond) to requests that a test, or another server, has received. A manager to which
+    /// it is added ends with an error.
+    ///
+    /// Upstream: `StandaloneWebhook`.
+    pub fn standalone() -> Self {
+        Self { standalone: true, ..Self::of(HttpServer::at(ADDRESS)) }
+    }
+
+    fn of(server: HttpServer) -> Self {
+        let mut server = server.named("webhooks");
         server.group = RunnableGroup::Webhooks;
         server.body_max = MAX_BODY_BYTES;
         Self {
             server,
+            standalone: false,
             list_keys: HashMap::new(),
+            registered: Vec::new(),
             #[cfg(feature = "prometheus")]
             metrics: Arc::default(),
         }
@@ -124,14 +143,15 @@ impl WebhookServer {
     /// stored object (the only object of a deletion) is decoded by [`AdmissionRequest::old_object`] when
     /// `validator` calls it. A [connection](AdmissionOperation::Connect) has only
     /// [options](AdmissionRequest::options).
-    pub fn validate<K, F, Fut>(self, validator: F) -> Self
+    pub fn validate<K, F, Fut>(mut self, validator: F) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
         F: Fn(AdmissionRequest<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Allowed, Denied>> + Send + 'static,
     {
-        let validator = Arc::new(validator);
-        self.review(path::<K>("validate"), move |review| {
+        let (validator, path) = (Arc::new(validator), path::<K>("validate"));
+        self.register(RegisteredWebhook::Validating { path: path.clone(), resource: resource::<K>() });
+        self.review(path, move |review| {
             let validator = Arc::clone(&validator);
             async move { admission::validate(review, &*validator).await }
         })
@@ -145,14 +165,16 @@ impl WebhookServer {
     /// Deletions and connections are allowed without decoding an object. An object that cannot be decoded as
     /// `K` is denied with code 400, unless it is being deleted: then it is allowed unchanged, so that its
     /// finalizers can be removed.
-    pub fn default<K, F, Fut>(self, defaulter: F) -> Self
+    pub fn default<K, F, Fut>(mut self, defaulter: F) -> Self
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
         F: Fn(AdmissionRequest<K>, K) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<K, Denied>> + Send + 'static,
     {
         let (defaulter, keys) = (Arc::new(defaulter), Arc::new(self.list_keys_of::<K>()));
-        self.review(path::<K>("mutate"), move |review| {
+        let path = path::<K>("mutate");
+        self.register(RegisteredWebhook::Mutating { path: path.clone(), resource: resource::<K>() });
+        self.review(path, move |review| {
             let (defaulter, keys) = (Arc::clone(&defaulter), Arc::clone(&keys));
             async move { admission::default(review, &*defaulter, &keys).await }
         })
@@ -172,13 +194,41 @@ impl WebhookServer {
     }
 
     /// Adds webhooks that convert custom resources of one or more kinds between their versions, at the path
-    /// `/convert`.
-    pub fn convert(self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
+    /// `/convert`. Replaces the conversions of an earlier call.
+    pub fn convert(mut self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
         let conversions: Arc<[Conversion]> = conversions.into_iter().collect();
-        self.review("/convert".to_owned(), move |review| {
+        self.registered.retain(|webhook| webhook.path() != CONVERT);
+        let registered = conversions.iter().map(|conversion| RegisteredWebhook::Conversion {
+            path: CONVERT.to_owned(),
+            kind: conversion.kind(),
+        });
+        self.registered.extend(registered);
+        self.review(CONVERT.to_owned(), move |review| {
             let conversions = Arc::clone(&conversions);
             async move { conversion::convert(&review, &conversions) }
         })
+    }
+
+    /// Adds a webhook to the registered ones, in the place of an earlier one with its path.
+    fn register(&mut self, webhook: RegisteredWebhook) {
+        self.registered.retain(|earlier| earlier.path() != webhook.path());
+        self.registered.push(webhook);
+    }
+
+    /// Returns the webhooks of this server, in the order in which they were added. Programs and tests can
+    /// generate their registration in the API server from them.
+    ///
+    /// ```
+    /// use informer_runtime::webhook::{AdmissionRequest, Allowed, RegisteredWebhook, WebhookServer};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let webhooks = WebhookServer::standalone()
+    ///     .validate(|_: AdmissionRequest<ConfigMap>| async { Ok(Allowed::new()) });
+    /// let [RegisteredWebhook::Validating { path, resource }] = webhooks.registered() else { panic!() };
+    /// assert_eq!((path.as_str(), resource.to_string().as_str()), ("/validate--v1-configmap", "configmaps.v1"));
+    /// ```
+    pub fn registered(&self) -> &[RegisteredWebhook] {
+        &self.registered
     }
 
     fn review<F, Fut>(mut self, path: String, review: F) -> Self
@@ -230,6 +280,10 @@ fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
     format!("/{verb}-{group}-{version}-{kind}")
 }
 
+fn resource<K: Resource<DynamicType = ()>>() -> Gvr {
+    Gvr::new(K::group(&()), K::version(&()), K::plural(&()))
+}
+
 impl WebhookServer {
     /// Makes the webhook server report to the metrics of its manager: admission and conversion reviews, and
     /// reads of the certificate files.
@@ -240,8 +294,17 @@ impl WebhookServer {
         self
     }
 
-    pub(crate) fn into_server(self) -> HttpServer {
-        self.server
+    /// Returns the HTTP server that a manager runs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the webhook server is [standalone](Self::standalone).
+    pub(crate) fn into_server(self) -> Result<HttpServer, BoxError> {
+        if self.standalone {
+            let problem = "run the webhook server: it is standalone, without address and certificate";
+            return Err(format!("{problem}; create it with WebhookServer::new or WebhookServer::at").into());
+        }
+        Ok(self.server)
     }
 }
 

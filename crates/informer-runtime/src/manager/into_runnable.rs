@@ -43,6 +43,6 @@ impl IntoRunnable for WebhookServer {
         let this = self.counted(manager.webhook_metrics(), manager.certificate_reads());
         #[cfg(not(feature = "prometheus"))]
         let this = self;
-        Ok(Box::new(this.into_server()))
+        Ok(Box::new(this.into_server()?))
     }
 }

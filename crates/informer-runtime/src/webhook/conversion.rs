@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use informer_core::Gvk;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -71,6 +72,11 @@ impl Conversion {
         let spoke = Spoke { to_hub: between(to_hub), from_hub: between(from_hub) };
         self.spokes.insert(S::version(&()).into_owned(), spoke);
         self
+    }
+
+    /// Returns the kind in its hub version.
+    pub(super) fn kind(&self) -> Gvk {
+        Gvk::new(&*self.group, &*self.hub, &*self.kind)
     }
 
     fn convert(&self, object: Value, desired: &str) -> Result<Value, BoxError> {

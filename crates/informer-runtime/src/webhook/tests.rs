@@ -6,7 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use informer_client::ListKeys;
+use informer_apiserver::ApiServer;
+use informer_client::{Client, ListKeys};
+use informer_core::{Gvk, Gvr};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_core::Resource;
@@ -15,8 +17,8 @@ use rustls::crypto::ring::default_provider;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer, patch};
-use crate::Tls;
+use super::{AdmissionRequest, Allowed, Conversion, Denied, RegisteredWebhook, WebhookServer, patch};
+use crate::{Manager, Tls};
 
 fn server() -> WebhookServer {
     WebhookServer::at("127.0.0.1:0", Tls::files("tls.crt", "tls.key", default_provider()))
@@ -314,6 +316,50 @@ async fn converted(desired: &str, objects: Value) -> Value {
 
 fn greeting(version: &str, field: &str, text: &str) -> Value {
     json!({"apiVersion": format!("example.com/{version}"), "kind": "Greeting", "metadata": {"name": "hi"}, field: text})
+}
+
+#[test]
+fn registered_webhooks_have_the_resources_of_their_types_and_no_duplicates() {
+    let allow = |_: AdmissionRequest<Deployment>| async { Ok(Allowed::new()) };
+    let webhooks = greetings()
+        .validate(allow)
+        .default(|_, map: ConfigMap| async move { Ok(map) })
+        .validate(allow)
+        .convert([Conversion::hub::<GreetingV1>()]);
+    let conversion = Gvk::new("example.com", "v1", "Greeting");
+    assert_eq!(
+        webhooks.registered(),
+        [
+            RegisteredWebhook::Mutating {
+                path: "/mutate--v1-configmap".to_owned(),
+                resource: Gvr::new("", "v1", "configmaps"),
+            },
+            RegisteredWebhook::Validating {
+                path: "/validate-apps-v1-deployment".to_owned(),
+                resource: Gvr::new("apps", "v1", "deployments"),
+            },
+            RegisteredWebhook::Conversion { path: "/convert".to_owned(), kind: conversion },
+        ]
+    );
+}
+
+#[tokio::test]
+async fn standalone_webhook_server_responds_and_cannot_run_in_a_manager() {
+    let allow = |_: AdmissionRequest<ConfigMap>| async { Ok(Allowed::new()) };
+    let webhooks = WebhookServer::standalone().validate(allow);
+    let create = review("ConfigMap", "CREATE", json!({})).to_string();
+    let (_, reviewed) = post(&webhooks, "/validate--v1-configmap", create).await;
+    assert_eq!(reviewed["response"]["allowed"], true);
+
+    let client = Client::from_service(ApiServer::builder().build().service(), "default");
+    let error = Manager::new(client).add(webhooks).run_until(std::future::pending::<()>()).await;
+    let error = error.expect_err("it has no certificate");
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    assert_eq!(
+        cause,
+        "run the webhook server: it is standalone, without address and certificate; create it with \
+         WebhookServer::new or WebhookServer::at"
+    );
 }
 
 #[tokio::test]
