@@ -29,6 +29,7 @@ mod golden;
 mod manifests;
 mod matcher;
 mod permissions;
+pub mod request;
 mod wait;
 
 use std::fmt;
@@ -59,6 +60,7 @@ pub use matcher::{
 pub use permissions::{
     Permission, PermissionComparison, PermissionDifference, PermissionsError, PermissionsUsed, RoleRules,
 };
+pub use request::{list, watch};
 pub use wait::WAIT_TIMEOUT;
 
 use informer_client::{Client, Lazy, SharedInformerFactory, StreamingLists};
@@ -261,7 +263,8 @@ impl TestServer {
         self.server.faults()
     }
 
-    /// Returns the requests that the server has received and that match `matching`, oldest first.
+    /// Returns the requests that the server has received and that match `matching`, oldest first. The module
+    /// [`request`] has matchers by kind and verb.
     pub fn requests(&self, matching: FaultMatch) -> impl Iterator<Item = RequestRecord> {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
     }
@@ -403,23 +406,6 @@ impl ObjectParts {
 
 fn gvr<K: Resource<DynamicType = ()>>() -> Gvr {
     Gvr::new(K::group(&()), K::version(&()), K::plural(&()))
-}
-
-/// Matches list requests of the kind `K`, for fault rules and for [`TestServer::requests`].
-pub fn list<K: Resource<DynamicType = ()>>() -> FaultMatch {
-    matching::<K>(Verb::List)
-}
-
-/// Matches watch requests of the kind `K`, for fault rules and for [`TestServer::requests`].
-pub fn watch<K: Resource<DynamicType = ()>>() -> FaultMatch {
-    matching::<K>(Verb::Watch)
-}
-
-fn matching<K: Resource<DynamicType = ()>>(verb: Verb) -> FaultMatch {
-    let mut matching = FaultMatch::verb(verb);
-    matching.resource = Some(K::plural(&()).into_owned());
-    matching.group = Some(K::group(&()).into_owned());
-    matching
 }
 
 /// Returns a Pod with one container, for tests in which the content of the Pod does not matter. The key is

@@ -1,6 +1,8 @@
 //! Tests of `informer::testing::TestServer`, imported from the `informer` crate as programs do it.
 #![cfg(feature = "testing")]
 
+mod requests;
+
 use informer::Object;
 use informer::cache::Event;
 use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
