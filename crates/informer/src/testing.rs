@@ -14,6 +14,14 @@
 //! # Ok(()) }
 //! ```
 //!
+//! | a test of an operator | calls |
+//! |---|---|
+//! | installs the CRD of a type, or manifests | [`TestServer::install`], [`TestServer::load_yaml`] |
+//! | runs a controller, or a whole manager | [`TestServer::run`], [`TestServer::run_manager`] |
+//! | calls its webhooks | [`TestServer::webhooks`], [`TestServer::route_webhooks`] (feature `webhook`) |
+//! | waits for a state | [`TestServer::eventually`], [`TestServer::consistently`] |
+//! | makes requests fail, and counts them | [`TestServer::faults`], [`TestServer::requests`], [`request`] |
+//!
 //! The server is `informer-apiserver`. Clients call it without a socket, so tests can run in paused time:
 //! timeouts, backoffs and resyncs take no real time.
 
@@ -21,16 +29,22 @@ mod environment;
 mod error;
 #[cfg(feature = "runtime")]
 mod explore;
+mod failures;
 #[cfg(feature = "runtime")]
 mod fake;
 mod fields;
 mod files;
 mod golden;
+mod install;
+#[cfg(feature = "runtime")]
+mod manager;
 mod manifests;
 mod matcher;
 mod permissions;
 pub mod request;
 mod wait;
+#[cfg(feature = "webhook")]
+mod webhooks;
 
 use std::fmt;
 
@@ -45,13 +59,15 @@ pub use golden::{GOLDEN_VARIABLE, Golden, GoldenError, assert_golden};
 pub use informer_apiserver::CertificateAuthority;
 pub use informer_apiserver::{
     ApiServer, ApiServerBuilder, ExtraField, ExtraFieldError, Fault, FaultAction, FaultBuilder, FaultMatch,
-    FaultScript, FaultWhen, Faults, Kind, Listening, ManualClock, ObjectChange, ParseScriptError,
+    FaultScript, FaultWhen, Faults, Kind, Listening, LoadError, ManualClock, ObjectChange, ParseScriptError,
     RequestRecord, SnapshotError, User, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
 #[cfg(feature = "runtime")]
 pub use informer_runtime::testing::{RecordedEvent, TestContext, TestContextBuilder};
+#[cfg(feature = "runtime")]
+pub use manager::RunningManager;
 pub use manifests::{ManifestState, Manifests, ManifestsError, ManifestsReport};
 pub use matcher::{
     Absent, Expectation, Matcher, absent, exists, has_condition, has_field, has_finalizer, is_terminating,
@@ -69,6 +85,8 @@ use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::Resource;
 use serde_json::Value;
 
+use failures::Failures;
+
 /// An API server in the test process. It starts quickly, stores objects in memory, and discards them when its
 /// last clone is dropped.
 ///
@@ -79,6 +97,7 @@ pub struct TestServer {
     client: Client,
     factory: SharedInformerFactory,
     wait_timeout: std::time::Duration,
+    failures: Failures,
 }
 
 /// A running informer of a [`TestServer`], as returned by [`TestServer::informer`]. It runs until its last
@@ -123,7 +142,7 @@ impl TestServer {
     pub fn of(server: ApiServer) -> Self {
         let client = Client::from_service(server.service(), "default");
         let factory = SharedInformerFactory::new(client.clone()).streaming_lists(StreamingLists::Off);
-        Self { server, client, factory, wait_timeout: WAIT_TIMEOUT }
+        Self { server, client, factory, wait_timeout: WAIT_TIMEOUT, failures: Failures::new() }
     }
 
     /// Returns a client of the test server. The client calls the server without a socket.
@@ -184,8 +203,8 @@ impl TestServer {
         self.server.listen("127.0.0.1:0").await
     }
 
-    /// Returns the underlying API server, which also has methods for manifests, the history of objects, the
-    /// clock, kinds and TLS.
+    /// Returns the underlying API server, which also has methods for the history of objects, the clock, kinds,
+    /// objects that no real server would store, and TLS.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }

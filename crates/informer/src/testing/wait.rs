@@ -3,15 +3,19 @@
 mod report;
 
 use std::panic::Location;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::select;
 use informer_core::deadline::LONGEST;
 use informer_core::{Gvr, ObjectKey};
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube_core::Resource;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::failures::Managers;
 use super::{Expectation, TestServer, gvr};
 
 /// The default timeout of [`TestServer::eventually`], in the time of tokio's clock. In paused time, the wait
@@ -55,7 +59,8 @@ impl TestServer {
     /// Panics after the timeout: [`WAIT_TIMEOUT`], or that of [`within`](Self::within). The message has the
     /// expected and the last state of the object, its last changes, the last events about it, and the last
     /// requests with their status codes. If the object is missing, it has the keys that are most similar.
-    /// Also panics if the key is invalid.
+    /// Also panics if the key is invalid, and as soon as a manager that this server [runs](Self::run) has
+    /// failed.
     ///
     /// # Cancel safety
     ///
@@ -68,16 +73,17 @@ impl TestServer {
     {
         let wait = Wait::new::<K>(self, key, expectation.description());
         async move {
-            let mut writes = wait.server.server().watch_version();
+            let mut notified = Notified::of(&wait.server);
             let deadline = wait.begin + wait.server.wait_timeout.min(LONGEST);
             loop {
-                writes.mark_unchanged();
+                notified.mark_unchanged();
+                wait.check_managers("wait for");
                 let problem = match wait.evaluate(&expectation, wait.current()) {
                     Ok(output) => return output,
                     Err(problem) => problem,
                 };
                 let is_late = Instant::now() >= deadline;
-                if is_late || timeout_at(deadline, writes.changed()).await.is_err() {
+                if is_late || timeout_at(deadline, notified.changed()).await.is_err() {
                     let headline = format!("not reached within {:?}", wait.server.wait_timeout);
                     panic!("{}", wait.report("wait for", &headline, &problem));
                 }
@@ -104,7 +110,8 @@ impl TestServer {
     /// # Panics
     ///
     /// Panics as soon as the object does not have the state. The message is like that of
-    /// [`eventually`](Self::eventually). Also panics if the key is invalid.
+    /// [`eventually`](Self::eventually). Also panics if the key is invalid, and as soon as a manager that this
+    /// server [runs](Self::run) has failed.
     ///
     /// # Cancel safety
     ///
@@ -123,11 +130,12 @@ impl TestServer {
         let wait = Wait::new::<K>(self, key, expectation.description());
         async move {
             let server = wait.server.server();
-            let mut writes = server.watch_version();
+            let mut notified = Notified::of(&wait.server);
             let deadline = wait.begin + duration.min(LONGEST);
             let mut seen = server.version();
             let mut states = vec![wait.current()];
             loop {
+                wait.check_managers("check the state of");
                 let mut last = None;
                 for state in states {
                     let evaluated = wait.evaluate(&expectation, state).unwrap_or_else(|problem| {
@@ -137,14 +145,15 @@ impl TestServer {
                     last = Some(evaluated);
                 }
                 let is_late = Instant::now() >= deadline;
-                if (is_late || timeout_at(deadline, writes.changed()).await.is_err())
+                if (is_late || timeout_at(deadline, notified.changed()).await.is_err())
                     && let Some(last) = last
                 {
                     return last;
                 }
                 // The version of the server is read before the history of the object. A write between the two
                 // reads is therefore evaluated twice, but no write is missed.
-                let version = *writes.borrow_and_update();
+                notified.mark_unchanged();
+                let version = server.version();
                 states = wait.states_after(seen);
                 seen = version;
             }
@@ -155,6 +164,29 @@ impl TestServer {
 /// A state of the object on the server: its JSON, or `None` if it does not exist. The error is a problem
 /// because of which the state is unknown, such as a missing CRD.
 type ObjectState = Result<Option<Value>, String>;
+
+/// Notifies a wait of writes to the server, and of failed managers.
+struct Notified {
+    writes: watch::Receiver<u64>,
+    failures: watch::Receiver<Managers>,
+}
+
+impl Notified {
+    fn of(server: &TestServer) -> Self {
+        Self { writes: server.server.watch_version(), failures: server.failures.subscribe() }
+    }
+
+    fn mark_unchanged(&mut self) {
+        self.writes.mark_unchanged();
+        self.failures.mark_unchanged();
+    }
+
+    async fn changed(&mut self) {
+        let (writes, failures) = (self.writes.changed(), self.failures.changed());
+        // The senders exist as long as the server of the wait, so `changed` does not fail.
+        select(pin!(writes), pin!(failures)).await;
+    }
+}
 
 /// A wait of a test for the expected state of one object.
 struct Wait {
@@ -174,6 +206,13 @@ impl Wait {
         let key = key.parse().unwrap_or_else(|error| panic!("wait for {kind} {key:?}: {error}"));
         let (gvr, caller) = (gvr::<K>(), Location::caller());
         Self { server: server.clone(), gvr, kind, key, expected, caller, begin: Instant::now() }
+    }
+
+    /// Panics if a manager that the test runs has failed.
+    fn check_managers(&self, operation: &str) {
+        if let Some(failure) = self.server.failures.first() {
+            panic!("{}", self.report(operation, "a manager of the test failed", &failure));
+        }
     }
 
     fn namespace(&self) -> &str {

@@ -1,7 +1,13 @@
 //! Tests of `informer::testing::TestServer`, imported from the `informer` crate as programs do it.
 #![cfg(feature = "testing")]
 
+#[cfg(feature = "schema")]
+mod install;
+#[cfg(feature = "runtime")]
+mod manager;
 mod requests;
+#[cfg(all(feature = "webhook", feature = "schema"))]
+mod webhooks;
 
 use informer::Object;
 use informer::cache::Event;

@@ -1,0 +1,233 @@
+//! Webhooks of an operator that a [`TestServer`] calls in this process.
+
+use std::sync::Arc;
+
+use informer_core::{Gvk, Gvr, ObjectKey};
+use informer_runtime::webhook::{RegisteredWebhook, WebhookServer};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+use super::error::Problem;
+use super::{TestServer, TestServerError, gvr};
+
+/// The namespace in the registration of webhooks by [`TestServer::webhooks`].
+const NAMESPACE: &str = "webhooks";
+
+impl TestServer {
+    /// Registers the webhooks of an operator, and calls them in this process for each request: without a
+    /// socket, a certificate or a manager, so that time can be paused.
+    ///
+    /// The argument adds the webhooks to a server, such as `|server| server.default(f).validate(g)`. Each one
+    /// is registered by its type:
+    ///
+    /// | webhook | registration |
+    /// |---|---|
+    /// | `default` | a `MutatingWebhookConfiguration` for CREATE and UPDATE |
+    /// | `validate` | a `ValidatingWebhookConfiguration` for CREATE, UPDATE and DELETE |
+    /// | `convert` | `spec.conversion` of the CRD of each kind, which must be installed |
+    ///
+    /// Admission webhooks also get the requests in other versions of the kind, converted to their version.
+    /// Subresources are not registered. A later call replaces the registrations of the same kinds and
+    /// versions, and keeps the others. To test the registration of the operator's own manifests, use
+    /// [`route_webhooks`](Self::route_webhooks).
+    ///
+    /// Webhooks review the requests of clients. Writes by [`create`](Self::create), `update`, `delete` and
+    /// [`load_yaml`](Self::load_yaml) are not reviewed, and [`get`](Self::get) and
+    /// [`eventually`](Self::eventually) read the stored version without a conversion.
+    ///
+    /// ```
+    /// use informer::runtime::{Cache, CachedClient};
+    /// use informer::testing::{TestServer, User};
+    /// use informer::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// async fn check(request: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> {
+    ///     let data = request.object.and_then(|map| map.data).unwrap_or_default();
+    ///     match data.contains_key("password") {
+    ///         true => Err(Denied::invalid(format!("{}: put passwords into a Secret", request.user.username))),
+    ///         false => Ok(Allowed::new()),
+    ///     }
+    /// }
+    ///
+    /// # fn map(key: &str) -> ConfigMap {
+    /// #     let object = serde_json::json!({"metadata": {"name": "m", "namespace": "default"}, "data": {key: ""}});
+    /// #     serde_json::from_value(object).unwrap()
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = TestServer::start().await;
+    /// server.webhooks(|webhooks| webhooks.validate(check)).await?;
+    ///
+    /// let client = CachedClient::new(&Cache::new(server.client_as(User::new("jane"))));
+    /// let error = client.create(&map("password")).await.unwrap_err();
+    /// assert!(error.to_string().ends_with("jane: put passwords into a Secret"), "{error}");
+    /// client.create(&map("region")).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the CRD of a converted kind is not installed, or if the server rejects a
+    /// registration. The webhooks before that one stay registered.
+    #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
+    pub async fn webhooks(
+        &self,
+        register: impl FnOnce(WebhookServer) -> WebhookServer,
+    ) -> Result<(), TestServerError> {
+        let webhooks = Arc::new(register(WebhookServer::standalone()));
+        for webhook in webhooks.registered() {
+            let service = service_name(webhook);
+            self.route(NAMESPACE, &service, &webhooks);
+            let client = json!({
+                "service": {"namespace": NAMESPACE, "name": service, "path": webhook.path()},
+            });
+            self.register(webhook, client).map_err(|problem| {
+                TestServerError::environment(format!("register webhook {}", webhook.path()), problem)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Calls webhooks in this process for a Service, whose key is `NAMESPACE/NAME`. The registrations are
+    /// those that the test loads, for example the manifests of the operator. Their `caBundle` is not used, so
+    /// it may be missing.
+    ///
+    /// ```
+    /// use informer::runtime::{Cache, CachedClient};
+    /// use informer::testing::TestServer;
+    /// use informer::webhook::{AdmissionRequest, Allowed, Denied};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// async fn deny(_: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> {
+    ///     Err(Denied::new("there are enough"))
+    /// }
+    ///
+    /// # const MANIFEST: &str = "
+    /// # apiVersion: admissionregistration.k8s.io/v1
+    /// # kind: ValidatingWebhookConfiguration
+    /// # metadata: {name: shop}
+    /// # webhooks:
+    /// # - name: configmaps.shop.example.com
+    /// #   clientConfig: {service: {namespace: shop-system, name: shop-webhook, path: /validate--v1-configmap}}
+    /// #   rules: [{apiGroups: [''], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+    /// #   admissionReviewVersions: [v1]
+    /// #   sideEffects: None
+    /// # ";
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let manifest = std::env::temp_dir().join(format!("informer-webhooks-{}.yaml", std::process::id()));
+    /// # std::fs::write(&manifest, MANIFEST)?;
+    /// let server = TestServer::start().await;
+    /// server.load_yaml(&manifest)?;
+    /// server.route_webhooks("shop-system/shop-webhook", |webhooks| webhooks.validate(deny))?;
+    ///
+    /// # let mut map = ConfigMap::default();
+    /// # map.metadata.name = Some("settings".to_owned());
+    /// # map.metadata.namespace = Some("default".to_owned());
+    /// let client = CachedClient::new(&Cache::new(server.client()));
+    /// let error = client.create(&map).await.unwrap_err();
+    /// assert!(error.to_string().ends_with("denied the request: there are enough"), "{error}");
+    /// # std::fs::remove_file(manifest)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the key is invalid or has no namespace.
+    pub fn route_webhooks(
+        &self,
+        service: &str,
+        register: impl FnOnce(WebhookServer) -> WebhookServer,
+    ) -> Result<(), TestServerError> {
+        let attempt = || format!("route the webhooks of Service {service:?}");
+        let key: ObjectKey =
+            service.parse().map_err(|cause| TestServerError::environment(attempt(), cause))?;
+        let Some(namespace) = key.namespace() else {
+            let problem = "it has no namespace; write NAMESPACE/NAME";
+            return Err(TestServerError::environment(attempt(), problem));
+        };
+        self.route(namespace, key.name(), &Arc::new(register(WebhookServer::standalone())));
+        Ok(())
+    }
+
+    fn route(&self, namespace: &str, service: &str, webhooks: &Arc<WebhookServer>) {
+        let webhooks = Arc::clone(webhooks);
+        self.server.webhooks().handle_service(namespace, service, move |request| {
+            let webhooks = Arc::clone(&webhooks);
+            async move { webhooks.respond(request).await }
+        });
+    }
+
+    fn register(&self, webhook: &RegisteredWebhook, client: Value) -> Result<(), Problem> {
+        match webhook {
+            RegisteredWebhook::Mutating { resource, .. } => {
+                let configuration = configuration("mutate", resource, &["CREATE", "UPDATE"], client);
+                self.server.load(&gvr::<MutatingWebhookConfiguration>(), [configuration])?;
+            }
+            RegisteredWebhook::Validating { resource, .. } => {
+                let operations = ["CREATE", "UPDATE", "DELETE"];
+                let configuration = configuration("validate", resource, &operations, client);
+                self.server.load(&gvr::<ValidatingWebhookConfiguration>(), [configuration])?;
+            }
+            RegisteredWebhook::Conversion { kind, .. } => self.register_conversion(kind, client)?,
+            webhook => return Err(format!("{webhook:?} is unknown to the test server").into()),
+        }
+        Ok(())
+    }
+
+    fn register_conversion(&self, kind: &Gvk, client: Value) -> Result<(), Problem> {
+        let definitions = gvr::<CustomResourceDefinition>();
+        let is_of_kind = |definition: &Value| {
+            let spec = &definition["spec"];
+            spec["group"] == *kind.group && spec["names"]["kind"] == *kind.kind
+        };
+        let installed = self.server.list(&definitions, "")?.into_iter().find(is_of_kind);
+        let Some(mut definition) = installed else {
+            let (kind, group) = (&kind.kind, &kind.group);
+            let remedy = "install it before the webhooks";
+            return Err(format!("there is no CRD of the kind {kind} in {group}; {remedy}").into());
+        };
+        definition["spec"]["conversion"] = json!({
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+        });
+        self.server.update(&definitions, "", definition)?;
+        Ok(())
+    }
+}
+
+/// Returns the name of the Service in the registration of a webhook. The conversions of all kinds have one
+/// path, so the Service of a conversion has the name of its kind.
+fn service_name(webhook: &RegisteredWebhook) -> String {
+    match webhook {
+        RegisteredWebhook::Conversion { kind, .. } => {
+            format!("convert-{}-{}", kind.group.replace('.', "-"), kind.kind.to_lowercase())
+        }
+        webhook => webhook.path().trim_start_matches('/').to_owned(),
+    }
+}
+
+/// Returns a webhook configuration of one resource. Its name is that of the webhook.
+fn configuration(verb: &str, resource: &Gvr, operations: &[&str], client: Value) -> Value {
+    let Gvr { group, version, resource } = resource;
+    let domain = if group.is_empty() { "core" } else { group };
+    let name = format!("{verb}.{version}.{resource}.{domain}");
+    json!({
+        "metadata": {"name": name},
+        "webhooks": [{
+            "name": name,
+            "clientConfig": client,
+            "rules": [{
+                "apiGroups": [group],
+                "apiVersions": [version],
+                "resources": [resource],
+                "operations": operations,
+            }],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }],
+    })
+}
