@@ -1,8 +1,6 @@
 //! The operator of the book's tutorial. It keeps a Deployment for each `Website`.
 
 // ANCHOR: kind
-use std::time::Duration;
-
 use informer::k8s_openapi::api::apps::v1::Deployment;
 use informer::kube_core::{Resource, ResourceExt};
 use informer::prelude::*;
@@ -37,19 +35,15 @@ pub fn controller() -> Controller {
 }
 
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
-    let Some(site) = ctx.get::<Website>(&request.key).await? else {
-        return Ok(Outcome::Done); // The Website was deleted, and the garbage collector deletes its Deployment.
-    };
+    // If the Website was deleted, the garbage collector deletes its Deployment.
+    let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
     let deployment = ctx.client.apply(&deployment_for(&site)?).await?;
 
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
-    let status = WebsiteStatus { available_replicas: available.unwrap_or(0) };
-    if site.status.as_ref() != Some(&status) {
-        let mut edited = site.edit();
-        edited.status = Some(status);
-        ctx.client.status().update(&edited).await?;
-    }
-    Ok(Outcome::requeue_after(Duration::from_secs(600)))
+    let mut edited = site.edit();
+    edited.status = Some(WebsiteStatus { available_replicas: available.unwrap_or(0) });
+    ctx.client.status().update(&edited).await?; // sends no request if the status has not changed
+    Ok(Outcome::Done)
 }
 
 fn deployment_for(site: &Website) -> Result<Deployment, ReconcileError> {

@@ -4,8 +4,7 @@ use informer::prelude::*;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::try_default().await?;
-    Manager::new(client)
+    Manager::new(Client::try_default().await?)
         .health("0.0.0.0:8081")
         .metrics("0.0.0.0:8080")
         .controller(website_operator::controller())
