@@ -2,8 +2,9 @@
 //!
 //! A call is one POST on its own connection, which the caller polls. No task is spawned and no connection is
 //! reused, so a call ends when the request that caused it is dropped. Calls use TLS, and the certificate of
-//! the webhook is verified with the `caBundle` of its configuration, as in kube-apiserver. Only the calls of a
-//! handler in this process ([`Webhooks::handle_service`]) have no connection, and thus no TLS.
+//! the webhook is verified with the `caBundle` of its configuration, as in kube-apiserver.
+//!
+//! Only the calls of a handler in this process ([`Webhooks::handle_service`]) have no connection and no TLS.
 //!
 //! # Lock order
 //!

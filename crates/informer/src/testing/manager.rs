@@ -39,7 +39,7 @@ impl TestServer {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let controller = Controller::new::<Pod>("labels").reconcile(|request: Request, ctx: Context| async move {
+    /// let labels = Controller::new::<Pod>("labels").reconcile(|request, ctx| async move {
     ///     let Some(pod) = ctx.get::<Pod>(&request.key).await? else { return Ok(Outcome::Done) };
     ///     let mut edited = pod.edit();
     ///     edited.metadata.labels.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
@@ -48,7 +48,7 @@ impl TestServer {
     /// });
     ///
     /// let server = TestServer::start().await;
-    /// let manager = server.run(controller);
+    /// let manager = server.run(labels);
     /// server.create(&pod("default/web-0")).await?;
     /// server.eventually("default/web-0", has_field::<Pod>("metadata.labels.seen", "yes")).await;
     /// manager.stop().await?;

@@ -110,8 +110,8 @@ impl TestServer {
     /// # Panics
     ///
     /// Panics as soon as the object does not have the state. The message is like that of
-    /// [`eventually`](Self::eventually). Also panics if the key is invalid, and as soon as a manager that this
-    /// server [runs](Self::run) has failed.
+    /// [`eventually`](Self::eventually). Also panics if the key is invalid, and as soon as a manager that
+    /// this server [runs](Self::run) has failed.
     ///
     /// # Cancel safety
     ///

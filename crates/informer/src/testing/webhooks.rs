@@ -47,14 +47,14 @@ impl TestServer {
     /// async fn check(request: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> {
     ///     let data = request.object.and_then(|map| map.data).unwrap_or_default();
     ///     match data.contains_key("password") {
-    ///         true => Err(Denied::invalid(format!("{}: put passwords into a Secret", request.user.username))),
+    ///         true => Err(Denied::invalid(format!("{}, use a Secret", request.user.username))),
     ///         false => Ok(Allowed::new()),
     ///     }
     /// }
     ///
     /// # fn map(key: &str) -> ConfigMap {
-    /// #     let object = serde_json::json!({"metadata": {"name": "m", "namespace": "default"}, "data": {key: ""}});
-    /// #     serde_json::from_value(object).unwrap()
+    /// #     let metadata = serde_json::json!({"name": "settings", "namespace": "default"});
+    /// #     serde_json::from_value(serde_json::json!({"metadata": metadata, "data": {key: ""}})).unwrap()
     /// # }
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -63,7 +63,7 @@ impl TestServer {
     ///
     /// let client = CachedClient::new(&Cache::new(server.client_as(User::new("jane"))));
     /// let error = client.create(&map("password")).await.unwrap_err();
-    /// assert!(error.to_string().ends_with("jane: put passwords into a Secret"), "{error}");
+    /// assert!(error.to_string().ends_with("jane, use a Secret"), "{error}");
     /// client.create(&map("region")).await?;
     /// # Ok(()) }
     /// ```
@@ -111,7 +111,8 @@ impl TestServer {
     /// # metadata: {name: shop}
     /// # webhooks:
     /// # - name: configmaps.shop.example.com
-    /// #   clientConfig: {service: {namespace: shop-system, name: shop-webhook, path: /validate--v1-configmap}}
+    /// #   clientConfig:
+    /// #     service: {namespace: shop-system, name: shop-webhook, path: /validate--v1-configmap}
     /// #   rules: [{apiGroups: [''], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
     /// #   admissionReviewVersions: [v1]
     /// #   sideEffects: None

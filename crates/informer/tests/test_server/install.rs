@@ -79,8 +79,8 @@ async fn crd_without_schema_is_rejected_with_the_remedy() {
     let error = server.install::<Schemaless>().await.unwrap_err();
     assert_eq!(
         messages(&error),
-        "cannot install CRD schemalesses.example.com: version v1 has no schema, because its type has `schema = \
-         \"disabled\"`; load the manifest of the CRD with load_yaml"
+        "cannot install CRD schemalesses.example.com: version v1 has no schema, because its type has \
+         `schema = \"disabled\"`; load the manifest of the CRD with load_yaml"
     );
 }
 

@@ -180,7 +180,9 @@ async fn own_manifests_call_the_routed_service() {
             "clientConfig": {
                 "service": {"namespace": "shop-system", "name": "shop-webhook", "path": "/validate--v1-pod"},
             },
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+            "rules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"],
+            }],
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
         }],
