@@ -245,11 +245,13 @@ pub(crate) fn migration(marked_last: bool) -> Explore {
                     let name = if renames { format!("{name}-settings") } else { name };
                     ctx.client.apply(&settings(&site, &name, "light")?).await?;
                     if renames && site.status.is_none() {
-                        if !marked_last {
+                        if marked_last {
+                            delete_map(request.key.as_str(), &ctx).await?;
                             write_status(&site, &ctx).await?;
+                        } else {
+                            write_status(&site, &ctx).await?;
+                            delete_map(request.key.as_str(), &ctx).await?;
                         }
-                        delete_map(request.key.as_str(), &ctx).await?;
-                        write_status(&site, &ctx).await?;
                     }
                     Ok(Outcome::Done)
                 },
