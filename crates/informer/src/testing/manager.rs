@@ -25,8 +25,9 @@ struct StopOnDrop {
 }
 
 impl TestServer {
-    /// Runs a manager with one controller, or with another runnable, against this server. The manager sends
-    /// its requests as a user who may do everything, without leader election.
+    /// Runs a manager with one controller, or with another runnable, against this server, without leader
+    /// election. Its requests are those of [`client`](Self::client). On a server with RBAC, use
+    /// [`run_manager`](Self::run_manager) with the client of a user.
     ///
     /// This method does not wait until the manager has started. If the manager fails, the next
     /// [`eventually`](Self::eventually) or [`consistently`](Self::consistently) of this server and its clones
@@ -67,6 +68,8 @@ impl TestServer {
     /// example one with the permissions of a [user](Self::client_as).
     ///
     /// ```
+    /// use std::time::Duration;
+    ///
     /// use informer::prelude::*;
     /// use informer::testing::{ApiServer, TestServer, User};
     ///
@@ -74,7 +77,7 @@ impl TestServer {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let server = TestServer::of(ApiServer::builder().rbac(true).build());
     /// let operator = server.client_as(User::new("system:serviceaccount:shop:operator"));
-    /// let manager = server.run_manager(|_| Manager::new(operator).health("127.0.0.1:0"));
+    /// let manager = server.run_manager(|_| Manager::new(operator).stop_timeout(Duration::from_secs(5)));
     /// manager.stop().await?;
     /// # Ok(()) }
     /// ```

@@ -33,7 +33,8 @@ struct SchemalessSpec {
 
 /// Another kind with the singular name of [`Website`].
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "example.com", version = "v1", kind = "Webpage", singular = "website", namespaced)]
+#[kube(group = "example.com", version = "v1", kind = "Webpage", namespaced)]
+#[kube(plural = "webpages", singular = "website")]
 #[kube(crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
 struct WebpageSpec {
     image: String,
