@@ -33,6 +33,12 @@ pub const MAX_BLOCKING_TIME: Duration = Duration::from_millis(100);
 ///
 /// Implement this trait for stateful handlers, or use [`on_event`], [`on_event_async`], [`handler_funcs`],
 /// [`blocking`] and [`filtered`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle events of `{O}`",
+    label = "not an event handler",
+    note = "wrap a closure: `on_event(|event| ..)`, or `on_event_async(|event| async move {{ .. }})`",
+    note = "for one callback per type of event, use `handler_funcs().on_add(..).on_update(..).on_delete(..)`"
+)]
 pub trait EventHandler<O>: Send + 'static {
     /// Handles one event. The next event is delivered when the returned future is ready.
     ///

@@ -67,6 +67,12 @@ pub trait WatchSource<O: Object>: Send + Sync + 'static {
 ///
 /// Contract between list and watch: a watch from the version of a list delivers every change after that list,
 /// once and in order, or fails with [`SourceErrorKind::Expired`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a source that lists and watches `{O}`",
+    label = "not a source of an informer",
+    note = "for a Kubernetes API server, use `SharedInformerFactory` or `KubeListWatch`",
+    note = "another source implements `ListSource`, `WatchSource` and `ListWatch`"
+)]
 pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
     /// Returns a description of the listed objects for errors, logs and states, for example `pods in
     /// namespace default`.

@@ -8,12 +8,11 @@ use informer_cache::{
     GenericInformer, InformerSet, InformerState, SharedInformer, SharedInformerBuilder, SyncError,
 };
 use informer_core::{FieldSelector, Gvr, LabelSelector};
-use kube_core::Resource;
 
 use crate::object::Representation;
 use crate::{
-    Client, Dynamic, KubeListWatch, Lazy, Metadata, ReadOptions, ResourceKind, StaticKind, StreamingLists,
-    Typed,
+    Client, Dynamic, KubeListWatch, Lazy, Metadata, ReadOptions, ResourceKind, StaticKind, StaticResource,
+    StreamingLists, Typed,
 };
 
 /// Creates informers for one API server, one per kind and representation, and starts and stops them together.
@@ -141,7 +140,7 @@ impl SharedInformerFactory {
     /// decodes them on first access.
     pub fn informer<K>(&self) -> SharedInformer<Lazy<K>>
     where
-        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+        K: StaticResource + Send + Sync + 'static,
     {
         self.informer_as()
     }

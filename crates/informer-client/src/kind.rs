@@ -154,15 +154,39 @@ impl From<&ResourceKind> for ResourceKind {
     }
 }
 
+/// A type of objects whose kind is known at compile time: another name for `Resource<DynamicType = ()>`.
+///
+/// The trait is implemented for every type of `k8s-openapi` and every `kube::CustomResource`. Functions have
+/// it as their bound, so that the compiler can explain a type that is not a kind.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of Kubernetes objects",
+    label = "not a kind that is known at compile time",
+    note = "for a custom resource, use the kind `Website` that is derived from `WebsiteSpec`: \
+            `#[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]` \
+            `#[kube(group = \"example.com\", version = \"v1\", kind = \"Website\", namespaced)]`",
+    note = "for a kind that is known only at run time, use `Dynamic` and a `ResourceKind`"
+)]
+pub trait StaticResource: Resource<DynamicType = ()> {}
+
+#[diagnostic::do_not_recommend]
+impl<K: Resource<DynamicType = ()>> StaticResource for K {}
+
 /// A type whose kind is known at compile time.
 ///
 /// The trait is implemented for every type of `k8s-openapi`, every `kube::CustomResource`, and for
 /// [`Lazy`](crate::Lazy), [`Typed`](crate::Typed) and [`Metadata`](crate::Metadata) of such a type.
+#[diagnostic::on_unimplemented(
+    message = "the kind of `{Self}` is not known at compile time",
+    label = "neither a type of Kubernetes objects nor a representation of one",
+    note = "write a kind such as `Pod`, or a representation of it such as `Lazy<Pod>`",
+    note = "for a kind that is known only at run time, pass a `ResourceKind`"
+)]
 pub trait StaticKind {
     /// Returns the kind of this type, with its scope.
     fn resource_kind() -> ResourceKind;
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: Resource<DynamicType = ()> + 'static> StaticKind for K {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()

@@ -54,7 +54,7 @@ pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody,
 pub use discovery::DiscoveredKind;
 pub use factory::SharedInformerFactory;
 pub use header::HeaderError;
-pub use kind::{ResourceKind, ResourceScope, StaticKind};
+pub use kind::{ResourceKind, ResourceScope, StaticKind, StaticResource};
 pub use list_keys::{ListKey, ListKeys, ListKeysAt};
 pub use list_watch::{
     Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ReadOptions, SplitLists, StreamingLists,

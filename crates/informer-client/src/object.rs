@@ -53,6 +53,12 @@ use crate::unknown_fields::UnknownFields;
 ///
 /// The trait separates encodings from representations: a new representation works with every encoding, and a
 /// new encoding with every representation.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a representation of Kubernetes objects",
+    label = "the client cannot build this type from a response",
+    note = "for the kind `Pod`, write `Lazy<Pod>`, `Typed<Pod>`, `Packed<Pod>` or `Metadata<Pod>`",
+    note = "for a kind that is known only at run time, write `Dynamic`"
+)]
 pub trait Representation: Object + Sized {
     /// True if this representation contains only metadata, so that the server needs to send only the metadata
     /// of each object.

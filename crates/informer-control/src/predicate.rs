@@ -48,6 +48,12 @@ use crate::Trigger;
 ///
 /// A predicate runs in the task that delivers events and must not block. If it panics, the panic is counted
 /// and logged with the key, and the trigger is rejected.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a predicate on triggers of `{O}`",
+    label = "not a predicate",
+    note = "a closure takes `&Trigger<{O}>` and returns `bool`",
+    note = "for a condition on the object alone, use `object(|object: &{O}| ..)`"
+)]
 pub trait Predicate<O>: Send + Sync + 'static {
     /// Returns true if the trigger passes, so that it enqueues requests; false if it is rejected.
     fn holds(&self, trigger: &Trigger<O>) -> bool;

@@ -22,6 +22,11 @@ pub struct Request {
 /// A request type of a controller: [`Request`], or a custom type if one key of one kind is not enough. The
 /// trait is implemented for all types that can be queued, sent between threads and displayed; logs show the
 /// `Display` form.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the request type of a controller",
+    label = "a required trait is missing",
+    note = "derive the traits of a key, `#[derive(Clone, PartialEq, Eq, Hash)]`, and implement `Display`"
+)]
 pub trait ReconcileRequest: QueueKey + Sync + fmt::Display {}
 
 impl<R: QueueKey + Sync + fmt::Display> ReconcileRequest for R {}

@@ -9,6 +9,12 @@ use crate::{FieldPath, Header, Labels, ObjectKey, OwnerReference, ResourceVersio
 /// representation. Only [`header`](Self::header) is required; it must always return the same header.
 ///
 /// Objects are shared as `Arc<O>` and never modified in place.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an object that an informer can cache",
+    label = "not a representation of an object",
+    note = "a cache stores a representation of a kind: for `Pod`, write `Lazy<Pod>`, `Typed<Pod>` or \
+            `Metadata<Pod>`"
+)]
 pub trait Object: Send + Sync + 'static {
     /// Returns the metadata that needs no decoding.
     fn header(&self) -> &Header;

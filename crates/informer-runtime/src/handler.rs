@@ -35,6 +35,12 @@ use crate::{ReconcileCause, ReconcileRequest, Request, Trigger};
 /// A handler runs in the task that delivers events, one trigger of a watch at a time, and must not block. If
 /// it panics, the panic is counted and logged with the object's key, and the handler is called for the next
 /// trigger.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not map events of `{O}` to `{R}`",
+    label = "not a handler of a controller",
+    note = "use `enqueue_object()`, `enqueue_owner::<K>()` or `map(|object: &{O}| ..)`",
+    note = "a closure takes `&Trigger<{O}>` and `&mut Enqueue<'_, {R}>`"
+)]
 pub trait Handler<O, R: ReconcileRequest = Request>: Send + Sync + 'static {
     /// Adds the requests for `trigger` to the controller's queue, by calling methods of `enqueue`.
     fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>);

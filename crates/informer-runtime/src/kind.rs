@@ -1,7 +1,7 @@
 //! The trait [`KubeObject`] for the types of objects that caches and clients use, and the keys of such
 //! objects.
 
-use informer_client::{ResourceKind, StaticKind};
+use informer_client::{ResourceKind, StaticKind, StaticResource};
 use informer_core::ObjectKey;
 use kube_core::Resource;
 use serde::Serialize;
@@ -11,9 +11,19 @@ use serde::de::DeserializeOwned;
 /// `kube::CustomResource`.
 ///
 /// The trait is implemented for every type that meets its bounds.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be read and written as a Kubernetes object",
+    label = "not a Kubernetes kind, or a required trait is missing",
+    note = "for a custom resource, use the kind `Website` that is derived from `WebsiteSpec`: \
+            `#[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]` \
+            `#[kube(group = \"example.com\", version = \"v1\", kind = \"Website\", namespaced)]`",
+    note = "a kind implements `Resource<DynamicType = ()>`, `Clone`, `Serialize`, `DeserializeOwned`, `Send` \
+            and `Sync`; a generic function needs the bound `K: KubeObject`"
+)]
 pub trait KubeObject:
     StaticKind
-    + Resource<DynamicType = (), Scope: 'static>
+    + StaticResource
+    + Resource<Scope: 'static>
     + Clone
     + Serialize
     + DeserializeOwned
@@ -24,7 +34,8 @@ pub trait KubeObject:
 }
 
 impl<K> KubeObject for K where
-    K: Resource<DynamicType = (), Scope: 'static>
+    K: StaticResource
+        + Resource<Scope: 'static>
         + Clone
         + Serialize
         + DeserializeOwned

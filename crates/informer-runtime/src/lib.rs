@@ -59,7 +59,7 @@ pub use finalizer::{
 };
 pub use health::{HealthChecks, Heartbeat, Probe};
 pub use http_server::{HttpServer, Tls, TlsError};
-pub use informer_client::{ResourceKind, StaticKind};
+pub use informer_client::{ResourceKind, StaticKind, StaticResource};
 pub use informer_control::{ReconcileRequest, Request, Trigger};
 pub use kind::KubeObject;
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};

@@ -47,6 +47,12 @@ impl RunnableGroup {
 ///
 /// A runnable runs until `stop` is cancelled. If it returns an error or panics, the manager and all other
 /// runnables stop. If it returns `Ok` early, it has completed, and the manager keeps running.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a runnable",
+    label = "a manager cannot run this type",
+    note = "implement `Runnable`, or wrap an async function: \
+            `runnable(\"sweeper\", |stop| async move {{ .. }})`"
+)]
 pub trait Runnable: Send + 'static {
     /// Returns the name of the runnable in logs and errors.
     fn name(&self) -> String;

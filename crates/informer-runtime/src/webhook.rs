@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use informer_client::ListKeys;
+use informer_client::{ListKeys, StaticResource};
 use informer_core::{Gvk, Gvr};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::Resource;
@@ -145,7 +145,7 @@ impl WebhookServer {
     /// [options](AdmissionRequest::options).
     pub fn validate<K, F, Fut>(mut self, validator: F) -> Self
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+        K: StaticResource + DeserializeOwned + Send + Sync + 'static,
         F: Fn(AdmissionRequest<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Allowed, Denied>> + Send + 'static,
     {
@@ -167,7 +167,7 @@ impl WebhookServer {
     /// finalizers can be removed.
     pub fn default<K, F, Fut>(mut self, defaulter: F) -> Self
     where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+        K: StaticResource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
         F: Fn(AdmissionRequest<K>, K) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<K, Denied>> + Send + 'static,
     {

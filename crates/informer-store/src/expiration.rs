@@ -30,6 +30,11 @@ use crate::keys::Keys;
 
 /// Decides which entries have expired. [`Ttl`] and closures of the form `Fn(&O, Duration) -> bool` implement
 /// this trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an expiration policy of `{O}`",
+    label = "not an expiration policy",
+    note = "use `Ttl(Duration::from_secs(60))`, or a closure `|object: &{O}, age: Duration| -> bool`"
+)]
 pub trait ExpirationPolicy<O>: Send + Sync + 'static {
     /// Returns true if an object that was added `age` ago has expired. The cache calls this method under no
     /// lock, so the method may use the cache.

@@ -31,6 +31,12 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 ///   is written again. The other indexes are not affected.
 ///   [`Indexer::index_failures`](crate::Indexer::index_failures) counts and names the failure. (client-go
 ///   panics here with its lock held.)
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an index function of `{O}`",
+    label = "not an index function",
+    note = "a closure takes `&{O}` and returns the values as `Option<String>` or `Vec<String>`",
+    note = "for a field, a label or the owners, use `field(\"spec.nodeName\")`, `label(\"app\")` or `owner_uid()`"
+)]
 pub trait IndexFn<O>: Send + Sync + 'static {
     /// Computes the values of `object` in this index, and calls `emit` with each of them. A value that is
     /// emitted twice counts once.
@@ -62,6 +68,7 @@ pub enum IndexKind {
     Custom,
 }
 
+#[diagnostic::do_not_recommend]
 impl<O, F, R> IndexFn<O> for F
 where
     F: Fn(&O) -> R + Send + Sync + 'static,

@@ -18,5 +18,5 @@ pub use informer_client::{
     Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings, HashKey,
     HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning,
     RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody,
-    SplitLists, StaticKind, StreamingLists, Typed, program_name,
+    SplitLists, StaticKind, StaticResource, StreamingLists, Typed, program_name,
 };

@@ -79,7 +79,7 @@ pub use permissions::{
 pub use request::{list, watch};
 pub use wait::WAIT_TIMEOUT;
 
-use informer_client::{Client, Lazy, SharedInformerFactory, StreamingLists};
+use informer_client::{Client, Lazy, SharedInformerFactory, StaticResource, StreamingLists};
 use informer_core::{Gvr, ObjectKey};
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::Resource;
@@ -219,7 +219,7 @@ impl TestServer {
     /// Panics if the informer does not sync within a minute. The message contains the reason.
     pub async fn informer<K>(&self) -> RunningInformer<K>
     where
-        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+        K: StaticResource + Send + Sync + 'static,
     {
         let informer = self.factory.informer::<K>();
         let run = informer.start();
@@ -346,10 +346,7 @@ impl TestServer {
     ///
     /// Returns the errors of a create request: the object exists or is invalid.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
-    pub async fn create<K: Resource<DynamicType = ()> + Serialize>(
-        &self,
-        object: &K,
-    ) -> Result<(), TestServerError> {
+    pub async fn create<K: StaticResource + Serialize>(&self, object: &K) -> Result<(), TestServerError> {
         let ObjectParts { gvr, namespace, value } = ObjectParts::of(object)?;
         self.server
             .create(&gvr, &namespace, value)
@@ -365,10 +362,7 @@ impl TestServer {
     /// Returns the errors of an update request: the object does not exist, is invalid, or changes an
     /// immutable field.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
-    pub async fn update<K: Resource<DynamicType = ()> + Serialize>(
-        &self,
-        object: &K,
-    ) -> Result<(), TestServerError> {
+    pub async fn update<K: StaticResource + Serialize>(&self, object: &K) -> Result<(), TestServerError> {
         let ObjectParts { gvr, namespace, value } = ObjectParts::of(object)?;
         self.server
             .update(&gvr, &namespace, value)
@@ -382,7 +376,7 @@ impl TestServer {
     ///
     /// Returns an error if the key is invalid, or the object does not exist.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
-    pub async fn delete<K: Resource<DynamicType = ()>>(&self, key: &str) -> Result<(), TestServerError> {
+    pub async fn delete<K: StaticResource>(&self, key: &str) -> Result<(), TestServerError> {
         let gvr = gvr::<K>();
         let key: ObjectKey = key.parse().map_err(|error| TestServerError::of("delete", &gvr, error))?;
         let deleted = self.server.delete(&gvr, key.namespace().unwrap_or_default(), key.name());
@@ -395,10 +389,7 @@ impl TestServer {
     ///
     /// Returns an error if the key is invalid, the object does not exist, or it cannot be decoded as `K`.
     #[expect(clippy::unused_async, reason = "async so that a later version can wait")]
-    pub async fn get<K: Resource<DynamicType = ()> + DeserializeOwned>(
-        &self,
-        key: &str,
-    ) -> Result<K, TestServerError> {
+    pub async fn get<K: StaticResource + DeserializeOwned>(&self, key: &str) -> Result<K, TestServerError> {
         let gvr = gvr::<K>();
         let key: ObjectKey = key.parse().map_err(|error| TestServerError::of("read", &gvr, error))?;
         let object = self.server.get(&gvr, key.namespace().unwrap_or_default(), key.name());

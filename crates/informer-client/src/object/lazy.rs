@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 
 use super::body::{Body, OwnBytes};
 use super::{DecodeError, Encoding, Origin, RawObject, Representation};
-use crate::{ResourceKind, StaticKind};
+use crate::{ResourceKind, StaticKind, StaticResource};
 
 /// An object as header and bytes, decoded on typed access.
 ///
@@ -180,7 +180,8 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Lazy<K> {
+#[diagnostic::do_not_recommend]
+impl<K: StaticResource + 'static> StaticKind for Lazy<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

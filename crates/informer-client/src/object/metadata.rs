@@ -3,10 +3,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use informer_core::{FieldPath, Header, Labels, Object};
-use kube_core::{DynamicObject, Resource};
+use kube_core::DynamicObject;
 
 use super::{DecodeError, Origin, RawObject, Representation};
-use crate::{ResourceKind, StaticKind};
+use crate::{ResourceKind, StaticKind, StaticResource};
 
 /// The metadata of an object. The server sends no other fields of the object.
 ///
@@ -99,7 +99,8 @@ impl<K: 'static> Object for Metadata<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Metadata<K> {
+#[diagnostic::do_not_recommend]
+impl<K: StaticResource + 'static> StaticKind for Metadata<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

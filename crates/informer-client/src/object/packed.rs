@@ -10,7 +10,6 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use informer_core::{FieldPath, Header, Labels, Object};
-use kube_core::Resource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
@@ -18,7 +17,7 @@ use super::body::BodyRef;
 use super::packing;
 use super::template::Template;
 use super::{DecodeError, Encoding, Lazy, Origin, RawObject, Representation};
-use crate::{ResourceKind, StaticKind};
+use crate::{ResourceKind, StaticKind, StaticResource};
 
 /// An object as header and compressed bytes, decoded on typed access.
 ///
@@ -160,7 +159,8 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Packed<K> {
+#[diagnostic::do_not_recommend]
+impl<K: StaticResource + 'static> StaticKind for Packed<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

@@ -4,12 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use informer_core::{FieldPath, Header, Labels, Object};
-use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{DecodeError, RawObject, Representation};
-use crate::{ResourceKind, StaticKind, fields};
+use crate::{ResourceKind, StaticKind, StaticResource, fields};
 
 /// An object decoded on arrival.
 ///
@@ -81,7 +80,8 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Typed<K> {
+#[diagnostic::do_not_recommend]
+impl<K: StaticResource + 'static> StaticKind for Typed<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

@@ -28,6 +28,12 @@ use super::{CachedClient, Operation, WriteError};
 /// object has only the fields that the type knows.
 ///
 /// Reads by [`CachedClient::metadata`] are not intercepted.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not intercept the operations of a client",
+    label = "not an interceptor",
+    note = "a closure takes an `Operation` and a `Next`: \
+            `|operation: Operation, next: Next| async move {{ next.run(operation).await }}`"
+)]
 pub trait Intercept: Send + Sync + 'static {
     /// Handles an operation. An interceptor either responds to the operation itself or passes it on with
     /// [`Next::run`].

@@ -18,6 +18,12 @@ use crate::{ReconcileRequest, Request};
 ///
 /// The future is dropped at an await if the reconcile timeout elapses, or if it does not end after the
 /// controller stopped: see [`Context::stopping`](super::Context::stopping).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not reconcile `{R}`",
+    label = "not a reconciler",
+    note = "implement `Reconciler`, or pass an async function: \
+            `async fn reconcile(request: {R}, ctx: Context) -> Result<Outcome, ReconcileError>`"
+)]
 pub trait Reconciler<R: ReconcileRequest = Request>: Send + Sync + 'static {
     /// Reconciles one request: brings the state of the object that the request names closer to the desired
     /// state.

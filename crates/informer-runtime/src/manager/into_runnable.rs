@@ -5,6 +5,13 @@ use crate::{BoxError, Controller, ReconcileRequest, Runnable};
 
 /// Creates a [`Runnable`] with the services of a manager: its client, health checks and metrics. Every
 /// [`Runnable`] implements this trait.
+#[diagnostic::on_unimplemented(
+    message = "a manager cannot run `{Self}`",
+    label = "not a controller or another runnable",
+    note = "complete a controller with its reconciler: \
+            `Controller::new::<Pod>(\"pods\").reconcile(|request, ctx| async move {{ .. }})`",
+    note = "wrap an async function: `runnable(\"sweeper\", |stop| async move {{ .. }})`"
+)]
 pub trait IntoRunnable {
     /// Creates the runnable with the services of `manager`.
     ///

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::BoxError;
+use crate::{BoxError, StaticResource};
 
 /// A conversion of an object, as JSON, in one direction: from a version to the hub version, or from the hub
 /// version to a version.
@@ -39,7 +39,7 @@ pub struct Conversion {
 impl Conversion {
     /// Creates the conversions of a custom kind with `H` as the hub version, to and from which all other
     /// versions convert.
-    pub fn hub<H: Resource<DynamicType = ()>>() -> Self {
+    pub fn hub<H: StaticResource>() -> Self {
         Self {
             group: H::group(&()).into_owned(),
             kind: H::kind(&()).into_owned(),
@@ -57,8 +57,8 @@ impl Conversion {
     #[track_caller]
     pub fn spoke<S, H, E, T, F>(mut self, to_hub: T, from_hub: F) -> Self
     where
-        S: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
-        H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
+        S: StaticResource + Serialize + DeserializeOwned + 'static,
+        H: StaticResource + Serialize + DeserializeOwned + 'static,
         E: Into<BoxError>,
         T: Fn(S) -> Result<H, E> + Send + Sync + 'static,
         F: Fn(H) -> Result<S, E> + Send + Sync + 'static,

@@ -39,6 +39,12 @@ type Check<K> = dyn Fn(&K, &Value) -> Result<(), String> + Send + Sync;
 /// The state that [`TestServer::eventually`](super::TestServer::eventually) and
 /// [`consistently`](super::TestServer::consistently) expect: a [`Matcher`], a closure `Fn(&K) -> bool`, or
 /// [`absent`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an expectation of `{K}`",
+    label = "not an expectation",
+    note = "use a matcher such as `has_condition(\"Ready\", \"True\")`, `absent()`, or a closure \
+            `|object: &{K}| -> bool`"
+)]
 pub trait Expectation<K> {
     /// The value that a successful wait returns: the object, or `()` for [`absent`].
     type Output;

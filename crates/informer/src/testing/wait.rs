@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::select;
+use informer_client::StaticResource;
 use informer_core::deadline::LONGEST;
 use informer_core::{Gvr, ObjectKey};
 use k8s_openapi::serde::de::DeserializeOwned;
@@ -68,7 +69,7 @@ impl TestServer {
     #[track_caller]
     pub fn eventually<K, E>(&self, key: &str, expectation: E) -> impl Future<Output = E::Output>
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned,
+        K: StaticResource + DeserializeOwned,
         E: Expectation<K>,
     {
         let wait = Wait::new::<K>(self, key, expectation.description());
@@ -124,7 +125,7 @@ impl TestServer {
         duration: Duration,
     ) -> impl Future<Output = E::Output>
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned,
+        K: StaticResource + DeserializeOwned,
         E: Expectation<K>,
     {
         let wait = Wait::new::<K>(self, key, expectation.description());

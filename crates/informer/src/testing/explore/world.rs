@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use informer_client::StaticResource;
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::{Resource, ResourceExt};
 use tokio::time::{Instant, sleep, timeout};
@@ -40,7 +41,7 @@ impl World {
     /// # Panics
     ///
     /// If the server rejects the object.
-    pub async fn create<K: Resource<DynamicType = ()> + Serialize>(&self, object: &K) {
+    pub async fn create<K: StaticResource + Serialize>(&self, object: &K) {
         self.line("create", &K::plural(&()), &key_of(object));
         expect(self.server.create(object).await);
     }
@@ -53,7 +54,7 @@ impl World {
     /// If the object does not exist, or the server rejects the change.
     pub async fn edit<K>(&self, key: &str, edit: impl FnOnce(&mut K))
     where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K: StaticResource + Serialize + DeserializeOwned,
     {
         self.line("edit", &K::plural(&()), key);
         let mut object: K = expect(self.server.get(key).await);
@@ -66,7 +67,7 @@ impl World {
     /// # Panics
     ///
     /// If the object does not exist.
-    pub async fn delete<K: Resource<DynamicType = ()>>(&self, key: &str) {
+    pub async fn delete<K: StaticResource>(&self, key: &str) {
         self.line("delete", &K::plural(&()), key);
         expect(self.server.delete::<K>(key).await);
     }
