@@ -50,6 +50,9 @@ pub struct Webhooks;
 #[doc = include_str!("../../docs/book/src/introduction.md")]
 pub struct Introduction;
 
+#[doc = include_str!("../../docs/book/src/reference/compiler-errors.md")]
+pub struct CompilerErrors;
+
 #[doc = include_str!("../../docs/book/src/reference/faults.md")]
 pub struct FaultRules;
 

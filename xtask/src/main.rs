@@ -5,6 +5,7 @@ mod book;
 mod cargo;
 mod conformance;
 mod deadline;
+mod diagnostics;
 mod explore;
 mod features;
 mod fleet;
@@ -59,6 +60,8 @@ enum Command {
     Mutants(mutants::MutantsArguments),
     /// Fuzz all parsers of untrusted input.
     Fuzz(fuzz::FuzzArguments),
+    /// Compile programs with mistakes, and compare the messages of this library in the compiler's errors.
+    Diagnostics(diagnostics::DiagnosticsArguments),
     /// Build the book in docs/book and check its links. Needs mdbook.
     Book,
     /// Run benchmarks of this library and its peers in turn: medians, spread, ratios.
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Features(arguments) => features::run(root(), arguments),
         Command::Mutants(arguments) => mutants::run(root(), arguments),
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
+        Command::Diagnostics(arguments) => diagnostics::run(root(), arguments),
         Command::Book => book::run(root()),
         Command::Bench(bench) => bench::run(root(), bench),
         Command::Conformance(options) => conformance::run(root(), options),
