@@ -68,13 +68,13 @@ impl Context {
     ///   `cleanup` itself has changed the object; write its status only if the status changes.
     ///
     /// ```
-    /// use informer_runtime::{Context, Finalization, Outcome, ReconcileError, Request};
+    /// use informer_runtime::{Context, Fetched, Finalization, Outcome, ReconcileError, Request};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     ///
     /// # async fn delete_bucket(_: &str) -> Result<(), ReconcileError> { Ok(()) }
     /// async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     ///     let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
-    ///     let cleanup = |map| async move { delete_bucket(&bucket_of(&map)).await };
+    ///     let cleanup = |map: Fetched<ConfigMap>| async move { delete_bucket(&bucket_of(&map)).await };
     ///     let Finalization::Active(map) = ctx.finalize(&map, "example.com/bucket", cleanup).await? else {
     ///         return Ok(Outcome::Done);
     ///     };

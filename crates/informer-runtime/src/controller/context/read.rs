@@ -128,7 +128,7 @@ impl Context {
     /// let in_namespace = ListOptions::default().namespace(request.namespace().unwrap_or_default());
     /// let maps = ctx.list::<ConfigMap>(&in_namespace.labels("app=web".parse()?)).await?;
     /// let entries: usize = maps.iter().flat_map(|map| &map.data).map(|data| data.len()).sum();
-    /// # drop(entries);
+    /// println!("{entries} entries");
     /// # Ok(Outcome::Done) }
     /// ```
     ///
