@@ -39,7 +39,8 @@ use crate::{BoxError, ReconcileRequest, Request};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a source of `{R}`",
     label = "not a source of requests",
-    note = "use `source::channel`, `source::stream` or `source::function`; for a kind, use `watches` or `owns`"
+    note = "use `source::channel`, `source::stream` or `source::function`; for a kind, use \
+            `watches` or `owns`"
 )]
 pub trait Source<R: ReconcileRequest = Request>: Send + Sync + 'static {
     /// Returns the name of the source in the controller's logs and errors.

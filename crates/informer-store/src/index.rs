@@ -35,7 +35,8 @@ pub const NAMESPACE_INDEX: &str = "namespace";
     message = "`{Self}` is not an index function of `{O}`",
     label = "not an index function",
     note = "a closure takes `&{O}` and returns the values as `Option<String>` or `Vec<String>`",
-    note = "for a field, a label or the owners, use `field(\"spec.nodeName\")`, `label(\"app\")` or `owner_uid()`"
+    note = "for a field, a label or the owners, use `field(\"spec.nodeName\")`, `label(\"app\")` \
+            or `owner_uid()`"
 )]
 pub trait IndexFn<O>: Send + Sync + 'static {
     /// Computes the values of `object` in this index, and calls `emit` with each of them. A value that is

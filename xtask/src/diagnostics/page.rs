@@ -14,8 +14,8 @@ const PAGE: &str = "docs/book/src/reference/compiler-errors.md";
 /// The beginning of a note in the compiler's output.
 const NOTE: &str = "= note: ";
 
-/// Checks the lines `error[CODE]: MESSAGE` and `= note: NOTE` in the text blocks of the page: a program has an
-/// error with this code, and each text of this library is printed for a program. Returns the number of
+/// Checks the lines `error[CODE]: MESSAGE` and `= note: NOTE` in the text blocks of the page. A program has
+/// an error with this code, and each text of this library is printed for a program. Returns the number of
 /// compared lines.
 pub(super) fn check(
     root: &Path,
