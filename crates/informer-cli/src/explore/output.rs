@@ -92,7 +92,7 @@ impl Capture {
         let thread = std::thread::Builder::new().name("command output".to_owned());
         thread.spawn(move || {
             read(reader, &target);
-            // An error means that nobody waits any more.
+            // An error means that the receiver was dropped.
             let _ = end.send(());
         })?;
         Ok((Self { excerpt, ended }, writer))
