@@ -14,10 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer::prelude::*;
-use informer::runtime::{Finalization, LeaderElection, runnable};
+use informer::runtime::{LeaderElection, runnable};
 use informer::testing::{Explore, ExploreFailure, FaultScript, TestServer, User, Verb, World, absent};
 use informer::{CancellationToken, Gvr};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use sample::{Reconciler, Website, WebsiteStatus, website};
 use serde_json::json;
@@ -57,35 +56,6 @@ fn marks(ctx: Context, request: Request) -> sample::Reconciled {
     })
 }
 
-/// A reconcile function with the helpers of `Context` and of the client: it keeps a record in another
-/// namespace, which its finalizer removes, a Deployment, which it finds by the owner, and the status.
-fn with_helpers() -> Reconciler {
-    Arc::new(|request, ctx| {
-        Box::pin(async move {
-            let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
-            let record = format!("kube-public/{}", request.key.name());
-            let clean_up = |_| async {
-                match ctx.client.delete::<ConfigMap>(&record).await {
-                    Err(error) if !error.is_not_found() => Err(error.into()),
-                    _ => Ok(()),
-                }
-            };
-            let Finalization::Active(site) = ctx.finalize(&site, sample::FINALIZER, clean_up).await? else {
-                return Ok(Outcome::Done);
-            };
-            let map = json!({"metadata": {"name": request.key.name(), "namespace": "kube-public"}});
-            ctx.client.apply(&serde_json::from_value::<ConfigMap>(map)?).await?;
-            if ctx.owned::<Deployment>(&site).await?.is_empty() {
-                ctx.client.create(&sample::deployment_for(&site)?).await?;
-            }
-            let status = WebsiteStatus { replicas: site.spec.replicas, deployment: None };
-            let set = |site: &mut Website| site.status = Some(status.clone());
-            ctx.client.edit_status(&request.key, set).await?;
-            Ok(Outcome::Done)
-        })
-    })
-}
-
 fn marking() -> Explore {
     Explore::program(|client| manager(client, Arc::new(|request, ctx| marks(ctx, request))))
         .setup(sample::install)
@@ -106,13 +76,6 @@ fn sample_controller_passes() {
     let report = sample::explore(sample::correct).seeds(30).report();
     assert!(report.failure.is_none(), "{report}");
     assert!(report.runs > 60 && report.faults > 60 && report.writes > 5, "{report}");
-}
-
-#[test]
-fn controller_with_finalize_owned_and_edit_passes() {
-    let report = sample::explore(with_helpers).seeds(20).report();
-    assert!(report.failure.is_none(), "{report}");
-    assert!(report.writes > 8, "{report}");
 }
 
 #[test]
