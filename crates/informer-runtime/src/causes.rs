@@ -6,9 +6,9 @@
 //!
 //! # Order
 //!
-//! A cause is recorded before its request is added to the queue. The next reconcile of the request that begins
-//! takes it. So no cause is lost, but the request may be added after a reconcile has taken its cause. The
-//! reconcile that then follows has no cause of its own, and sees the same state.
+//! A cause is recorded before its request is added to the queue. The next reconcile of the request that
+//! begins takes it. So no cause is lost, but the request may be added after a reconcile has taken its cause.
+//! The reconcile that then follows has no cause of its own, and sees the same state.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,8 +25,8 @@ use crate::{ReconcileRequest, Trigger};
 /// The maximum number of causes that are kept per request. Later causes are only counted.
 pub(crate) const MAX_CAUSES: usize = 16;
 
-/// The maximum number of requests whose causes are kept. The requests beyond it are reconciled without causes,
-/// so that a long queue does not need much memory.
+/// The maximum number of requests whose causes are kept. The requests beyond it are reconciled without
+/// causes, so that a long queue does not need much memory.
 pub(crate) const MAX_REQUESTS: usize = 65_536;
 
 /// An event that has enqueued a request of a controller. `Display` prints it, for example `updated

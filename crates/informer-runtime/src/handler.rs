@@ -68,8 +68,9 @@ pub struct Enqueue<'a, R: ReconcileRequest> {
     causes: Option<CauseRecorder<'a, R>>,
 }
 
-/// Where the causes of added requests are recorded, and the cause: `None` for the program itself. The cause is
-/// created for each request, because few triggers enqueue more than one, and many none.
+/// The log that records the causes of added requests, and a function that creates the cause; `None` if the
+/// program itself adds the requests. The cause is created only for a request, because many triggers enqueue
+/// none.
 #[derive(Clone, Copy)]
 pub(crate) struct CauseRecorder<'a, R> {
     pub(crate) log: &'a CauseLog<R>,

@@ -98,7 +98,8 @@ pub struct RecordedEvent {
 }
 
 impl TestContext {
-    /// Returns a builder of a reconciler's context with this client, usually a `FakeClient` of the crate `informer`.
+    /// Returns a builder of a reconciler's context with this client, usually a `FakeClient` of the crate
+    /// `informer`.
     pub fn builder(client: &CachedClient) -> TestContextBuilder {
         TestContextBuilder {
             client: client.clone(),

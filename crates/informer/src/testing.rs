@@ -203,8 +203,8 @@ impl TestServer {
         self.server.listen("127.0.0.1:0").await
     }
 
-    /// Returns the underlying API server, which also has methods for the history of objects, the clock, kinds,
-    /// objects that no real server would store, and TLS.
+    /// Returns the underlying API server, which also has methods for the history of objects, the clock,
+    /// kinds, objects that no real server would store, and TLS.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }

@@ -55,8 +55,8 @@ impl Context {
         self.id
     }
 
-    /// Returns the events that have enqueued this request, oldest first, for logs and debugging. The result is
-    /// empty unless the controller [records causes](super::ControllerOptions::record_causes).
+    /// Returns the events that have enqueued this request, oldest first, for logs and debugging. The result
+    /// is empty unless the controller [records causes](super::ControllerOptions::record_causes).
     ///
     /// A reconciler must not decide by them: they may be incomplete, and after a restart of the program every
     /// object is listed. A reconcile has no causes if an earlier one has already reported them, because an

@@ -136,8 +136,8 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.priorities = Some(priorities))
     }
 
-    /// Sets whether the controller records why each request is reconciled: which objects were added, changed or
-    /// deleted, and resyncs, retries and requeues. [`Context::causes`](crate::Context::causes) returns the
+    /// Sets whether the controller records why each request is reconciled: which objects were added, changed
+    /// or deleted, and resyncs, retries and requeues. [`Context::causes`](crate::Context::causes) returns the
     /// causes, and the tracing span `reconcile` has them in its field `causes`.
     ///
     /// At most 16 causes per request are kept, for at most 65,536 requests. Recording costs a few hundred

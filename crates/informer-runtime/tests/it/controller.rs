@@ -8,7 +8,7 @@ use informer_runtime::handler::{enqueue_object, map};
 use informer_runtime::predicate::generation_changed;
 use informer_runtime::source::{Enqueuer, function, watch, watch_metadata, watch_of, watch_typed};
 use informer_runtime::{
-    Cache, CachedClient, CancellationToken, Context, Controller, ControllerBuilder, ControllerDefaults,
+    Cache, CachedClient, CancellationToken, Controller, ControllerBuilder, ControllerDefaults,
     ControllerHandle, ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request,
     RunnableGroup, runnable,
 };
@@ -21,10 +21,10 @@ use tokio::task::JoinHandle;
 use crate::fixture::Server;
 
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Seen(pub(crate) Arc<Mutex<Vec<String>>>);
 
 impl Seen {
-    fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock())
     }
 
@@ -43,33 +43,33 @@ impl Seen {
     }
 }
 
-struct Running {
+pub(crate) struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
 impl Running {
-    fn start(manager: Manager) -> Self {
+    pub(crate) fn start(manager: Manager) -> Self {
         let stop = CancellationToken::new();
         let task = tokio::spawn(manager.run_until(stop.clone().cancelled_owned()));
         Self { stop, task }
     }
 
-    async fn stop(self) -> Result<(), ManagerError> {
+    pub(crate) async fn stop(self) -> Result<(), ManagerError> {
         self.stop.cancel();
         self.task.await.expect("a manager does not panic")
     }
 }
 
-async fn quiet() {
+pub(crate) async fn quiet() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-fn config_map(server: &Server, key: &str) -> Value {
+pub(crate) fn config_map(server: &Server, key: &str) -> Value {
     server.create("configmaps", key, json!({"data": {"a": "b"}}))
 }
 
-fn touch(server: &Server, key: &str, change: Value) {
+pub(crate) fn touch(server: &Server, key: &str, change: Value) {
     let gvr = crate::fixture::gvr("configmaps");
     let (namespace, name) = key.split_once('/').expect("a key with a namespace");
     let mut object = server.get("configmaps", key);
@@ -80,7 +80,7 @@ fn touch(server: &Server, key: &str, change: Value) {
     server.api.update(&gvr, namespace, object).expect("a change");
 }
 
-fn delete(server: &Server, resource: &str, key: &str) {
+pub(crate) fn delete(server: &Server, resource: &str, key: &str) {
     let (namespace, name) = key.split_once('/').expect("a key with a namespace");
     server.api.delete(&crate::fixture::gvr(resource), namespace, name).expect("it exists");
 }
@@ -503,87 +503,4 @@ async fn stopped_controller_gets_no_events_and_its_informer_keeps_running() {
     assert_eq!(handlers(), 0);
     assert!(!informer.is_stopped(), "others may still read it");
     stop.await.unwrap().unwrap();
-}
-
-/// Runs a controller of ConfigMaps that owns Secrets, records its causes, and fails or requeues as the data of the
-/// ConfigMap says. Returns the causes of each reconcile.
-fn controller_with_causes(options: ControllerOptions) -> (Controller, Seen) {
-    let seen = Seen::default();
-    let causes = seen.clone();
-    let builder = Controller::new::<ConfigMap>("maps").owns::<Secret>().with_options(options);
-    let controller = builder.reconcile(move |request: Request, ctx: Context| {
-        let causes = causes.clone();
-        async move {
-            causes.0.lock().push(format!("{request}: {}", ctx.causes()));
-            let map = ctx.get::<ConfigMap>(&request.key).await?;
-            let wish = map.as_ref().and_then(|map| map.data.as_ref()?.get("wish").cloned());
-            let first = causes.0.lock().len() == 1;
-            match wish.as_deref() {
-                Some("fail") if first => Err("on purpose".into()),
-                Some("wait") if first => Ok(Outcome::requeue_after(Duration::from_secs(30))),
-                _ => Ok(Outcome::Done),
-            }
-        }
-    });
-    (controller, seen)
-}
-
-#[tokio::test(start_paused = true)]
-async fn context_has_the_events_that_enqueued_the_request() {
-    let server = Server::start();
-    config_map(&server, "a/web");
-    let (controller, seen) = controller_with_causes(ControllerOptions::new().record_causes(true));
-    let running = Running::start(Manager::new(server.api_client()).controller(controller));
-    quiet().await;
-    assert_eq!(seen.take(), ["a/web: listed ConfigMap a/web"]);
-    let owner =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": "u", "controller": true});
-    server.create("secrets", "a/child", json!({"metadata": {"ownerReferences": [owner]}}));
-    quiet().await;
-    assert_eq!(seen.take(), ["a/web: added Secret a/child"]);
-    touch(&server, "a/web", json!({"data": {"a": "c"}}));
-    delete(&server, "secrets", "a/child");
-    quiet().await;
-    let causes = seen.take().join("; ");
-    for cause in ["updated ConfigMap a/web (status or other metadata)", "deleted Secret a/child"] {
-        assert!(causes.contains(cause), "{causes}");
-    }
-    let mut map = server.get("configmaps", "a/web");
-    map["metadata"]["labels"] = json!({"tier": "front"});
-    map["metadata"]["annotations"] = json!({"note": "x"});
-    server.api.update(&crate::fixture::gvr("configmaps"), "a", map).expect("a change");
-    quiet().await;
-    assert_eq!(seen.take(), ["a/web: updated ConfigMap a/web (labels, annotations)"]);
-    running.stop().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn causes_name_retries_and_requeues() {
-    for (wish, cause) in [("fail", "retried after failure 1"), ("wait", "requeued after 30s")] {
-        let server = Server::start();
-        server.create("configmaps", "a/web", json!({"data": {"wish": wish}}));
-        let (controller, seen) = controller_with_causes(ControllerOptions::new().record_causes(true));
-        let running = Running::start(Manager::new(server.api_client()).controller(controller));
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(seen.take(), ["a/web: listed ConfigMap a/web".to_owned(), format!("a/web: {cause}")]);
-        running.stop().await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn requests_of_the_program_name_it_and_causes_are_off_by_default() {
-    for (options, expected) in [
-        (ControllerOptions::new().record_causes(true), "enqueued by the program"),
-        (ControllerOptions::new(), ""),
-    ] {
-        let server = Server::start();
-        let (controller, seen) = controller_with_causes(options);
-        let handle = controller.handle();
-        let running = Running::start(Manager::new(server.api_client()).controller(controller));
-        quiet().await;
-        handle.enqueue("a/web".parse().unwrap());
-        quiet().await;
-        assert_eq!(seen.take(), [format!("a/web: {expected}")]);
-        running.stop().await.unwrap();
-    }
 }

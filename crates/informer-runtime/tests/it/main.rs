@@ -3,6 +3,7 @@
 mod apply;
 mod cache;
 mod cache_indexes;
+mod causes;
 mod client;
 mod connections;
 mod context;
