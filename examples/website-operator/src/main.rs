@@ -4,11 +4,9 @@ use informer::prelude::*;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    Manager::new(Client::try_default().await?)
+    let manager = Manager::new(Client::try_default().await?)
         .health("0.0.0.0:8081")
         .metrics("0.0.0.0:8080")
-        .controller(website_operator::controller())
-        .run_until(ctrl_c())
-        .await?;
-    Ok(())
+        .controller(website_operator::controller());
+    Ok(manager.run_until(ctrl_c()).await?)
 }
