@@ -25,9 +25,13 @@ use crate::{ReconcileRequest, Trigger};
 /// The maximum number of causes that are kept per request. Later causes are only counted.
 pub(crate) const MAX_CAUSES: usize = 16;
 
-/// The maximum number of requests whose causes are kept. The requests beyond it are reconciled without
-/// causes, so that a long queue does not need much memory.
+/// The maximum number of requests whose causes are kept, including those that wait for a delay. The requests
+/// beyond it are reconciled without causes, so that a long queue does not need much memory.
 pub(crate) const MAX_REQUESTS: usize = 65_536;
+
+/// The maximum number of requests for which a requeue or a retry is recorded as the first cause. If all
+/// objects are requeued regularly, there is thus still room for the causes of events.
+const MAX_REQUEUED: usize = MAX_REQUESTS / 2;
 
 /// An event that has enqueued a request of a controller. `Display` prints it, for example `updated
 /// Deployment.apps default/web (spec, labels)`.
@@ -65,12 +69,13 @@ pub enum ReconcileCause {
     },
     /// The program enqueued the request, through a handle or a source without objects.
     Enqueued,
-    /// The last reconcile has requested the next one, at once or after this delay. With a delay of zero, the
-    /// rate limiter of the queue has delayed the request.
+    /// The last reconcile has requested another one after this delay. An event may cause it earlier. Zero
+    /// means that the rate limiter of the queue has chosen the delay.
     Requeued(Duration),
-    /// The last reconcile of the request has failed.
+    /// The last reconcile of the request has failed, and the request is retried with backoff. An event may
+    /// cause the retry earlier.
     Retried {
-        /// Number of consecutive failures of the request.
+        /// Number of failures and of requeues by the rate limiter since the last other success.
         failures: u32,
     },
     /// This replica of a sharded controller now owns the key.
@@ -102,7 +107,8 @@ pub enum ChangedPart {
     DeletionTimestamp,
     /// The uid: the object was deleted and created again.
     Uid,
-    /// None of the other parts: the status or other metadata, or any field of a kind without a generation.
+    /// None of the other parts: the status or other metadata, or any field of a kind without a generation,
+    /// such as the data of a ConfigMap.
     Other,
 }
 
@@ -153,10 +159,14 @@ impl<R: ReconcileRequest> CauseLog<R> {
 
     /// Records a cause of a request. Must be called before the request is added to the queue.
     pub(crate) fn record(&self, request: &R, cause: ReconcileCause) {
+        let most = match cause {
+            ReconcileCause::Requeued(_) | ReconcileCause::Retried { .. } => MAX_REQUEUED,
+            _ => MAX_REQUESTS,
+        };
         let mut by_request = self.by_request.lock();
         if let Some(causes) = by_request.get_mut(request) {
             causes.push(cause);
-        } else if by_request.len() < MAX_REQUESTS {
+        } else if by_request.len() < most {
             by_request.insert(request.clone(), Causes { recorded: vec![cause], omitted: 0 });
         }
     }
@@ -231,9 +241,9 @@ impl fmt::Display for ReconcileCause {
             Self::Resync { object } => write!(f, "resync of {object}"),
             Self::Generic { object } => write!(f, "event of {object}"),
             Self::Enqueued => f.write_str("enqueued by the program"),
-            Self::Requeued(delay) if delay.is_zero() => f.write_str("requeued"),
-            Self::Requeued(delay) => write!(f, "requeued after {delay:?}"),
-            Self::Retried { failures } => write!(f, "retried after failure {failures}"),
+            Self::Requeued(delay) if delay.is_zero() => f.write_str("requeue requested"),
+            Self::Requeued(delay) => write!(f, "requeue requested after {delay:?}"),
+            Self::Retried { failures } => write!(f, "retry of failure {failures}"),
             Self::KeyGained => f.write_str("this replica gained the key"),
         }
     }
@@ -254,7 +264,7 @@ impl fmt::Display for ChangedPart {
             Self::OwnerReferences => "owner references",
             Self::DeletionTimestamp => "deletion timestamp",
             Self::Uid => "uid",
-            Self::Other => "status or other metadata",
+            Self::Other => "other fields",
         })
     }
 }
@@ -276,7 +286,7 @@ mod tests {
         log.record(&request("a"), ReconcileCause::Retried { failures: 2 });
         log.record(&request("b"), ReconcileCause::KeyGained);
         let causes = log.take(&request("a"));
-        assert_eq!(causes.to_string(), "enqueued by the program; retried after failure 2");
+        assert_eq!(causes.to_string(), "enqueued by the program; retry of failure 2");
         assert!(log.take(&request("a")).is_empty());
         assert_eq!(log.take(&request("b")).len(), 1);
     }
@@ -289,11 +299,15 @@ mod tests {
         }
         let causes = log.take(&request("a"));
         assert_eq!((causes.len(), causes.omitted()), (MAX_CAUSES, 4));
-        assert!(causes.to_string().ends_with("retried after failure 15; and 4 more"), "{causes}");
-        for number in 0..=MAX_REQUESTS {
+        assert!(causes.to_string().ends_with("retry of failure 15; and 4 more"), "{causes}");
+        for number in 0..=MAX_REQUEUED {
+            log.record(&request(&format!("r{number}")), ReconcileCause::Requeued(Duration::ZERO));
+        }
+        assert!(log.take(&request(&format!("r{MAX_REQUEUED}"))).is_empty(), "half of the log is for events");
+        for number in 0..=MAX_REQUEUED {
             log.record(&request(&format!("n{number}")), ReconcileCause::Enqueued);
         }
         assert_eq!(log.take(&request("n0")).len(), 1);
-        assert!(log.take(&request(&format!("n{MAX_REQUESTS}"))).is_empty());
+        assert!(log.take(&request(&format!("n{MAX_REQUEUED}"))).is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! Status conditions: `status.conditions` of an object, as most controllers report their result.
 //!
 //! A condition has a type, such as `Ready`, a status, and the time at which the status changed last. The
-//! functions of this module keep that time when only the reason or the message changes, as `kubectl wait` and
-//! alerts expect.
+//! functions of this module keep that time when only the reason or the message changes, as the API
+//! conventions require.
 //!
 //! ```
 //! use informer_runtime::Context;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use informer_core::Object;
+use informer_core::panics::panic_text;
 
 use super::{
     DynListWatch, ListPart, ListRequest, ListSource, ListStream, ListWatch, Listed, SourceError, WatchEvent,
@@ -50,6 +51,9 @@ pub type ObjectFilter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// The lists of the source must have a resourceVersion, as those of every API server have. Without one, the
+/// watch begins with synthetic additions, and a rejected one would move the version of the watch.
+///
 /// Upstream has no counterpart ([kubernetes#115803](https://github.com/kubernetes/kubernetes/issues/115803),
 /// [controller-runtime#3552](https://github.com/kubernetes-sigs/controller-runtime/issues/3552)).
 pub struct FilteredSource<O: Object> {
@@ -59,17 +63,20 @@ pub struct FilteredSource<O: Object> {
 
 /// The predicate, together with the description of the source for its error messages.
 struct Filter<O> {
-    what: Arc<str>,
+    source_description: Arc<str>,
     predicate: ObjectFilter<O>,
 }
 
 /// The error of an object whose filter panicked. The error is part of an [`Undecodable`], which also has the
 /// key and the resourceVersion of the object.
 #[derive(Debug, thiserror::Error)]
-#[error("the filter of {what} panicked")]
+#[error("filter {source_description}: the predicate panicked: {panic}; it must not panic for any object")]
+#[non_exhaustive]
 pub struct FilterPanicked {
     /// The description of the source, for example `pods in namespace default`.
-    pub what: Arc<str>,
+    pub source_description: Arc<str>,
+    /// The message of the panic.
+    pub panic: String,
 }
 
 impl<O: Object> FilteredSource<O> {
@@ -79,8 +86,8 @@ impl<O: Object> FilteredSource<O> {
     }
 
     pub(crate) fn of(source: DynListWatch<O>, predicate: ObjectFilter<O>) -> Self {
-        let what = source.describe().into();
-        Self { source, filter: Filter { what, predicate } }
+        let source_description = source.describe().into();
+        Self { source, filter: Filter { source_description, predicate } }
     }
 }
 
@@ -90,8 +97,11 @@ impl<O: Object> Filter<O> {
     fn passes(&self, object: &O) -> Result<bool, Undecodable> {
         // A panic of the predicate cannot leave a partly changed value behind, because the predicate only
         // reads the object.
-        catch_unwind(AssertUnwindSafe(|| (self.predicate)(object))).map_err(|_| {
-            let panicked = FilterPanicked { what: Arc::clone(&self.what) };
+        catch_unwind(AssertUnwindSafe(|| (self.predicate)(object))).map_err(|panic| {
+            let panicked = FilterPanicked {
+                source_description: Arc::clone(&self.source_description),
+                panic: panic_text(&*panic).to_owned(),
+            };
             Undecodable::new(Some(object.key().clone()), panicked)
                 .with_version(object.uid(), object.resource_version().clone())
         })
@@ -175,7 +185,10 @@ impl<O: Object> ListWatch<O> for FilteredSource<O> {
 
 impl<O> Clone for Filter<O> {
     fn clone(&self) -> Self {
-        Self { what: Arc::clone(&self.what), predicate: Arc::clone(&self.predicate) }
+        Self {
+            source_description: Arc::clone(&self.source_description),
+            predicate: Arc::clone(&self.predicate),
+        }
     }
 }
 

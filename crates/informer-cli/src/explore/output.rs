@@ -88,7 +88,8 @@ impl Capture {
         let excerpt = Arc::<Mutex<Excerpt>>::default();
         let (end, ended) = oneshot::channel();
         let target = Arc::clone(&excerpt);
-        // A thread and no blocking task: the runtime would wait for a process that keeps the pipe open.
+        // This is a thread and no blocking task, because the shutdown of the runtime would wait for a
+        // blocking task while a process keeps the pipe open.
         let thread = std::thread::Builder::new().name("command output".to_owned());
         thread.spawn(move || {
             read(reader, &target);

@@ -26,9 +26,10 @@ impl CachedClient {
     /// kind has a status subresource; see [`edit_status`](Self::edit_status). The program needs the
     /// permission to `patch` the object, and to `get` it after a conflict.
     ///
-    /// If `change` changes nothing, no update is sent, and the result is the object as it was read. `change`
-    /// should derive the new state from its argument, because it may be called several times, also with a
-    /// new object of the same name.
+    /// If `change` changes nothing, no update is sent, and the result is the object as it was read. If the
+    /// cache has not received the newest change of another program, that object is older than the one on the
+    /// server. `change` should derive the new state from its argument, because it may be called several
+    /// times, also with a new object of the same name.
     ///
     /// ```no_run
     /// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -106,10 +107,15 @@ impl CachedClient {
                     attempt += 1;
                     read = self.live().get(key).await?;
                 }
-                // The object was deleted since it was read, or the kind does not have the subresource.
                 Err(error) if error.is_not_found() => {
-                    let exists = self.live().get::<K>(key).await?.is_some();
-                    return if exists { Err(error) } else { Ok(None) };
+                    // The object was deleted since it was read, and possibly created again. If it exists and
+                    // the update is one of a subresource, its kind does not have that subresource.
+                    read = self.live().get(key).await?;
+                    let is_retried = subresource.is_none() && attempt < MAX_EDIT_ATTEMPTS;
+                    if read.is_some() && !is_retried {
+                        return Err(error);
+                    }
+                    attempt += 1;
                 }
                 Err(error) => return Err(error),
             }

@@ -27,7 +27,7 @@ use super::{CachedClient, Operation, WriteError};
 /// client with interceptors copies shared objects; interceptors are intended for tests. The JSON of a typed
 /// object has only the fields that the type knows.
 ///
-/// Reads by [`CachedClient::metadata`] are not intercepted.
+/// Reads by [`CachedClient::metadata`] and cached reads by [`Context`](crate::Context) are not intercepted.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not intercept the operations of a client",
     label = "not an interceptor",

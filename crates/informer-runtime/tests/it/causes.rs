@@ -49,7 +49,7 @@ async fn context_has_the_events_that_enqueued_the_request() {
     delete(&server, "secrets", "a/child");
     quiet().await;
     let causes = seen.take().join("; ");
-    for cause in ["updated ConfigMap a/web (status or other metadata)", "deleted Secret a/child"] {
+    for cause in ["updated ConfigMap a/web (other fields)", "deleted Secret a/child"] {
         assert!(causes.contains(cause), "{causes}");
     }
     let mut map = server.get("configmaps", "a/web");
@@ -63,7 +63,7 @@ async fn context_has_the_events_that_enqueued_the_request() {
 
 #[tokio::test(start_paused = true)]
 async fn causes_name_retries_and_requeues() {
-    for (wish, cause) in [("fail", "retried after failure 1"), ("wait", "requeued after 30s")] {
+    for (wish, cause) in [("fail", "retry of failure 1"), ("wait", "requeue requested after 30s")] {
         let server = Server::start();
         server.create("configmaps", "a/web", json!({"data": {"wish": wish}}));
         let (controller, seen) = controller_with_causes(ControllerOptions::new().record_causes(true));

@@ -142,6 +142,17 @@ async fn edit_changes_an_object_that_was_recreated_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn edit_is_repeated_if_the_object_exists_again_after_a_404() {
+    let server = Server::start();
+    server.create("configmaps", KEY, json!({"data": {"color": "red"}}));
+    let client = server.client();
+    server.api.faults().on(FaultMatch::verb(Verb::Patch)).nth(1).status(404);
+    let edited = client.edit(KEY, |map: &mut ConfigMap| set(map, "color", "blue")).await.unwrap();
+    assert_eq!(color(&edited.expect("it exists")), "blue");
+    assert_eq!((server.api.count_requests(Verb::Get, "configmaps"), patches(&server)), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn edit_status_writes_the_status_and_nothing_else() {
     let server = Server::start();
     server.create("deployments", "default/web", deployable());

@@ -3,8 +3,10 @@
 use std::error::Error;
 use std::fmt;
 use std::future::pending;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 
+use futures_util::FutureExt;
+use informer_core::panics::panic_text;
 use informer_runtime::{IntoRunnable, Manager, ManagerError, ManagerHandle};
 use tokio::task::JoinHandle;
 
@@ -12,7 +14,8 @@ use super::TestServer;
 use super::failures::ManagerFailure;
 
 /// A manager that runs in a task of its own, as returned by [`TestServer::run`]. Dropping it stops the
-/// manager without waiting for its runnables.
+/// manager without waiting for its runnables. Only [`stop`](Self::stop) reports an error that occurs after
+/// the last wait of the test.
 #[must_use = "the manager stops when it is dropped"]
 pub struct RunningManager {
     task: JoinHandle<Result<(), ManagerError>>,
@@ -90,11 +93,13 @@ impl TestServer {
         let stop = StopOnDrop { handle: manager.handle(), failure: self.failures.register() };
         let failure = stop.failure.clone();
         let task = tokio::spawn(async move {
-            let ended = manager.run_until(pending::<()>()).await;
-            if let Err(error) = &ended {
-                failure.set(with_sources(error));
+            let ended = AssertUnwindSafe(manager.run_until(pending::<()>())).catch_unwind().await;
+            match &ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => failure.set(with_sources(error)),
+                Err(panic) => failure.set(format!("the manager panicked: {}", panic_text(&**panic))),
             }
-            ended
+            ended.unwrap_or_else(|panic| resume_unwind(panic))
         });
         RunningManager { task, stop }
     }

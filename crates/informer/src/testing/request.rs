@@ -130,7 +130,7 @@ pub fn delete<K: Resource<DynamicType = ()>>() -> FaultMatch {
 }
 
 /// Matches all requests that write objects of the kind `K`, without subresources: creations, updates,
-/// patches, applies and deletions.
+/// patches, applies, deletions, and deletions of a whole collection.
 pub fn write<K: Resource<DynamicType = ()>>() -> FaultMatch {
     FaultMatch { write: Some(true), subresource: Some(String::new()), ..kind::<K>() }
 }

@@ -66,6 +66,9 @@ impl Context {
     /// - `cleanup` may be called again after it has succeeded: if the removal of the finalizer fails or
     ///   conflicts, or the process crashes before it. So it must be idempotent. The removal also conflicts if
     ///   `cleanup` itself has changed the object; write its status only if the status changes.
+    /// - After a restart, a cache may be older than what the last process has seen. `cleanup` may therefore
+    ///   also run for an object that no longer exists or was created again. If it finds its resource by name,
+    ///   it must read the object with [`live`](crate::CachedClient::live) and compare the uid.
     /// - If `object` already has the finalizer, nothing is written, so [`Finalization::Active`] is only as
     ///   new as `object`. After a restart, a cache may be older than what the last process has seen, and
     ///   still contain an object that was deleted. Before the reconciler creates something that only

@@ -13,8 +13,8 @@ pub(super) const MAX_SYSTEMATIC_WRITES: u64 = 200;
 /// The maximum number of faults of a random fault script.
 const MAX_FAULTS: u64 = 4;
 
-/// The delays with which late watches receive events, in simulated seconds. Cached reads wait up to 30 s for
-/// an event of an own write. The longest delay is shorter, so that these reads do not fail.
+/// The delays with which late watches receive events, in simulated seconds. The longer ones exceed the 5 s
+/// for which a cached read waits for an own write by default, so such reads also fail.
 const LAGS: [u64; 4] = [1, 3, 8, 20];
 
 /// How late a process that has read a stale list receives the events after it, in seconds. With the delay of
@@ -41,8 +41,8 @@ pub(super) struct Observed {
 
 /// Returns the fault scripts with a single fault. For each write of the run without faults, there is one
 /// script for each fault of a request. For each watched resource, there are scripts in which its watches
-/// receive events late, from the start of the run or from one of the writes.
-/// There are also scripts that crash the program, after which the first list of a resource is stale.
+/// receive events late, from the start of the run or from one of the writes. There are also scripts that
+/// crash the program, after which the lists of a resource with `resourceVersion=0` are stale.
 pub(super) fn systematic(observed: &Observed) -> Vec<FaultScript> {
     let faults = [
         RunFault::CrashAfter,
