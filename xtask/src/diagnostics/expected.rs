@@ -46,7 +46,8 @@ fn block(error: &CompileError, attributes: &Attributes) -> Vec<String> {
     std::iter::once(format!("{} in line {}", error.title(), error.line)).chain(texts).collect()
 }
 
-/// Returns the lines that are missing in the actual text, and those that are not expected.
+/// Compares the output of the compiler with the expected lines. Returns the expected lines that are absent,
+/// and the lines of the output that are not expected.
 pub(super) fn differences(expected: &str, actual: &str) -> Vec<String> {
     if expected == actual {
         return Vec::new();

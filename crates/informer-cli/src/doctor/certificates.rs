@@ -68,10 +68,9 @@ impl Validity {
         }
     }
 
-    /// Returns a number by which validities are ordered from the worst to the best: first expired
-    /// certificates, then those that are not yet valid, then the others by the time until which they are
-    /// valid. The worst certificate of a chain, and the best one of a CA bundle, determine the result of the
-    /// check.
+    /// Returns a number that orders certificates from the worst to the best: expired ones, those that are not
+    /// valid yet, and valid ones in the order of their expiry. The worst certificate of a chain, and the best
+    /// one of a CA bundle, determine the result of the check.
     fn rank(self) -> f64 {
         match self {
             Self::Expired(_) => f64::MIN,

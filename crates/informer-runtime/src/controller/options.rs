@@ -140,8 +140,8 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
     /// or deleted, and resyncs, retries and requeues. [`Context::causes`](crate::Context::causes) returns the
     /// causes, and the tracing span `reconcile` has them in its field `causes`.
     ///
-    /// At most 16 causes per request are kept, for at most 65,536 requests. Recording costs a few hundred
-    /// bytes per queued request and a map access for each event, so it is off by default.
+    /// At most 16 causes per request are kept, for at most 65,536 requests. Recording needs memory for each
+    /// queued request and a map access for each event, so it is off by default.
     pub fn record_causes(self, record: bool) -> Self {
         self.set(|own| own.record_causes = Some(record))
     }
