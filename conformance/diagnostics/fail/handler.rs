@@ -10,4 +10,5 @@ fn main() {
     let kind =
         map(|map: &ConfigMap| map.metadata.name.as_ref().and_then(|name| name.parse::<Request>().ok()));
     let _ = Controller::new::<Pod>("kind").watches::<ConfigMap>(kind);
+    let _ = Controller::new::<Pod>("mapped").watches_mapped::<ConfigMap>("default/all");
 }

@@ -1,4 +1,4 @@
-//! Webhooks of a type that is not a kind, and with the wrong result.
+//! Webhooks of a type that is not a kind, with the wrong result, and that are no functions.
 
 use informer::k8s_openapi::api::core::v1::Pod;
 use informer::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};
@@ -10,7 +10,9 @@ async fn of_spec(_: AdmissionRequest<WebsiteSpec>) -> Result<Allowed, Denied> {
 
 fn webhooks(server: WebhookServer) -> WebhookServer {
     let server = server.validate(of_spec);
-    server.validate(|_: AdmissionRequest<Pod>| async move { true })
+    let server = server.validate(|_: AdmissionRequest<Pod>| async move { true });
+    let server = server.validate::<Pod>("deny");
+    server.default::<Pod>("fill")
 }
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Index functions. A closure names only the type of its object.
+//! Index functions. A closure of `index_fn` needs no types; one of `index` names the type of its object.
 
 use informer::cache::store::borrowed;
 use informer::k8s_openapi::api::core::v1::Pod;
@@ -13,6 +13,8 @@ fn index(pods: SharedInformer<Lazy<Pod>>) -> SharedInformer<Lazy<Pod>> {
         .index("app", label("app"))
         .index("owner", owner_uid())
         .index("image", images)
+        .index_fn("namespace", |pod| pod.key().namespace().map(str::to_owned))
+        .index_fn("labels", |pod| pod.labels().iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>())
         .index("name", |pod: &Lazy<Pod>| Some(pod.key().name().to_owned()))
         .index(
             "zone",

@@ -1,5 +1,5 @@
-//! Handlers, mappers, predicates and sources of controllers. A mapper and a predicate name only the type of
-//! their object; a closure of the builder needs no types.
+//! Handlers, mappers, predicates and sources of controllers. Closures of methods of the builder and of a watch
+//! need no types; those of `map` and `object` name the type of their object.
 
 use std::time::Duration;
 
@@ -20,10 +20,19 @@ fn controller() -> Controller {
         .named("maps")
         .for_with(source::watch::<ConfigMap>().filter(or(generation_changed(), labels_changed())))
         .watches::<Secret>(map(name))
+        .watches_mapped::<Secret>(|secret| Some(Request::new(secret.key().clone())))
+        .watches_mapped::<Secret>(|secret| {
+            let names = secret.labels().get("maps").unwrap_or_default();
+            names.split('.').filter_map(|name| name.parse().ok()).collect::<Vec<Request>>()
+        })
         .watches::<Pod>(enqueue_owner::<ConfigMap>().only_controller())
         .watches::<Pod>(enqueue_object())
         .watches_with(source::watch::<Secret>().filter(labeled), map(name))
         .watches_with(source::watch::<Secret>().filter(funcs().deleted(|_| false)), map(name))
+        .watches_with(
+            source::watch::<Secret>().filter_object(|secret| secret.labels().get("app").is_some()),
+            map(name),
+        )
         .event_filter(|event| event.key().namespace() != Some("kube-system"))
         .source(tick)
         .reconcile(|_, _| async { Ok(Outcome::Done) })

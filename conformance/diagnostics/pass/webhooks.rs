@@ -1,7 +1,7 @@
-//! Webhooks. A closure names only its kind; a function needs nothing else.
+//! Webhooks: closures without annotations, if the kind is named, and functions.
 
 use informer::k8s_openapi::api::core::v1::ConfigMap;
-use informer::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};
+use informer::webhook::{AdmissionRequest, Allowed, Denied, WebhookOptions, WebhookServer};
 use informer_diagnostics::Website;
 
 async fn check(request: AdmissionRequest<Website>) -> Result<Allowed, Denied> {
@@ -14,10 +14,13 @@ async fn check(request: AdmissionRequest<Website>) -> Result<Allowed, Denied> {
 fn webhooks(server: WebhookServer) -> WebhookServer {
     server
         .validate(check)
-        .validate(|request: AdmissionRequest<ConfigMap>| async move {
-            if request.dry_run { Ok(Allowed::new()) } else { Err(Denied::new("only dry runs")) }
+        .validate::<ConfigMap>(|request| async move {
+            let Some(map) = request.object else { return Ok(Allowed::new()) };
+            if map.data.is_some() { Ok(Allowed::new()) } else { Err(Denied::invalid("data: required")) }
         })
-        .default(|_, mut map: ConfigMap| async move {
+        .validate(|_: AdmissionRequest<ConfigMap>| async { Ok(Allowed::new()) })
+        .validate_with::<ConfigMap>(WebhookOptions::new(), |_| async { Ok(Allowed::new()) })
+        .default::<ConfigMap>(|_, mut map| async move {
             map.metadata.labels.get_or_insert_default().insert("managed".to_owned(), "yes".to_owned());
             Ok(map)
         })

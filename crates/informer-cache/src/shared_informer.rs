@@ -210,6 +210,25 @@ impl<O: Object> SharedInformer<O> {
         self
     }
 
+    /// Adds an index by a closure, as [`index`](Self::index) does. The closure needs no type, because its
+    /// argument is an object of this informer.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the informer already has an index with this name.
+    #[track_caller]
+    #[must_use = "the informer is returned for chaining; use `add_indexers` if you do not chain"]
+    pub fn index_fn<I>(
+        self,
+        name: impl Into<Arc<str>>,
+        function: impl Fn(&O) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        self.index(name, function)
+    }
+
     /// Adds all given indexes or none, before or while the informer runs. Objects in the cache are indexed
     /// immediately.
     ///

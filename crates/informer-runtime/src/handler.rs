@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use informer_core::Object;
 use informer_workqueue::{AddOptions, WorkQueue};
-pub use map::{Map, map};
+pub use map::{Map, Mapper, map};
 pub use owner::{EnqueueOwner, enqueue_owner, enqueue_owner_of};
 
 use crate::causes::CauseLog;

@@ -5,9 +5,12 @@
 //! contain the uid of the request if it could be read.
 
 mod admission;
+mod configuration;
 mod conversion;
+mod function;
 #[cfg(feature = "prometheus")]
 mod metrics;
+mod options;
 mod patch;
 mod registered;
 mod review;
@@ -35,7 +38,10 @@ use tokio::sync::watch;
 pub use admission::{
     AdmissionOperation, AdmissionRequest, AdmissionUser, Allowed, Denied, UndecodableObject,
 };
+pub use configuration::WebhookConfigurations;
 pub use conversion::Conversion;
+pub use function::{Defaulter, Validator};
+pub use options::{FailurePolicy, WebhookOptions};
 pub use registered::RegisteredWebhook;
 
 #[cfg(feature = "prometheus")]
@@ -69,13 +75,13 @@ const CONVERT: &str = "/convert";
 ///
 /// # fn example(tls: Tls) {
 /// let webhooks = WebhookServer::new(tls)
-///     .validate(|request: informer_runtime::webhook::AdmissionRequest<ConfigMap>| async move {
+///     .validate::<ConfigMap>(|request| async move {
 ///         match request.object.and_then(|map| map.data) {
 ///             Some(data) if data.contains_key("password") => Err(Denied::new("put passwords into a Secret")),
 ///             _ => Ok(Allowed::new()),
 ///         }
 ///     })
-///     .default(|_, mut map: ConfigMap| async move {
+///     .default::<ConfigMap>(|_, mut map| async move {
 ///         map.metadata.labels.get_or_insert_default().insert("managed".to_owned(), "yes".to_owned());
 ///         Ok(map)
 ///     });
@@ -137,20 +143,29 @@ impl WebhookServer {
         }
     }
 
-    /// Adds a webhook that validates objects of a kind. `Err` denies the request with a message for the user.
+    /// Adds a webhook that validates objects of a kind when they are created or updated. `Err` denies the
+    /// request with a message for the user.
     ///
     /// A new object that cannot be decoded as `K` is denied with code 400 before `validator` is called. The
     /// stored object (the only object of a deletion) is decoded by [`AdmissionRequest::old_object`] when
     /// `validator` calls it. A [connection](AdmissionOperation::Connect) has only
     /// [options](AdmissionRequest::options).
-    pub fn validate<K, F, Fut>(mut self, validator: F) -> Self
+    pub fn validate<K>(self, validator: impl Validator<K>) -> Self
     where
         K: StaticResource + DeserializeOwned + Send + Sync + 'static,
-        F: Fn(AdmissionRequest<K>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Allowed, Denied>> + Send + 'static,
+    {
+        self.validate_with(WebhookOptions::new(), validator)
+    }
+
+    /// Adds a webhook that validates objects of a kind, as [`validate`](Self::validate) does, with options
+    /// for its registration, such as other operations.
+    pub fn validate_with<K>(mut self, options: WebhookOptions, validator: impl Validator<K>) -> Self
+    where
+        K: StaticResource + DeserializeOwned + Send + Sync + 'static,
     {
         let (validator, path) = (Arc::new(validator), path::<K>("validate"));
-        self.register(RegisteredWebhook::Validating { path: path.clone(), resource: resource::<K>() });
+        let resource = resource::<K>();
+        self.register(RegisteredWebhook::Validating { path: path.clone(), resource, options });
         self.review(path, move |review| {
             let validator = Arc::clone(&validator);
             async move { admission::validate(review, &*validator).await }
@@ -165,15 +180,22 @@ impl WebhookServer {
     /// Deletions and connections are allowed without decoding an object. An object that cannot be decoded as
     /// `K` is denied with code 400, unless it is being deleted: then it is allowed unchanged, so that its
     /// finalizers can be removed.
-    pub fn default<K, F, Fut>(mut self, defaulter: F) -> Self
+    pub fn default<K>(self, defaulter: impl Defaulter<K>) -> Self
     where
         K: StaticResource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
-        F: Fn(AdmissionRequest<K>, K) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<K, Denied>> + Send + 'static,
+    {
+        self.default_with(WebhookOptions::new(), defaulter)
+    }
+
+    /// Adds a webhook that sets defaults in objects of a kind, as [`default`](Self::default) does, with
+    /// options for its registration, such as a timeout.
+    pub fn default_with<K>(mut self, options: WebhookOptions, defaulter: impl Defaulter<K>) -> Self
+    where
+        K: StaticResource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
     {
         let (defaulter, keys) = (Arc::new(defaulter), Arc::new(self.list_keys_of::<K>()));
-        let path = path::<K>("mutate");
-        self.register(RegisteredWebhook::Mutating { path: path.clone(), resource: resource::<K>() });
+        let (path, resource) = (path::<K>("mutate"), resource::<K>());
+        self.register(RegisteredWebhook::Mutating { path: path.clone(), resource, options });
         self.review(path, move |review| {
             let (defaulter, keys) = (Arc::clone(&defaulter), Arc::clone(&keys));
             async move { admission::default(review, &*defaulter, &keys).await }
@@ -215,16 +237,15 @@ impl WebhookServer {
         self.registered.push(webhook);
     }
 
-    /// Returns the webhooks of this server, in the order in which they were added. Programs and tests can
-    /// generate their registration in the API server from them.
+    /// Returns the webhooks of this server, in the order in which they were added.
+    /// [`WebhookConfigurations`] are their registration in the API server.
     ///
     /// ```
-    /// use informer_runtime::webhook::{AdmissionRequest, Allowed, RegisteredWebhook, WebhookServer};
+    /// use informer_runtime::webhook::{Allowed, RegisteredWebhook, WebhookServer};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     ///
-    /// let webhooks = WebhookServer::standalone()
-    ///     .validate(|_: AdmissionRequest<ConfigMap>| async { Ok(Allowed::new()) });
-    /// let [RegisteredWebhook::Validating { path, resource }] = webhooks.registered() else { panic!() };
+    /// let webhooks = WebhookServer::standalone().validate::<ConfigMap>(|_| async { Ok(Allowed::new()) });
+    /// let [RegisteredWebhook::Validating { path, resource, .. }] = webhooks.registered() else { panic!() };
     /// assert_eq!(path, "/validate--v1-configmap");
     /// assert_eq!(resource.to_string(), "configmaps.v1");
     /// ```

@@ -178,6 +178,24 @@ impl<O: Object> CacheInformer<O> {
         Ok(())
     }
 
+    /// Adds an index by a closure, as [`add_index`](Self::add_index) does. The closure needs no type, because
+    /// its argument is an object of this informer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of the informers has an index of that name. The index is then added to no
+    /// informer.
+    pub fn add_index_fn<I>(
+        &self,
+        name: impl Into<Arc<str>>,
+        function: impl Fn(&O) -> I + Send + Sync + 'static,
+    ) -> Result<(), AddIndexersError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        self.add_index(name, function)
+    }
+
     /// Returns the object with a key of the form `namespace/name` or `name`.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::reconciler::DynReconciler;
 use super::sharded::KeyOf;
 use super::{BuildError, Context, ControllerHandle, Outcome, ReconcileError, Reconciler};
 use crate::client::field_owner_problem;
-use crate::handler::{Handler, enqueue_object, enqueue_owner_of};
+use crate::handler::{Handler, Mapper, enqueue_object, enqueue_owner_of, map};
 use crate::source::{Source, Watch, kind, watch};
 use crate::{KubeObject, ReconcileRequest, Request, ResourceKind, ShardGroup, Trigger};
 
@@ -110,6 +110,22 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
+    /// Watches a kind other than the reconciled one. `mapper` returns the requests for an object; after an
+    /// update, those for its old and its new state are enqueued, as with [`map`].
+    ///
+    /// ```
+    /// use informer_runtime::{Controller, Outcome, Request};
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Node};
+    ///
+    /// let controller = Controller::new::<ConfigMap>("settings")
+    ///     .watches_mapped::<Node>(|node| node.labels().get("zone")?.parse::<Request>().ok())
+    ///     .reconcile(|_, _| async { Ok(Outcome::Done) });
+    /// # let _ = controller;
+    /// ```
+    pub fn watches_mapped<K: KubeObject>(self, mapper: impl Mapper<Lazy<K>, R>) -> Self {
+        self.watches::<K>(map(mapper))
+    }
+
     /// Adds a source of requests. The predicates of [`event_filter`](Self::event_filter) do not apply to it.
     pub fn source(mut self, source: impl Source<R>) -> Self {
         self.sources.push(Box::new(|_| Some(Arc::new(source))));
@@ -185,7 +201,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self
     }
 
-    /// Completes the controller with an async closure as its reconciler.
+    /// Completes the controller with an async closure or function as its reconciler. To share a state between
+    /// reconciles, such as settings, use [`reconcile_with`](Self::reconcile_with).
     ///
     /// ```
     /// use informer_runtime::{Controller, Outcome};

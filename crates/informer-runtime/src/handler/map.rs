@@ -9,6 +9,9 @@ use crate::{ReconcileRequest, Trigger};
 /// Returns a handler that enqueues the requests that `function` returns for the object; for an update, the
 /// requests for the old and the new state of the object, without duplicates.
 ///
+/// A closure names the type of its object. That of
+/// [`watches_mapped`](crate::ControllerBuilder::watches_mapped) needs no type.
+///
 /// ```
 /// use informer_cache::testing::TestObject;
 /// use informer_core::Object;
@@ -25,6 +28,27 @@ where
     R: ReconcileRequest,
 {
     Map { function, types: PhantomData }
+}
+
+/// A function that returns the requests for an object: `Fn(&O) -> I`, where `I` is a collection of requests.
+///
+/// `Fn` is a supertrait, so that the compiler infers the argument of a closure.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not map objects `{O}` to `{R}`",
+    label = "not a map function",
+    note = "a closure takes `&{O}` and returns requests, for example as `Option<{R}>` or `Vec<{R}>`"
+)]
+pub trait Mapper<O, R>: Fn(&O) -> <Self as Mapper<O, R>>::Requests + Send + Sync + 'static {
+    /// The requests for one object.
+    type Requests: IntoIterator<Item = R> + 'static;
+}
+
+impl<O, R, F, I> Mapper<O, R> for F
+where
+    F: Fn(&O) -> I + Send + Sync + 'static,
+    I: IntoIterator<Item = R> + 'static,
+{
+    type Requests = I;
 }
 
 /// The handler returned by [`map`], which enqueues the requests that a function returns for an object.

@@ -71,6 +71,12 @@ impl<O: Representation> Watch<O> {
         self
     }
 
+    /// Adds a predicate on the object of an event, as [`object`](crate::predicate::object) does. An event
+    /// reaches the handler only if all predicates accept it.
+    pub fn filter_object(self, predicate: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
+        self.filter(crate::predicate::object(predicate))
+    }
+
     /// Sets the period after which all objects are enqueued again from the cache; zero disables this. The
     /// default is the period of the cache.
     pub fn resync(mut self, period: Duration) -> Self {

@@ -28,6 +28,18 @@ pub enum AdmissionOperation {
     Connect,
 }
 
+impl AdmissionOperation {
+    /// Returns the name of the operation in the rules of webhook configurations.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
 /// The user who sent the request that an admission webhook reviews, as authenticated by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

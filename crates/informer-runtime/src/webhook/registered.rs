@@ -2,8 +2,10 @@
 
 use informer_core::{Gvk, Gvr};
 
+use super::WebhookOptions;
+
 /// A webhook of a [`WebhookServer`](super::WebhookServer), with what its registration in an API server needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum RegisteredWebhook {
     /// A webhook that changes objects, for a `MutatingWebhookConfiguration`.
@@ -12,6 +14,8 @@ pub enum RegisteredWebhook {
         path: String,
         /// The resource whose objects the webhook changes.
         resource: Gvr,
+        /// How the API server calls the webhook.
+        options: WebhookOptions,
     },
     /// A webhook that validates objects, for a `ValidatingWebhookConfiguration`.
     Validating {
@@ -19,6 +23,8 @@ pub enum RegisteredWebhook {
         path: String,
         /// The resource whose objects the webhook validates.
         resource: Gvr,
+        /// How the API server calls the webhook.
+        options: WebhookOptions,
     },
     /// A webhook that converts custom resources, for `spec.conversion` of a CRD.
     Conversion {

@@ -17,7 +17,10 @@ use rustls::crypto::ring::default_provider;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, Allowed, Conversion, Denied, RegisteredWebhook, WebhookServer, patch};
+use super::{
+    AdmissionOperation, AdmissionRequest, Allowed, Conversion, Denied, RegisteredWebhook, WebhookOptions,
+    WebhookServer, patch,
+};
 use crate::{Manager, Tls};
 
 fn server() -> WebhookServer {
@@ -324,7 +327,7 @@ fn registered_webhooks_have_the_resources_of_their_types_and_no_duplicates() {
     let webhooks = greetings()
         .validate(allow)
         .default(|_, map: ConfigMap| async move { Ok(map) })
-        .validate(allow)
+        .validate_with(WebhookOptions::new().operations([AdmissionOperation::Delete]), allow)
         .convert([Conversion::hub::<GreetingV1>()]);
     let conversion = Gvk::new("example.com", "v1", "Greeting");
     assert_eq!(
@@ -333,10 +336,12 @@ fn registered_webhooks_have_the_resources_of_their_types_and_no_duplicates() {
             RegisteredWebhook::Mutating {
                 path: "/mutate--v1-configmap".to_owned(),
                 resource: Gvr::new("", "v1", "configmaps"),
+                options: WebhookOptions::new(),
             },
             RegisteredWebhook::Validating {
                 path: "/validate-apps-v1-deployment".to_owned(),
                 resource: Gvr::new("apps", "v1", "deployments"),
+                options: WebhookOptions::new().operations([AdmissionOperation::Delete]),
             },
             RegisteredWebhook::Conversion { path: "/convert".to_owned(), kind: conversion },
         ]

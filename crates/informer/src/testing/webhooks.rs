@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use informer_core::{Gvk, Gvr, ObjectKey};
-use informer_runtime::webhook::{RegisteredWebhook, WebhookServer};
+use informer_core::{Gvk, ObjectKey};
+use informer_runtime::webhook::{RegisteredWebhook, WebhookConfigurations, WebhookServer};
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -25,9 +25,13 @@ impl TestServer {
     ///
     /// | webhook | registration |
     /// |---|---|
-    /// | `default` | a `MutatingWebhookConfiguration` for CREATE and UPDATE |
-    /// | `validate` | a `ValidatingWebhookConfiguration` for CREATE, UPDATE and DELETE |
+    /// | `default`, `default_with` | a `MutatingWebhookConfiguration` with the options of the webhook |
+    /// | `validate`, `validate_with` | a `ValidatingWebhookConfiguration` with the options of the webhook |
     /// | `convert` | `spec.conversion` of the CRD of each kind, which must be installed |
+    ///
+    /// By default an admission webhook reviews creations and updates. The rules are those of
+    /// [`WebhookConfigurations`], from which [`Manifests`](super::Manifests) generates the manifests of the
+    /// operator.
     ///
     /// Admission webhooks also get the requests in other versions of the kind, converted to their version.
     /// Subresources are not registered. A later call replaces the registrations of the same kinds and
@@ -79,12 +83,8 @@ impl TestServer {
     ) -> Result<(), TestServerError> {
         let webhooks = Arc::new(register(WebhookServer::standalone()));
         for webhook in webhooks.registered() {
-            let service = service_name(webhook);
-            self.route(NAMESPACE, &service, &webhooks);
-            let client = json!({
-                "service": {"namespace": NAMESPACE, "name": service, "path": webhook.path()},
-            });
-            self.register(webhook, client).map_err(|problem| {
+            self.route(NAMESPACE, &service_name(webhook), &webhooks);
+            self.register(webhook).map_err(|problem| {
                 TestServerError::environment(format!("register webhook {}", webhook.path()), problem)
             })?;
         }
@@ -162,19 +162,28 @@ impl TestServer {
         });
     }
 
-    fn register(&self, webhook: &RegisteredWebhook, client: Value) -> Result<(), Problem> {
-        match webhook {
-            RegisteredWebhook::Mutating { resource, .. } => {
-                let configuration = configuration("mutate", resource, &["CREATE", "UPDATE"], client);
-                self.server.load(&gvr::<MutatingWebhookConfiguration>(), [configuration])?;
-            }
-            RegisteredWebhook::Validating { resource, .. } => {
-                let operations = ["CREATE", "UPDATE", "DELETE"];
-                let configuration = configuration("validate", resource, &operations, client);
-                self.server.load(&gvr::<ValidatingWebhookConfiguration>(), [configuration])?;
-            }
-            RegisteredWebhook::Conversion { kind, .. } => self.register_conversion(kind, client)?,
-            webhook => return Err(format!("{webhook:?} is unknown to the test server").into()),
+    fn register(&self, webhook: &RegisteredWebhook) -> Result<(), Problem> {
+        let service = service_name(webhook);
+        let client = |path: &str| WebhookClientConfig {
+            service: Some(ServiceReference {
+                namespace: NAMESPACE.to_owned(),
+                name: service.clone(),
+                path: Some(path.to_owned()),
+                ..ServiceReference::default()
+            }),
+            ..WebhookClientConfig::default()
+        };
+        if let RegisteredWebhook::Conversion { path, kind } = webhook {
+            return self.register_conversion(kind, serde_json::to_value(client(path))?);
+        }
+        let configurations = WebhookConfigurations::new(&service, [webhook], client);
+        if let Some(mutating) = configurations.mutating {
+            let loaded = [serde_json::to_value(mutating)?];
+            self.server.load(&gvr::<MutatingWebhookConfiguration>(), loaded)?;
+        }
+        if let Some(validating) = configurations.validating {
+            let loaded = [serde_json::to_value(validating)?];
+            self.server.load(&gvr::<ValidatingWebhookConfiguration>(), loaded)?;
         }
         Ok(())
     }
@@ -200,7 +209,8 @@ impl TestServer {
     }
 }
 
-/// Returns the name of the Service in the registration of a webhook. The conversions of all kinds have one
+/// Returns the name of the Service in the registration of a webhook, which is also the name of its
+/// configuration. The conversions of all kinds have one
 /// path, so the Service of a conversion has the name of its kind.
 fn service_name(webhook: &RegisteredWebhook) -> String {
     match webhook {
@@ -209,26 +219,4 @@ fn service_name(webhook: &RegisteredWebhook) -> String {
         }
         webhook => webhook.path().trim_start_matches('/').to_owned(),
     }
-}
-
-/// Returns a webhook configuration of one resource. Its name is that of the webhook.
-fn configuration(verb: &str, resource: &Gvr, operations: &[&str], client: Value) -> Value {
-    let Gvr { group, version, resource } = resource;
-    let domain = if group.is_empty() { "core" } else { group };
-    let name = format!("{verb}.{version}.{resource}.{domain}");
-    json!({
-        "metadata": {"name": name},
-        "webhooks": [{
-            "name": name,
-            "clientConfig": client,
-            "rules": [{
-                "apiGroups": [group],
-                "apiVersions": [version],
-                "resources": [resource],
-                "operations": operations,
-            }],
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-        }],
-    })
 }

@@ -9,9 +9,13 @@ use informer::kube_core::CustomResourceExt;
 use informer::kube_core::crd::merge_crds;
 use informer::runtime::{Cache, CachedClient};
 use informer::testing::{TestServer, User, pod};
-use informer::webhook::{AdmissionOperation, AdmissionRequest, Allowed, Conversion, Denied, WebhookServer};
+use informer::webhook::{
+    AdmissionOperation, AdmissionRequest, Allowed, Conversion, Denied, FailurePolicy, WebhookOptions,
+    WebhookServer,
+};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 
 mod v1 {
@@ -69,7 +73,10 @@ async fn check(request: AdmissionRequest<Pod>) -> Result<Allowed, Denied> {
 #[tokio::test(start_paused = true)]
 async fn defaults_and_validations_are_registered_by_their_types() {
     let server = TestServer::start().await;
-    server.webhooks(|webhooks| webhooks.default(label).validate(check)).await.unwrap();
+    let operations = [AdmissionOperation::Create, AdmissionOperation::Update, AdmissionOperation::Delete];
+    let options = WebhookOptions::new().operations(operations);
+    let registered = server.webhooks(|webhooks| webhooks.default(label).validate_with(options, check));
+    registered.await.unwrap();
     let (client, begin) = (client(&server), tokio::time::Instant::now());
     let created = client.create(&pod("default/web-0")).await.unwrap();
     assert_eq!(created.metadata.labels.as_ref().unwrap()["by"], "jane");
@@ -78,11 +85,40 @@ async fn defaults_and_validations_are_registered_by_their_types() {
     edited.metadata.labels.get_or_insert_default().insert("keep".to_owned(), "yes".to_owned());
     client.update(&edited).await.unwrap();
     let error = client.delete::<Pod>("default/web-0").await.unwrap_err().to_string();
-    let denied = "admission webhook \"validate.v1.pods.core\" denied the request: it is kept";
+    let denied = "admission webhook \"v1.pods.core\" denied the request: it is kept";
     assert!(error.contains(denied), "{error}");
     client.create(&pod("default/web-1")).await.unwrap();
     client.delete::<Pod>("default/web-1").await.unwrap();
     assert_eq!(begin.elapsed(), Duration::ZERO, "no call waits in paused time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_of_a_webhook_are_those_of_its_registration() {
+    let server = TestServer::start().await;
+    let options = || {
+        let label = [("reviewed".to_owned(), "yes".to_owned())].into();
+        let selector = LabelSelector { match_labels: Some(label), ..LabelSelector::default() };
+        WebhookOptions::new().timeout(Duration::from_millis(1500)).object_selector(selector)
+    };
+    let slow = |_: AdmissionRequest<Pod>| async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok(Allowed::new())
+    };
+    let ignored = options().failure_policy(FailurePolicy::Ignore);
+    server.webhooks(|webhooks| webhooks.validate_with(ignored, slow)).await.unwrap();
+    let (client, begin) = (client(&server), tokio::time::Instant::now());
+    client.create(&pod("default/web-0")).await.expect("it has not the label");
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+    let labeled = |key: &str| {
+        let mut pod = pod(key);
+        pod.metadata.labels = Some([("reviewed".to_owned(), "yes".to_owned())].into());
+        pod
+    };
+    client.create(&labeled("default/web-1")).await.expect("the failure is ignored");
+    assert_eq!(begin.elapsed(), Duration::from_secs(2), "the timeout is rounded up to seconds");
+    server.webhooks(|webhooks| webhooks.validate_with(options(), slow)).await.unwrap();
+    client.create(&labeled("default/web-2")).await.expect_err("the failure rejects the request");
+    client.delete::<Pod>("default/web-1").await.expect("deletions are not reviewed");
 }
 
 #[tokio::test(start_paused = true)]
