@@ -280,8 +280,9 @@ fn added_kind_and_webhooks_are_part_of_the_project() {
         ("config/crd/kustomization.yaml", &["- websites.yaml\n- httproutes.yaml\n"]),
         ("config/rbac/kustomization.yaml", &["- website_role.yaml\n- http_route_role.yaml\n"]),
         ("config/default/kustomization.yaml", &["- ../webhook\npatches:\n- path: webhook_deployment.yaml\n"]),
-        ("config/webhook/kustomization.yaml", &["- website.yaml\n- http_route.yaml\n"]),
-        ("config/webhook/http_route.yaml", &["/mutate-example-com-v1-httproute", "operator-system"]),
+        ("config/webhook/kustomization.yaml", &["- websites.yaml\n- httproutes.yaml\n"]),
+        ("config/webhook/httproutes.yaml", &["/mutate-example-com-v1-httproute", "operator-system"]),
+        ("tests/manifests.rs", &[".webhooks(operator::webhooks::registered())"]),
         ("charts/operator/values.yaml", &["  enabled: true\n"]),
     ] {
         let content = read(path);
@@ -330,7 +331,7 @@ fn added_versions_have_conversions_and_a_webhook_server() {
             &["const STORED: &str = \"v1\";", "super::website_v3alpha1::crd()", "website_v2::to_hub"],
         ),
         ("src/webhooks.rs", &["pub mod website;", ".convert(crate::api::conversions())", ".validate("]),
-        ("config/webhook/kustomization.yaml", &["- service.yaml\n- website.yaml\n"]),
+        ("config/webhook/kustomization.yaml", &["- service.yaml\n- websites.yaml\n"]),
         ("tests/website_v2.rs", &["load(&server, \"config/crd/websites.yaml\")"]),
     ] {
         let content = read(path);

@@ -118,7 +118,7 @@ fn add_webhook(change: &mut Change, kind: &str) -> Result<(), Failure> {
     let values = values(&change.project, &kind);
     change.create(templates::WEBHOOK, &values)?;
 
-    let Kind { module, .. } = &kind;
+    let Kind { module, plural, .. } = &kind;
     if change.folder.join("src/webhooks.rs").exists() {
         change.edit("src/webhooks.rs", |text| {
             let text = rust::add_module(text, module)?;
@@ -126,7 +126,7 @@ fn add_webhook(change: &mut Change, kind: &str) -> Result<(), Failure> {
             rust::add_to_chain(&text, "register", &calls)
         })?;
         return change.edit("config/webhook/kustomization.yaml", |text| {
-            yaml::add_item(text, "resources", &format!("{module}.yaml"))
+            yaml::add_item(text, "resources", &format!("{plural}.yaml"))
         });
     }
     let values = context! { admission => true, ..values };
@@ -140,6 +140,10 @@ fn add_webhook_server(change: &mut Change, values: &Value) -> Result<(), Failure
     let crate_name = change.project.replace('-', "_");
     change.edit("Cargo.toml", |text| manifest::add_feature(text, "informer", "webhook"))?;
     change.edit("src/lib.rs", |text| rust::add_module(text, "webhooks"))?;
+    change.edit("tests/manifests.rs", |text| {
+        let call = format!(".webhooks({crate_name}::webhooks::registered())");
+        rust::add_to_chain(text, "manifests", &call)
+    })?;
     change.edit("src/settings.rs", |text| {
         let field = format!("#[command(flatten)]\npub webhooks: {crate_name}::webhooks::WebhookSettings,");
         rust::add_field(text, "Settings", &field)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use minijinja::{Value, context};
+use minijinja::Value;
 
 use super::edit::{EditError, manifest, rust};
 use super::files::{self, Formatter};
@@ -34,8 +34,7 @@ impl Change {
     /// Renders templates and adds the resulting files to the change, with the Helm templates that are
     /// generated from them. Returns an error if a file exists.
     pub(super) fn create(&mut self, templates: &[Template], values: &Value) -> Result<(), Failure> {
-        let values = context! { ..values.clone(), ..context! { webhook => true } };
-        let rendered = templates::render(templates, &values)?;
+        let rendered = templates::render(templates, values)?;
         templates::with_chart(&self.project, rendered).into_iter().try_for_each(|file| self.add_file(file))
     }
 

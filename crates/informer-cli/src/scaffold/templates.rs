@@ -93,7 +93,7 @@ pub(super) const WEBHOOK_SERVER: &[Template] = templates![
 
 /// The templates for the admission webhooks of one kind.
 pub(super) const WEBHOOK: &[Template] = templates![
-    "config/webhook/[=module=].yaml": "webhook/kind.yaml.j2",
+    "config/webhook/[=plural=].yaml": "webhook/kind.yaml.j2",
     "src/webhooks/[=module=].rs": "webhook/kind.rs.j2",
     "tests/[=module=]_webhook.rs": "webhook/test.rs.j2",
 ];

@@ -1,9 +1,12 @@
-//! The generated manifests of a project: CRDs from Rust types, and Helm templates from kustomize manifests.
+//! The generated manifests of a project: CRDs from Rust types, the registration of webhooks from the webhooks
+//! of the program, and Helm templates from kustomize manifests.
 
 mod chart;
 mod error;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +15,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::serde::Serialize;
+use serde_json::Value;
 
 pub use error::ManifestsError;
 
@@ -21,9 +26,12 @@ use super::files::{read_text, write_text};
 /// folder, a prefix for the names of its templates, and the condition under which Helm renders a template.
 const SOURCES: [(&str, &str, ChartCondition); 3] = [
     ("config/rbac", "", ChartCondition::Always),
-    ("config/webhook", "webhook_", ChartCondition::Value("webhooks")),
+    (WEBHOOKS, "webhook_", ChartCondition::Value("webhooks")),
     ("config/operations", "", ChartCondition::FileName),
 ];
+
+/// The folder of the manifests of webhooks. Those of admission webhooks are generated.
+const WEBHOOKS: &str = "config/webhook";
 
 /// The annotation that makes Helm keep a CRD when the chart is uninstalled. If the CRD were deleted, the API
 /// server would delete all its custom resources.
@@ -58,6 +66,7 @@ enum ChartCondition {
 /// | generated | from |
 /// |---|---|
 /// | `config/crd/PLURAL.yaml`, `charts/PROJECT/crds/PLURAL.yaml` | the CRDs |
+/// | `config/webhook/PLURAL.yaml` | the admission webhooks of a resource |
 /// | `charts/PROJECT/templates/crd_PLURAL.yaml`, in place of that in `crds` | a CRD with a conversion webhook |
 /// | `charts/PROJECT/templates/NAME.yaml` | `config/rbac/NAME.yaml` |
 /// | `charts/PROJECT/templates/webhook_NAME.yaml` | `config/webhook/NAME.yaml` |
@@ -70,13 +79,15 @@ pub struct Manifests {
     project: String,
     folder: PathBuf,
     crds: Vec<CustomResourceDefinition>,
+    /// The objects of the generated manifests in [`WEBHOOKS`], by the name of the file.
+    webhooks: BTreeMap<String, Vec<Value>>,
 }
 
 impl Manifests {
     /// Returns the manifests of the project with this name, in the current folder. In tests, that is the
     /// folder of the package.
     pub fn of_project(name: impl Into<String>) -> Self {
-        Self { project: name.into(), folder: PathBuf::new(), crds: Vec::new() }
+        Self { project: name.into(), folder: PathBuf::new(), crds: Vec::new(), webhooks: BTreeMap::new() }
     }
 
     /// Sets the folder of the project, which contains `config` and `charts`. The default is the current
@@ -96,7 +107,7 @@ impl Manifests {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read, or a CRD cannot be encoded.
+    /// Returns an error if a file cannot be read, or an object cannot be encoded.
     pub fn check(&self) -> Result<ManifestsReport, ManifestsError> {
         self.apply(|_, _| Ok(ManifestState::Stale))
     }
@@ -106,7 +117,7 @@ impl Manifests {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read or written, or a CRD cannot be encoded.
+    /// Returns an error if a file cannot be read or written, or an object cannot be encoded.
     pub fn write(&self) -> Result<ManifestsReport, ManifestsError> {
         self.apply(|path, content| match content {
             Some(content) => {
@@ -159,15 +170,40 @@ impl Manifests {
             expected.insert(source, Some(text));
         }
         for (folder, _, _) in SOURCES {
-            for name in yaml_files(&self.folder.join(folder))? {
-                let source = format!("{folder}/{name}");
-                let full = self.folder.join(&source);
-                let text =
-                    fs::read_to_string(&full).map_err(|error| ManifestsError::io("read", &full, error))?;
-                expected.extend(self.chart_template(&source, &text).map(|(path, text)| (path, Some(text))));
+            for (name, text) in self.sources(folder, &mut expected)? {
+                let template = self.chart_template(&format!("{folder}/{name}"), &text);
+                expected.extend(template.map(|(path, text)| (path, Some(text))));
             }
         }
         Ok(expected)
+    }
+
+    /// Returns the manifests of a folder of `config` by their names: those that are written by hand, and
+    /// those that are generated. Adds the generated ones to `expected`, and as removed those that are no
+    /// longer generated.
+    fn sources(
+        &self,
+        folder: &str,
+        expected: &mut BTreeMap<String, Option<String>>,
+    ) -> Result<BTreeMap<String, String>, ManifestsError> {
+        let mut sources = BTreeMap::new();
+        for name in yaml_files(&self.folder.join(folder))? {
+            let path = format!("{folder}/{name}");
+            let full = self.folder.join(&path);
+            let text = fs::read_to_string(&full).map_err(|error| ManifestsError::io("read", &full, error))?;
+            if folder == WEBHOOKS && chart::is_generated(&text) {
+                expected.insert(path, None);
+            } else {
+                sources.insert(name, text);
+            }
+        }
+        for (name, objects) in self.webhooks.iter().filter(|_| folder == WEBHOOKS) {
+            let objects: Result<Vec<String>, _> = objects.iter().map(encode).collect();
+            let text = chart::header("src/webhooks") + "\n" + &objects?.join("---\n");
+            expected.insert(format!("{folder}/{name}"), Some(text.clone()));
+            sources.insert(name.clone(), text);
+        }
+        Ok(sources)
     }
 
     /// Returns the path and the content of the Helm template that is generated from a manifest. `path` and
@@ -213,9 +249,8 @@ impl Manifests {
     }
 }
 
-fn encode(crd: &CustomResourceDefinition) -> Result<String, ManifestsError> {
-    let name = crd.metadata.name.clone().unwrap_or_default();
-    serde_norway::to_string(crd).map_err(|error| ManifestsError::Encode(name, error))
+fn encode(object: &impl Serialize) -> Result<String, ManifestsError> {
+    serde_norway::to_string(object).map_err(ManifestsError::Encode)
 }
 
 /// Returns the sorted names of the YAML files in a folder of manifests, without `kustomization.yaml`. Returns

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use informer::prelude::*;
 use informer::runtime::Tls;
-use informer::webhook::WebhookServer;
+use informer::webhook::{RegisteredWebhook, WebhookServer};
 
 /// The settings of the webhook server.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +29,12 @@ pub fn add_to(manager: Manager, settings: &WebhookSettings) -> Manager {
     };
     let tls = Tls::pem_files(folder.join("tls.crt"), folder.join("tls.key"));
     manager.add(register(WebhookServer::at(&settings.webhook_address, tls)))
+}
+
+/// Returns the webhooks of this operator. Their registration in `config/webhook` is generated
+/// from them.
+pub fn registered() -> Vec<RegisteredWebhook> {
+    register(WebhookServer::standalone()).registered().to_vec()
 }
 
 /// Registers the webhooks of all kinds.

@@ -1,12 +1,19 @@
-//! The generated manifests are up to date: the CRDs of the types, and the copies in the Helm chart
-//! of the manifests in `config`. `informer manifests` writes them.
+//! The generated manifests are up to date: the CRDs of the types, the registration of the webhooks,
+//! and the copies in the Helm chart of the manifests in `config`. `informer manifests` writes them.
 
 use complete::api;
 use informer::testing::Manifests;
 
+/// The manifests that are generated from the code.
+fn manifests() -> Manifests {
+    Manifests::of_project(env!("CARGO_PKG_NAME"))
+        .crds(api::crds())
+        .webhooks(complete::webhooks::registered())
+}
+
 #[test]
 fn manifests_are_up_to_date() {
-    let manifests = Manifests::of_project(env!("CARGO_PKG_NAME")).crds(api::crds());
+    let manifests = manifests();
     let report = match std::env::var_os("UPDATE_MANIFESTS") {
         Some(_) => manifests.write(),
         None => manifests.check(),

@@ -13,7 +13,7 @@ use webhook_server::Webhooks;
 async fn start(test: &str) -> (TestServer, CachedClient) {
     let server = cluster::start(&["shops"], &[]).await;
     let webhooks = Webhooks::start(&server, &format!("shop_{test}")).await;
-    webhooks.load(&server, "config/webhook/shop.yaml");
+    webhooks.load(&server, "config/webhook/shops.yaml");
     let client = webhook_server::client(&server);
     (server, client)
 }

@@ -11,11 +11,20 @@ pub(super) fn is_generated(text: &str) -> bool {
     text.starts_with(MARK)
 }
 
+/// Returns the first line of a manifest that is generated from `source`.
+pub(super) fn header(source: &str) -> String {
+    format!("{MARK}{source}; edit it and run `informer manifests`.")
+}
+
 /// Converts the Kubernetes manifest `text`, which was read from the path `source`, into a template of the
-/// project's Helm chart. With a `condition`, Helm renders the template only if `CONDITION.enabled` is true in
-/// the chart's values.
+/// project's Helm chart. If the manifest is generated itself, the template has its first line. With a
+/// `condition`, Helm renders the template only if `CONDITION.enabled` is true in the chart's values.
 pub(super) fn template(source: &str, text: &str, project: &str, condition: Option<&str>) -> String {
-    let mut template = vec![format!("{MARK}{source}; edit it and run `informer manifests`.")];
+    let (first, text) = match text.split_once('\n') {
+        Some((first, rest)) if is_generated(first) => (first.to_owned(), rest),
+        _ => (header(source), text),
+    };
+    let mut template = vec![first];
     if let Some(condition) = condition {
         template.push(format!("{{{{- if .Values.{condition}.enabled }}}}"));
     }
@@ -95,11 +104,19 @@ fn key(line: &str) -> &str {
 /// Replaces the project's name by the Helm expression for the full name of the release, and the project's
 /// namespace by that of the release. Returns other lines unchanged.
 fn with_release_names(line: &str, project: &str) -> String {
-    let references = ["name", "namespace", "secretName", "serverName", "cert-manager.io/inject-ca-from"];
-    let is_reference = references.contains(&key(line));
+    // The characters before a name of the project in the value of a reference. The name of a webhook, such as
+    // `v1.shops.example.com`, refers to no object of the project.
+    let before: &[char] = match key(line) {
+        "name" | "namespace" | "secretName" => &[' '],
+        "serverName" => &[' ', '.'],
+        "cert-manager.io/inject-ca-from" => &[' ', '/'],
+        _ => &[],
+    };
+    let is_reference = !before.is_empty();
     // A list item with the host name of a Service, such as `web.shop-system.svc` in a certificate, also
     // refers to an object of the project.
     let is_host = line.trim_start().starts_with("- ") && line.ends_with(&format!(".{project}-system.svc"));
+    let before = if is_host { &[' ', '.'] } else { before };
     let start = match line.trim_start().split_once([':', ' ']) {
         Some((first, _)) if is_reference || is_host => indent(line) + first.len(),
         _ => return line.to_owned(),
@@ -108,7 +125,7 @@ fn with_release_names(line: &str, project: &str) -> String {
     let mut converted = head.to_owned();
     let is_end = |next: Option<char>| next.is_none_or(|next| ['-', '.', '/'].contains(&next));
     while !rest.is_empty() {
-        let is_begin = converted.ends_with([' ', '/', '.']);
+        let is_begin = converted.ends_with(before);
         let after = rest.strip_prefix(project).filter(|after| is_begin && is_end(after.chars().next()));
         let Some(after) = after else {
             let next = rest.chars().next().map_or(0, char::len_utf8);

@@ -16,8 +16,8 @@ pub enum ManifestsError {
         /// The error that the file system returned.
         source: io::Error,
     },
-    /// The CRD with this name could not be encoded as YAML.
-    Encode(String, serde_norway::Error),
+    /// An object could not be encoded as YAML.
+    Encode(serde_norway::Error),
 }
 
 impl ManifestsError {
@@ -30,7 +30,7 @@ impl fmt::Display for ManifestsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { operation, path, .. } => write!(f, "{operation} {}", path.display()),
-            Self::Encode(name, _) => write!(f, "encode CustomResourceDefinition {name} as YAML"),
+            Self::Encode(_) => f.write_str("encode a generated manifest as YAML"),
         }
     }
 }
@@ -39,7 +39,7 @@ impl Error for ManifestsError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Encode(_, error) => Some(error),
+            Self::Encode(error) => Some(error),
         }
     }
 }

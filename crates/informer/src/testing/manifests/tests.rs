@@ -132,3 +132,56 @@ fn templates_have_conditions_and_the_selector_of_the_release() {
         assert_eq!(manifests.chart_template(path, text), None, "{path}");
     }
 }
+
+#[cfg(feature = "webhook")]
+#[test]
+fn registrations_of_webhooks_are_generated_and_removed() {
+    use informer_runtime::webhook::{AdmissionOperation, Allowed, WebhookOptions, WebhookServer};
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "config/webhook/service.yaml", "kind: Service\nmetadata:\n  name: pods-webhook\n");
+    let deletions = WebhookOptions::new().operations([AdmissionOperation::Delete]);
+    let server = WebhookServer::standalone()
+        .default::<Pod>(|_, pod| async { Ok(pod) })
+        .validate_with::<Pod>(deletions, |_| async { Ok(Allowed::new()) })
+        .validate::<ConfigMap>(|_| async { Ok(Allowed::new()) });
+    let project = || Manifests::of_project("pods").folder(folder);
+    let report = project().webhooks(server.registered().to_vec()).write().unwrap();
+    assert_eq!(
+        states(&report),
+        [
+            "written charts/pods/templates/webhook_configmaps.yaml",
+            "written charts/pods/templates/webhook_pods.yaml",
+            "written charts/pods/templates/webhook_service.yaml",
+            "written config/webhook/configmaps.yaml",
+            "written config/webhook/pods.yaml",
+        ]
+    );
+    let text = fs::read_to_string(folder.join("config/webhook/pods.yaml")).unwrap();
+    let validating = concat!(
+        "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata:\n",
+        "  annotations:\n    cert-manager.io/inject-ca-from: pods-system/pods-webhook\n  name: pods-pods\n",
+        "webhooks:\n- admissionReviewVersions:\n  - v1\n  clientConfig:\n    service:\n      name: pods-webhook\n",
+        "      namespace: pods-system\n      path: /validate--v1-pod\n  failurePolicy: Fail\n",
+        "  name: v1.pods.core\n  rules:\n  - apiGroups:\n    - ''\n    apiVersions:\n    - v1\n    operations:\n",
+        "    - DELETE\n    resources:\n    - pods\n  sideEffects: None\n  timeoutSeconds: 10\n",
+    );
+    assert!(
+        text.starts_with("# Generated from src/webhooks; edit it and run `informer manifests`.\n"),
+        "{text}"
+    );
+    assert!(text.ends_with(validating), "{text}");
+    let template = fs::read_to_string(folder.join("charts/pods/templates/webhook_pods.yaml")).unwrap();
+    assert!(template.starts_with("# Generated from src/webhooks; "), "{template}");
+    assert_eq!(template.matches("# Generated from ").count(), 1, "{template}");
+    assert!(template.contains("  name: v1.pods.core\n"), "the name of a webhook stays: {template}");
+
+    let report = project().webhooks(server.registered()[2..].to_vec()).check().unwrap();
+    let stale: Vec<_> = states(&report).into_iter().filter(|line| line.starts_with("stale")).collect();
+    assert_eq!(stale, ["stale charts/pods/templates/webhook_pods.yaml", "stale config/webhook/pods.yaml"]);
+    let _ = project().write().unwrap();
+    assert!(!folder.join("config/webhook/pods.yaml").exists());
+    assert!(folder.join("config/webhook/service.yaml").exists(), "it is not generated");
+}

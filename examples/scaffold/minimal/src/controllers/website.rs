@@ -1,5 +1,6 @@
 //! Keeps a Deployment for each Website.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use informer::k8s_openapi::api::apps::v1::Deployment;
@@ -9,21 +10,31 @@ use serde_json::json;
 
 use crate::api::website::{Website, WebsiteStatus};
 
-/// Reconciles again after this time without a change, in case that an event was lost.
-const RESYNC: Duration = Duration::from_secs(600);
+/// The values that all reconciles share. Add settings and clients of other services here.
+pub struct State {
+    /// Reconciles again after this time without a change, in case that an event was lost.
+    pub resync: Duration,
+}
 
 /// Builds the controller: it watches websites and the Deployments that they own.
 pub fn controller() -> Controller {
+    let state = State {
+        resync: Duration::from_secs(600),
+    };
     Controller::new::<Website>("website")
         .owns::<Deployment>()
-        .reconcile(reconcile)
+        .reconcile_with(state, reconcile)
 }
 
 /// Compares the desired with the current state of one Website, and writes the difference.
 ///
 /// The function is called again after an error, after a restart and after each change. So it
 /// does not depend on the change that caused the call.
-async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
+async fn reconcile(
+    request: Request,
+    ctx: Context,
+    state: Arc<State>,
+) -> Result<Outcome, ReconcileError> {
     let Some(object) = ctx.get::<Website>(&request.key).await? else {
         return Ok(Outcome::Done); // The garbage collector deletes the Deployment.
     };
@@ -48,7 +59,7 @@ async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileE
         ctx.recorder
             .normal(&object, "ReplicasChanged", "Reconcile", note);
     }
-    Ok(Outcome::requeue_after(RESYNC))
+    Ok(Outcome::requeue_after(state.resync))
 }
 
 /// Returns the desired Deployment. The object owns it, so that it is deleted with the object.
@@ -101,9 +112,11 @@ mod tests {
         let test = TestContext::builder(&client).watches::<Website>();
         let test = test.build().await.expect("the CRD is served");
         let request = test.request("default/shop");
+        let resync = Duration::from_secs(60);
+        let state = Arc::new(State { resync });
 
-        let outcome = reconcile(request.clone(), test.context()).await;
-        assert_eq!(outcome.ok(), Some(Outcome::requeue_after(RESYNC)));
+        let outcome = reconcile(request.clone(), test.context(), state.clone()).await;
+        assert_eq!(outcome.ok(), Some(Outcome::requeue_after(resync)));
         let deployment = client.server().get("default/shop-website").await;
         let deployment: Deployment = deployment.expect("it is created");
         assert_eq!(deployment.spec.replicas, Some(2));
@@ -112,8 +125,8 @@ mod tests {
         assert_eq!(events[0].reason, "ReplicasChanged");
         assert_eq!(events[0].note, "0 of 2 replicas are available");
 
-        let again = reconcile(request, test.context()).await;
-        assert_eq!(again.ok(), Some(Outcome::requeue_after(RESYNC)));
+        let again = reconcile(request, test.context(), state).await;
+        assert_eq!(again.ok(), Some(Outcome::requeue_after(resync)));
         assert_eq!(test.take_events(), [], "the status has not changed");
     }
 }
