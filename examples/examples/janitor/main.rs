@@ -55,24 +55,20 @@ pub async fn main() -> Result {
     let services = manager.handle().services().clone();
 
     let deleted = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&deleted);
     let expired = selects::<Metadata<ConfigMap>>(format!("{EXPIRED}=true").parse()?);
     let controller = Controller::builder()
         .named("janitor")
         .for_with(watch_metadata::<ConfigMap>().filter(expired))
         .with_options(ControllerOptions::new().workers(8))
-        .reconcile(move |request, ctx| {
-            let counter = Arc::clone(&counter);
-            async move {
-                let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>());
-                let Some(map) = maps.get(&request.key)? else { return Ok(Outcome::Done) };
-                // The uid is a precondition of the deletion, so that a new object with the same name is not
-                // deleted.
-                let this = DeleteOptions::default().uid(map.uid()).propagation(Propagation::Background);
-                ctx.client.delete_with::<ConfigMap>(&request.key, &this).await?;
-                counter.fetch_add(1, Ordering::Relaxed);
-                Ok(Outcome::Done)
-            }
+        .reconcile_with(Arc::clone(&deleted), |request, ctx, deleted| async move {
+            let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(ResourceKind::of::<ConfigMap>());
+            let Some(map) = maps.get(&request.key)? else { return Ok(Outcome::Done) };
+            // The uid is a precondition of the deletion, so that a new object with the same name is not
+            // deleted.
+            let this = DeleteOptions::default().uid(map.uid()).propagation(Propagation::Background);
+            ctx.client.delete_with::<ConfigMap>(&request.key, &this).await?;
+            deleted.fetch_add(1, Ordering::Relaxed);
+            Ok(Outcome::Done)
         });
     let stop = manager.handle();
     let running = tokio::spawn(manager.controller(controller).run_until(std::future::pending::<()>()));

@@ -49,15 +49,13 @@ async fn replica(name: &str, stop: impl Future<Output = ()>) -> Result {
     let retry = (Duration::from_secs(lease) / 7).min(Duration::from_secs(2));
     let group = ShardGroup::new("answers").namespace(NAMESPACE).identity(name);
     let group = group.lease_duration(Duration::from_secs(lease)).retry_period(retry);
-    let by = name.to_owned();
-    let controller = Controller::new::<ConfigMap>("answers")
-        .sharded(group)
-        .reconcile(move |request, ctx| answer(request, ctx, by.clone()));
+    let controller =
+        Controller::new::<ConfigMap>("answers").sharded(group).reconcile_with(name.to_owned(), answer);
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
     Ok(Manager::of(CachedClient::new(&cache)).controller(controller).run_until(stop).await?)
 }
 
-async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, ReconcileError> {
+async fn answer(request: Request, ctx: Context, by: Arc<String>) -> Result<Outcome, ReconcileError> {
     let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
     let Some(owned) = ctx.owned_key() else { return Ok(Outcome::Done) };
     let mut edited = map.edit();
@@ -65,7 +63,8 @@ async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, R
     let Some(round) = data.get("round").filter(|round| data.get("answered") != Some(*round)) else {
         return Ok(Outcome::Done);
     };
-    let answer = [("answered", round.clone()), ("by", by), ("fence", owned.check()?.version.to_string())];
+    let answer =
+        [("answered", round.clone()), ("by", by.to_string()), ("fence", owned.check()?.version.to_string())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
     // The update has the uid and the resourceVersion that were read as preconditions. If the lease of this
     // replica may have expired, the client rejects the update without sending it.

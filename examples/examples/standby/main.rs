@@ -51,9 +51,8 @@ async fn replica(name: String) -> Result {
     let election = election.lease_duration(lease).renew_deadline(lease * 2 / 3).retry_period(lease * 2 / 15);
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
     let manager = Manager::of(CachedClient::new(&cache)).leader_election(election);
-    let handle = manager.handle();
-    let controller = Controller::new::<ConfigMap>("answers")
-        .reconcile(move |request, ctx| answer(request, ctx, handle.clone(), name.clone()));
+    let state = State { name, manager: manager.handle() };
+    let controller = Controller::new::<ConfigMap>("answers").reconcile_with(state, answer);
     Ok(manager.controller(controller).run_until(parent_gone()).await?)
 }
 
@@ -62,22 +61,25 @@ fn lease() -> Duration {
     Duration::from_secs(seconds.unwrap_or(15))
 }
 
+/// The values that all reconciles of this replica share.
+struct State {
+    name: String,
+    manager: ManagerHandle,
+}
+
 /// Reconciles a config map in which a client has requested a round: writes the round, the name of this
 /// replica and its fencing token into the config map (the answer), and before that into [`LEDGER`].
-async fn answer(
-    request: Request,
-    ctx: Context,
-    manager: ManagerHandle,
-    by: String,
-) -> Result<Outcome, ReconcileError> {
+async fn answer(request: Request, ctx: Context, state: Arc<State>) -> Result<Outcome, ReconcileError> {
     let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
     let mut edited = map.edit();
     let data = edited.data.get_or_insert_default();
     let Some(round) = data.get("round").filter(|round| data.get("answered") != Some(*round)) else {
         return Ok(Outcome::Done);
     };
-    let Leadership::Leading(fence) = manager.leadership().borrow().clone() else { return Ok(Outcome::Done) };
-    let fence = fence.version.to_string();
+    let Leadership::Leading(fence) = state.manager.leadership().borrow().clone() else {
+        return Ok(Outcome::Done);
+    };
+    let (fence, by) = (fence.version.to_string(), &state.name);
     let answer = [("answered", round.clone()), ("by", by.clone()), ("fence", fence.clone())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
     sleep(WORK).await;
