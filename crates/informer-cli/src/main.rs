@@ -9,6 +9,7 @@ mod doctor;
 mod envtest;
 mod explore;
 mod failure;
+mod request_text;
 mod scaffold;
 mod serve;
 mod signals;

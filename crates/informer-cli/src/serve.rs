@@ -6,11 +6,13 @@
 //! in flight are completed. Requests that take longer than [`GOODBYE`] are aborted.
 
 pub(crate) mod load;
+mod log;
 
 use std::fs;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -18,6 +20,7 @@ use informer_apiserver::{ClientCa, FaultFile, Listening, ParseTokensError, Tls, 
 use serde_json::json;
 
 use self::load::{Access, Loaded};
+use self::log::RequestLog;
 use crate::certificates::{self, Files};
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -42,6 +45,8 @@ Examples:
       KUBECONFIG=test.conf informer watch deploy
   informer serve --faults faults.yaml
       Injects the faults of the file.
+  informer serve --log
+      Shows each request, for example of a kubectl command.
   informer serve --snapshot state.json
       Restores the previous state, and saves it at the end.
   informer serve --cert-dir certs --token-file tokens.csv --rbac
@@ -111,6 +116,10 @@ pub(crate) struct ServeArguments {
     /// Write a kubeconfig for this server. An existing file is replaced only if this command wrote it.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Print a line for each request to stderr: the seconds since the start, the client, the request and the
+    /// status of the response.
+    #[arg(long)]
+    log: bool,
     /// Print the server's URL and contents as one line of JSON.
     #[arg(long)]
     json: bool,
@@ -136,6 +145,10 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
             .map_err(|error| Failure::caused("cannot restore the state at startup", error))?;
     }
     server.faults().add_all(faults);
+    if arguments.log {
+        let log = Arc::new(RequestLog::start());
+        server.faults().set_hook(log).map_err(|_| Failure::new("the server has a hook already"))?;
+    }
     let listening = match tls {
         None => server.listen(address).await.map_err(|error| cannot_listen(address, error))?,
         Some(tls) => server.listen_tls(address, tls).await.map_err(|error| match error {

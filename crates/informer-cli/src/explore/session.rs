@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use super::plan::Observed;
 use super::selection::Selection;
+use crate::request_text;
 
 /// The maximum number of lines in the trace of a run.
 const MAX_LINES: usize = 20_000;
@@ -213,7 +214,7 @@ impl Session {
         }
         actions.extend(injected.request.as_ref().and_then(RunFault::request_action));
         let number = if write { format!("write {}: ", injected.write) } else { String::new() };
-        let text = format!("{}: {number}{}", agent(request), describe_request(request));
+        let text = format!("{}: {number}{}", request_text::agent(request), request_text::request(request));
         let kind = LineKind::Request { status: None, fault: injected.request };
         if !is_background(request)
             && let Some(index) = state.line(Line { at, text, kind })
@@ -251,7 +252,7 @@ impl Session {
 impl State {
     fn count(&mut self, request: &RequestRecord, selected: bool) {
         self.requests += 1;
-        let agent = agent(request);
+        let agent = request_text::agent(request);
         if !self.clients.contains_key(agent) && self.clients.len() >= MAX_CLIENTS {
             return;
         }
@@ -321,24 +322,6 @@ impl RequestHook for Hook {
 fn is_background(request: &RequestRecord) -> bool {
     let volatile = |gvr: &informer::Gvr| informer_apiserver::is_volatile(&gvr.group, &gvr.resource);
     request.gvr.as_ref().is_some_and(volatile)
-}
-
-/// Returns the first part of a request's User-Agent, which names the program, such as `manager/v1.2`.
-fn agent(request: &RequestRecord) -> &str {
-    request.user_agent.split(' ').next().filter(|agent| !agent.is_empty()).unwrap_or("(no User-Agent)")
-}
-
-fn describe_request(request: &RequestRecord) -> String {
-    let resource = request.gvr.as_ref().map_or("", |gvr| gvr.resource.as_str());
-    let subresource =
-        request.subresource.as_ref().map(|subresource| format!("/{subresource}")).unwrap_or_default();
-    let object = match (request.namespace.as_deref(), request.name.as_deref()) {
-        (Some(namespace), Some(name)) => format!(" {namespace}/{name}"),
-        (None, Some(name)) => format!(" {name}"),
-        (Some(namespace), None) => format!(" in {namespace}"),
-        (None, None) => String::new(),
-    };
-    format!("{} {resource}{subresource}{object}", request.verb.name())
 }
 
 fn describe(fault: &RunFault) -> String {

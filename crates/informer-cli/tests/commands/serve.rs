@@ -131,6 +131,23 @@ async fn a_cut_and_a_410_of_the_faults_file_are_seen_on_the_wire() {
 }
 
 #[tokio::test]
+async fn log_shows_each_request_with_its_client_and_status() {
+    let mut serve = start(["serve", "--json", "--log", "--listen", "127.0.0.1:0"]);
+    let url = serve.json().await["url"].as_str().unwrap().to_owned();
+    let address: SocketAddr = url.strip_prefix("http://").unwrap().parse().unwrap();
+    for path in ["/api/v1/namespaces/default/pods/web-0", "/version"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = "HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8 (test)\r\nConnection: close\r\n\r\n";
+        stream.write_all(format!("GET {path} {head}").as_bytes()).await.unwrap();
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    }
+    let missing = serve.err.line().await;
+    assert!(missing.ends_with("get pods default/web-0 -> 404") && missing.contains("  curl/8"), "{missing}");
+    let version = serve.err.line().await;
+    assert!(version.ends_with("/version -> 200"), "{version}");
+}
+
+#[tokio::test]
 async fn over_tls_a_certificate_is_made_and_its_kubeconfig_trusts_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
