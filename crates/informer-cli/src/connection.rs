@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use informer::client::Client;
 use informer::kube_client::Config;
-use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
+use informer::kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::failure::{Failure, chain};
 
@@ -73,7 +73,16 @@ impl ConnectionArguments {
                 };
                 let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
                 let file = file.map_err(|error| invalid(&error))?;
-                Config::from_custom_kubeconfig(file, &options).await.map_err(|error| invalid(&error))?
+                let authority = authority_file(&file, context.as_deref());
+                Config::from_custom_kubeconfig(file, &options).await.map_err(|error| {
+                    match (&error, authority) {
+                        (KubeconfigError::ParseCertificates(_), Some(path)) => Failure::new(format!(
+                            "the kubeconfig cannot be used: there is no valid CA certificate in {path}: {}",
+                            chain(&error)
+                        )),
+                        _ => invalid(&error),
+                    }
+                })?
             }
         };
         if as_user.is_some() {
@@ -82,4 +91,14 @@ impl ConnectionArguments {
         }
         Ok(config)
     }
+}
+
+/// Returns the path of the CA certificate file of the cluster of a context, by default of the current one, if
+/// the kubeconfig names a file.
+fn authority_file(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let name = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|context| context.name == name)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
+    let cluster = cluster.cluster.as_ref()?;
+    cluster.certificate_authority.clone().filter(|_| cluster.certificate_authority_data.is_none())
 }

@@ -58,6 +58,8 @@ async fn missing_or_invalid_kubeconfig_error_names_the_remedy() {
     let ended = start_with(["watch", "pods"], Some(&broken)).ended().await;
     let named = format!("no valid CA certificate in {}", authority.display());
     check(&ended, 1, &[&named, "valid PEM", "--server"]);
+    let ended = run(["watch", "pods", "--kubeconfig", broken.to_str().unwrap()]).await;
+    check(&ended, 1, &["the kubeconfig cannot be used", &named]);
 }
 
 #[tokio::test]
