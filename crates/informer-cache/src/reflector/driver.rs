@@ -34,6 +34,9 @@ pub(super) struct Driver<'a, O: Object> {
     state: ReflectorState<O>,
     rng: StdRng,
     open: Open<O>,
+    /// True if the last failure was that the source does not have the resource. Only the first of such
+    /// failures is a warning, because the wait for a CRD may take long.
+    is_missing: bool,
 }
 
 enum Open<O: Object> {
@@ -71,7 +74,7 @@ impl<'a, O: Object> Driver<'a, O> {
             Some(seed) => StdRng::seed_from_u64(seed),
             None => super::jitter(),
         };
-        Self { reflector, state, rng, open: Open::Nothing }
+        Self { reflector, state, rng, open: Open::Nothing, is_missing: false }
     }
 
     pub(super) async fn run(mut self) -> Result<(), QueueClosed> {
@@ -84,6 +87,7 @@ impl<'a, O: Object> Driver<'a, O> {
             if self.reflector.handle.unordered.load(Ordering::Relaxed) {
                 self.state.set_unordered();
             }
+            self.is_missing &= !matches!(input, Input::Opened);
             let much = self.is_much(&input);
             let effects = self.state.handle(input, now(), &mut self.rng);
             self.carry_out(effects)?;
@@ -246,7 +250,8 @@ impl<'a, O: Object> Driver<'a, O> {
     }
 
     fn carry_out(&mut self, effects: Effects<O>) -> Result<(), QueueClosed> {
-        let config = &self.reflector.config;
+        let reflector = self.reflector;
+        let config = &reflector.config;
         if !effects.changes.is_empty() {
             self.reflector.store.push(effects.changes)?;
         }
@@ -254,7 +259,11 @@ impl<'a, O: Object> Driver<'a, O> {
             effects.versions.iter().for_each(|version| self.call("on_version", || on_version(version)));
         }
         for notice in effects.notices {
-            log(&config.name, &notice);
+            let was_missing = self.is_missing;
+            if let ReflectorNotice::Failed { error, .. } = &notice {
+                self.is_missing = error.kind() == SourceErrorKind::NotFound;
+            }
+            log(&config.name, &notice, was_missing);
             match notice {
                 ReflectorNotice::Failed { error, .. } | ReflectorNotice::Recovering(error) => {
                     config.on_error.iter().for_each(|on_error| self.call("on_error", || on_error(&error)));
@@ -362,10 +371,18 @@ fn now() -> Instant {
 }
 
 /// Logs a notice of the state machine. Warnings contain the name of the reflector, since the span with that
-/// name is recorded only at INFO.
-fn log(reflector: &str, notice: &ReflectorNotice) {
+/// name is recorded only at INFO. `was_missing` is true if the source did not have the resource before either.
+fn log(reflector: &str, notice: &ReflectorNotice, was_missing: bool) {
     match notice {
         ReflectorNotice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),
+        ReflectorNotice::Failed { error, .. } if error.kind() == SourceErrorKind::NotFound => {
+            if was_missing {
+                debug!(reflector, error = %error, "still missing, waiting");
+            } else {
+                let remedy = "a custom kind is installed with `kubectl apply -f CRD.yaml`";
+                warn!(reflector, error = %error, remedy, "the kind is missing on the server, waiting for it");
+            }
+        }
         ReflectorNotice::Failed { error, retry_after } => {
             let kind = error.kind().as_str();
             warn!(reflector, error = %error, kind, ?retry_after, "failed, waiting");

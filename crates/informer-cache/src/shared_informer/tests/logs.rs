@@ -125,3 +125,30 @@ async fn unordered_versions_are_logged_once() {
     }
     panic!("it was not logged");
 }
+
+/// An informer of a kind that is missing for some time, and again after another failure.
+async fn wait_for_a_missing_kind() {
+    let (informer, mut server) = informer();
+    let _run = informer.start();
+    for _ in 0..4 {
+        server.expect_list().await.fail_with(SourceErrorKind::NotFound);
+    }
+    server.expect_list().await.fail_with(SourceErrorKind::Unavailable);
+    server.expect_list().await.fail_with(SourceErrorKind::NotFound);
+    let _watch = server.expect_sync([], "5").await;
+    quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_kind_is_logged_once_until_something_else_happens() {
+    for _ in 0..100 {
+        let seen = warnings_of(wait_for_a_missing_kind()).await;
+        let missing = seen.iter().filter(|line| line.contains("missing on the server")).count();
+        if missing > 0 && seen.iter().any(|line| line.contains("failed, waiting")) {
+            assert_eq!(missing, 2, "{seen:#?}");
+            assert!(seen[0].contains("kubectl apply -f CRD.yaml"), "{seen:#?}");
+            return;
+        }
+    }
+    panic!("it was not logged");
+}
