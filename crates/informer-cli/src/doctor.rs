@@ -82,7 +82,7 @@ pub(crate) struct DoctorArguments {
     /// user can watch their objects. Can be repeated.
     #[arg(long = "crd", value_name = "FILE|DIR")]
     crds: Vec<PathBuf>,
-    /// The format of the result.
+    /// The format of the findings: one line for each check, or one JSON object.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     /// The timeout of each request.

@@ -5,6 +5,7 @@
 //! At Ctrl-C or SIGTERM the listener closes, every watch response ends without an error, and other requests
 //! in flight are completed. Requests that take longer than [`GOODBYE`] are aborted.
 
+mod faults;
 pub(crate) mod load;
 mod log;
 
@@ -22,7 +23,7 @@ use serde_json::json;
 use self::load::{Access, Loaded};
 use self::log::RequestLog;
 use crate::certificates::{self, Files};
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::signals::Signals;
 
 /// The timeout of the graceful shutdown. Without a timeout, an injected fault could delay a response, and
@@ -302,7 +303,10 @@ fn cannot_listen(address: SocketAddr, error: io::Error) -> Failure {
 fn read_faults(path: &Path) -> Result<FaultFile, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::io(&format!("read the fault rules in {}", path.display()), error))?;
-    FaultFile::parse(&text).map_err(|error| Failure::caused(format!("{}", path.display()), error))
+    FaultFile::parse(&text).map_err(|error| match faults::explain(&text, &chain(&error)) {
+        Some(problem) => Failure::new(format!("read the fault rules in {}: {problem}", path.display())),
+        None => Failure::caused(format!("{}", path.display()), error),
+    })
 }
 
 /// Writes the kubeconfig file, but never replaces a file that this command did not write: `--kubeconfig

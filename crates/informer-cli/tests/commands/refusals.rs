@@ -144,3 +144,26 @@ async fn serve_names_the_file_that_it_cannot_use() {
         check(&ended, 1, &[file, part]);
     }
 }
+
+#[tokio::test]
+async fn fault_file_error_names_the_line_and_the_nearest_word() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("faults.yaml");
+    for (text, problem) in [
+        (
+            "faults:\n- match: {verb: wach, resource: pods}\n  action: {expire: {}}\n",
+            "line 2: unknown variant `wach`; did you mean `watch`?",
+        ),
+        (
+            "# resorce\n- match:\n    verb: list\n    resorces: pods\n  action: {expire: {}}\n",
+            "line 4: unknown field `resorces`; did you mean `resource`?",
+        ),
+        ("- action: {expier: {}}\n", "line 1: unknown variant `expier`; did you mean `expire`?"),
+        ("- action: {zzzz: {}}\n", "line 1: unknown variant `zzzz`; write one of status, expire, "),
+        ("- action: {expire: {}\n", "did not find expected ',' or '}'"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let ended = run(["serve", "--listen", "127.0.0.1:0", "--faults", file.to_str().unwrap()]).await;
+        check(&ended, 1, &[problem, "faults.yaml"]);
+    }
+}
