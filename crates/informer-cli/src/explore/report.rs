@@ -75,7 +75,7 @@ impl Reporter {
         let outcome = run.ended.outcome;
         let unused = match script.len() as u64 - run.summary.fired {
             0 => String::new(),
-            unused => format!("; {unused} faults were not reached"),
+            unused => format!("; {}", not_reached(unused)),
         };
         let script = shown_script(script);
         eprintln!("run {number}: {script}: {outcome} in {:.1?}{unused}", run.ended.duration);
@@ -121,7 +121,7 @@ impl Reporter {
         // The error is ignored, because writing to a `String` cannot fail.
         let _ = writeln!(text, "  faults: {script}");
         if unused > 0 {
-            let _ = writeln!(text, "  {unused} faults were not reached");
+            let _ = writeln!(text, "  {}", not_reached(unused));
         }
         self.finish(text, run)
     }
@@ -184,4 +184,12 @@ fn shown_script(script: &FaultScript) -> String {
 pub(super) fn shown(command: &[OsString]) -> String {
     let words: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     words.join(" ")
+}
+
+fn not_reached(faults: u64) -> String {
+    if faults == 1 {
+        "1 fault was not reached".to_owned()
+    } else {
+        format!("{faults} faults were not reached")
+    }
 }

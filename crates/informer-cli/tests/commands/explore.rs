@@ -175,7 +175,7 @@ async fn replay_runs_one_script_and_writes_its_trace() {
     let ended = explore("watches", &options("cut configmaps at write 0")).await;
     check(&ended, 1, &["the watch ended without the event", "fault: watches of configmaps end"], &[]);
     let ended = explore("watches", &options("lag configmaps 1s at write 1; 409 at write 9")).await;
-    check(&ended, 0, &["passed", "events 1 s late", "1 faults were not reached"], &[]);
+    check(&ended, 0, &["passed", "events 1 s late", "1 fault was not reached"], &[]);
     let ended = explore("watches", &["--replay", "crash after write 1"]).await;
     check(&ended, 1, &[], &["cannot be crashed", "informer::testing::Explore"]);
     let ended = explore("watches", &["--replay", "stale configmaps 1s at write 1"]).await;
