@@ -1,5 +1,5 @@
-//! Handlers, mappers, predicates and sources of controllers. Closures of methods of the builder and of a watch
-//! need no types; those of `map` and `object` name the type of their object.
+//! Handlers, mappers, predicates and sources of controllers. Closures of methods of the builder and of a
+//! watch need no types; those of `map` and `object` name the type of their object.
 
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ pub(crate) fn agent(request: &RequestRecord) -> &str {
     request.user_agent.split(' ').next().filter(|agent| !agent.is_empty()).unwrap_or("(no User-Agent)")
 }
 
-/// Returns the verb and the object of a request, such as `update pods/status default/web-0`; the method and the
-/// path of a request for something else than an object.
+/// Returns the verb and the object of a request, such as `update pods/status default/web-0`. For a request
+/// that is not for an object, returns the verb and the path.
 pub(crate) fn request(request: &RequestRecord) -> String {
     let verb = request.verb.name();
     let Some(gvr) = &request.gvr else { return format!("{verb} {}", request.path) };

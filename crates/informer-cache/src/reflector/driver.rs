@@ -371,7 +371,8 @@ fn now() -> Instant {
 }
 
 /// Logs a notice of the state machine. Warnings contain the name of the reflector, since the span with that
-/// name is recorded only at INFO. `was_missing` is true if the source did not have the resource before either.
+/// name is recorded only at INFO. `was_missing` is true if the source did not have the resource before
+/// either.
 fn log(reflector: &str, notice: &ReflectorNotice, was_missing: bool) {
     match notice {
         ReflectorNotice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),
