@@ -13,9 +13,9 @@ WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package informer-cli \
+    cargo build --profile dist --locked --package informer-cli \
     && mkdir /programs \
-    && cp target/release/informer target/release/cargo-informer /programs/
+    && cp target/dist/informer target/dist/cargo-informer /programs/
 
 FROM scratch AS programs
 ARG TARGETARCH
