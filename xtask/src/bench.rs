@@ -59,7 +59,7 @@ pub(crate) fn run(root: &Path, bench: &Bench) -> Report {
         Some(BenchCommand::Curve(options)) => informers::curve(root, options, bench.turns),
         Some(BenchCommand::Kinds(options)) => informers::kinds(root, options, bench.turns),
         Some(BenchCommand::Apiserver(options)) => apiserver::run(root, options, bench.turns),
-        Some(BenchCommand::Build(options)) => build::run(root, options),
+        Some(BenchCommand::Build(options)) => build::run(root, options, bench.turns),
         None => informers::run(root, &bench.informers, bench.turns),
     }
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::Value;
 
+use super::peers::{Samples, Turns};
 use crate::report::Report;
 use crate::{cargo, tree};
 
@@ -29,10 +31,11 @@ const MAX_REBUILD: Duration = Duration::from_secs(20);
 /// Maximum time of rebuilding all tests after a change of `informer-apiserver`.
 const MAX_TESTS: Duration = Duration::from_secs(90);
 
-const DEMO: &[&str] = &["build", "--release", "-p", "informer-cli"];
-const TESTS: &[&str] = &["test", "--workspace", "--no-run"];
+const CRATES: &str = "crates";
+const CPU: &str = "CPU s";
+const WALL: &str = "s";
 
-/// Options of `cargo xtask bench build`. Each build runs once; `--runs` has no effect.
+/// Options of `cargo xtask bench build`.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
     /// Also build all tests, and build them again after a change of `informer-apiserver`.
@@ -43,6 +46,67 @@ pub(crate) struct Build {
     rebuilds: bool,
 }
 
+const PEER: Program = Program {
+    name: "controller of kube-rs",
+    arguments: &["build", "--release", "--bin", "website"],
+    workspace: "conformance/kube-rs",
+    folder: "kube-rs",
+};
+const CONTROLLER: Program = Program {
+    name: "controller of informer",
+    // The profile `release` of this workspace does not apply to programs that depend on its crates.
+    arguments: &["build", "--profile", "downstream", "-p", "website-operator"],
+    workspace: "",
+    folder: "controller",
+};
+const COMMAND: Program = Program {
+    name: "command with the demo",
+    arguments: &["build", "--release", "-p", "informer-cli"],
+    workspace: "",
+    folder: "demo",
+};
+const TESTS: Program = Program {
+    name: "tests",
+    arguments: &["test", "--workspace", "--no-run"],
+    workspace: "",
+    // The folder of the command also contains its compiled dependencies.
+    folder: COMMAND.folder,
+};
+
+/// A program whose build is measured.
+#[derive(Debug)]
+struct Program {
+    name: &'static str,
+    /// The arguments of cargo.
+    arguments: &'static [&'static str],
+    /// The workspace of the program, relative to the root of the repository.
+    workspace: &'static str,
+    /// The build folder, below the folder of all builds that are measured.
+    folder: &'static str,
+}
+
+/// A rebuild of a program after a line is appended to a file.
+#[derive(Debug)]
+struct Rebuild {
+    name: &'static str,
+    program: Program,
+    file: &'static str,
+    limit: Duration,
+}
+
+const COMMAND_AFTER_CACHE: Rebuild = Rebuild {
+    name: "command, after a line of informer-cache",
+    program: COMMAND,
+    file: "crates/informer-cache/src/lib.rs",
+    limit: MAX_REBUILD,
+};
+const TESTS_AFTER_SERVER: Rebuild = Rebuild {
+    name: "tests, after a line of informer-apiserver",
+    program: TESTS,
+    file: "crates/informer-apiserver/src/lib.rs",
+    limit: MAX_TESTS,
+};
+
 #[derive(Debug)]
 struct Cost {
     crates: usize,
@@ -50,77 +114,76 @@ struct Cost {
     wall: Duration,
 }
 
-pub(crate) fn run(root: &Path, options: &Build) -> Report {
+impl Cost {
+    fn record(&self, name: &'static str, samples: &mut Samples) {
+        println!("{name}: {self:?}");
+        samples.push(name, CRATES.to_owned(), self.crates as f64);
+        if let Some(cpu) = self.cpu {
+            samples.push(name, CPU.to_owned(), cpu.as_secs_f64());
+        }
+        samples.push(name, WALL.to_owned(), self.wall.as_secs_f64());
+    }
+}
+
+/// Measures builds. Every build runs once before any build runs again, as often as `--runs` requires.
+pub(crate) fn run(root: &Path, options: &Build, turns: Turns) -> Report {
     let mut report = Report::new("bench build");
-    if let Err(error) = measure(root, options, &mut report) {
+    let runs = turns.runs_or(1);
+    report.figure("runs of each build", f64::from(runs));
+    if let Err(error) = measure(root, options, runs, &mut report) {
         report.problems.push(error);
     }
     report
 }
 
-fn measure(root: &Path, options: &Build, report: &mut Report) -> Result<(), String> {
+fn measure(root: &Path, options: &Build, runs: u16, report: &mut Report) -> Result<(), String> {
     let products = root.join("target/bench-build");
-    if !options.rebuilds {
-        let kube_rs = root.join("conformance/kube-rs");
-        let peer = &["build", "--release", "--bin", "website"];
-        let peer = cold(&kube_rs, peer, &products.join("kube-rs"), "controller of kube-rs", report)?;
-        let ours = &["build", "--release", "-p", "website-operator"];
-        let ours = cold(root, ours, &products.join("controller"), "controller of informer", report)?;
-        let demo = cold(root, DEMO, &products.join("demo"), "command with the demo", report)?;
-        judge(report, "controller, CPU s", ratio(ours.cpu, peer.cpu), MAX_CONTROLLER);
-        judge(report, "controller, crates", Some(ours.crates as f64 / peer.crates as f64), MAX_CONTROLLER);
-        judge(report, "command with the demo, CPU s", ratio(demo.cpu, peer.cpu), MAX_DEMO);
+    let tests = options.tests.then_some(TESTS_AFTER_SERVER);
+    let rebuilds: Vec<Rebuild> = iter::once(COMMAND_AFTER_CACHE).chain(tests).collect();
+    let mut samples = Samples::default();
+    for run in 1..=runs {
+        println!("run {run} of {runs}");
+        if !options.rebuilds {
+            for program in [PEER, CONTROLLER, COMMAND] {
+                cold(root, &program, &products)?.record(program.name, &mut samples);
+            }
+        }
+        let tree = tree::update(root, &products.join("tree"))?.root;
+        for again in &rebuilds {
+            rebuild(&tree, again, &products)?.record(again.name, &mut samples);
+        }
     }
-    let tree = tree::update(root, &products.join("tree"))?.root;
-    // The cold build of the `informer` command leaves its compiled dependencies in the build folder `demo`.
-    // The rebuilds use the same folder, so that they do not compile the dependencies again.
-    let folder = products.join("demo");
-    rebuild(&tree, DEMO, &folder, "crates/informer-cache/src/lib.rs", MAX_REBUILD, report)?;
-    if options.tests {
-        rebuild(&tree, TESTS, &folder, "crates/informer-apiserver/src/lib.rs", MAX_TESTS, report)?;
+    samples.report(&[], &[], report);
+    for (program, case, limit) in
+        [(CONTROLLER, CPU, MAX_CONTROLLER), (CONTROLLER, CRATES, MAX_CONTROLLER), (COMMAND, CPU, MAX_DEMO)]
+    {
+        judge(&samples, program.name, case, limit, report);
+    }
+    for again in &rebuilds {
+        let took = samples.median(again.name, WALL).unwrap_or_default();
+        if took > again.limit.as_secs_f64() {
+            report.problems.push(format!("{}: {took:.0} s, at most {} s", again.name, again.limit.as_secs()));
+        }
     }
     Ok(())
 }
 
-/// Runs the cargo command `build` in a build folder that is emptied first, so that every crate is compiled.
-/// Reports the number of compiled crates, the processor time and the wall-clock time.
-fn cold(root: &Path, build: &[&str], folder: &Path, name: &str, report: &mut Report) -> Result<Cost, String> {
+/// Builds a program in a build folder that is emptied first, so that every crate is compiled.
+fn cold(root: &Path, program: &Program, products: &Path) -> Result<Cost, String> {
+    let folder = products.join(program.folder);
     if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|error| format!("empty {}: {error}", folder.display()))?;
+        fs::remove_dir_all(&folder).map_err(|error| format!("empty {}: {error}", folder.display()))?;
     }
-    println!("{name}: cargo {}", build.join(" "));
-    let cost = timed(root, build, folder)?;
-    println!("{cost:?}");
-    report.figure(format!("{name}, crates"), cost.crates as f64);
-    if let Some(cpu) = cost.cpu {
-        report.figure(format!("{name}, CPU s"), cpu.as_secs_f64());
-    }
-    report.figure(format!("{name}, s"), cost.wall.as_secs_f64());
-    Ok(cost)
+    timed(&root.join(program.workspace), program, &folder)
 }
 
-/// Runs the cargo command `build`, appends a line to the source file `file`, and measures a second build. It
-/// is reported as a problem if the second build takes longer than `limit`.
-fn rebuild(
-    tree: &Path,
-    build: &[&str],
-    folder: &Path,
-    file: &str,
-    limit: Duration,
-    report: &mut Report,
-) -> Result<(), String> {
-    let name = format!("cargo {} after a line of {file}", build.join(" "));
-    println!("{name}");
-    timed(tree, build, folder)?;
-    append_line(&tree.join(file)).map_err(|error| format!("change {file}: {error}"))?;
-    let cost = timed(tree, build, folder)?;
-    report.figure(format!("{name}, crates"), cost.crates as f64);
-    report.figure(format!("{name}, s"), cost.wall.as_secs_f64());
-    if cost.wall > limit {
-        let took = cost.wall.as_secs_f64();
-        report.problems.push(format!("{name}: {took:.0} s, at most {} s", limit.as_secs()));
-    }
-    Ok(())
+/// Builds a program in the copy `tree` of the workspace, appends a line to a source file, and measures a
+/// second build.
+fn rebuild(tree: &Path, again: &Rebuild, products: &Path) -> Result<Cost, String> {
+    let folder = products.join(again.program.folder);
+    timed(tree, &again.program, &folder)?;
+    append_line(&tree.join(again.file)).map_err(|error| format!("change {}: {error}", again.file))?;
+    timed(tree, &again.program, &folder)
 }
 
 fn append_line(file: &Path) -> std::io::Result<()> {
@@ -128,10 +191,11 @@ fn append_line(file: &Path) -> std::io::Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a build of cargo takes real time")]
-fn timed(root: &Path, build: &[&str], folder: &Path) -> Result<Cost, String> {
+fn timed(workspace: &Path, program: &Program, folder: &Path) -> Result<Cost, String> {
     let (began, cpu_before) = (Instant::now(), cpu_of_children());
     let mut command = cargo::command();
-    command.current_dir(root).args(build).args(["--locked", "--message-format", "json-render-diagnostics"]);
+    command.current_dir(workspace).args(program.arguments);
+    command.args(["--locked", "--message-format", "json-render-diagnostics"]);
     command.env("CARGO_TARGET_DIR", folder).env("CARGO_TERM_QUIET", "true").stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot run cargo: {error}"))?;
     let messages = child.stdout.take().map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok));
@@ -139,7 +203,7 @@ fn timed(root: &Path, build: &[&str], folder: &Path) -> Result<Cost, String> {
         messages.into_iter().flatten().filter_map(|line| built_crate(&line)).collect();
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("cargo {} failed", build.join(" ")));
+        return Err(format!("cargo {} failed", program.arguments.join(" ")));
     }
     let cpu = cpu_of_children().zip(cpu_before).map(|(after, before)| after - before);
     Ok(Cost { crates: crates.len(), cpu, wall: began.elapsed() })
@@ -175,15 +239,13 @@ fn cpu_in_stat(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis(total * 1000 / TICKS_PER_SECOND))
 }
 
-fn ratio(ours: Option<Duration>, peer: Option<Duration>) -> Option<f64> {
-    ours.zip(peer).map(|(ours, peer)| ours.as_secs_f64() / peer.as_secs_f64())
-}
-
-fn judge(report: &mut Report, name: &str, ratio: Option<f64>, limit: f64) {
-    let Some(ratio) = ratio else { return };
-    report.figure(format!("{name}, times kube-rs"), ratio);
+/// Reports the median of a program in a case as a multiple of that of the controller on kube-rs; a multiple
+/// above `limit` is a problem.
+fn judge(samples: &Samples, name: &'static str, case: &str, limit: f64, report: &mut Report) {
+    let Some(ratio) = samples.ratio(PEER.name, name, case) else { return };
+    report.figure(format!("{case}: {name}, times kube-rs"), ratio);
     if ratio > limit {
-        report.problems.push(format!("{name}: {ratio:.2} times kube-rs, at most {limit}"));
+        report.problems.push(format!("{case}: {name}: {ratio:.2} times kube-rs, at most {limit}"));
     }
 }
 

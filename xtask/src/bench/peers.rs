@@ -17,14 +17,18 @@ use crate::report::Report;
 /// Options of all benchmarks: the number of runs of each program, and the priority of its process.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Turns {
-    /// Number of runs of each program; figures are medians.
-    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-    runs: u16,
+    /// Number of runs of each program, 5 by default; figures are medians. `build` runs each build once by
+    /// default.
+    #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
     /// Run all programs, including the server, with real-time priority (`chrt -f 10`), so that other load on
     /// the machine hardly affects the figures. Needs the permission to set it.
     #[arg(long, global = true)]
     realtime: bool,
 }
+
+/// Number of runs of each program without the option `--runs`.
+const RUNS: u16 = 5;
 
 /// The environment variable that disables the huge pages which mimalloc requests by default. With them the
 /// kernel clears 2 MB for a write of a few bytes, and all of it counts as resident: a first list of 10,000
@@ -48,11 +52,16 @@ impl Turns {
     }
 
     pub(crate) fn runs(self) -> u16 {
-        self.runs
+        self.runs_or(RUNS)
+    }
+
+    /// Returns the number of runs that the user asked for, or `default`.
+    pub(crate) fn runs_or(self, default: u16) -> u16 {
+        self.runs.unwrap_or(default)
     }
 
     pub(crate) fn tell(self, report: &mut Report) {
-        report.figure("runs of each program", f64::from(self.runs));
+        report.figure("runs of each program", f64::from(self.runs()));
         report.figure("real-time priority", if self.realtime { 10.0 } else { 0.0 });
     }
 }
@@ -147,9 +156,9 @@ pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, Bench
 /// Returns the figures of all runs.
 pub(crate) fn in_turn(programs: &[Program], turns: Turns) -> Result<Samples, BenchError> {
     let mut samples = Samples::default();
-    for run in 1..=turns.runs {
+    for run in 1..=turns.runs() {
         for program in programs {
-            eprintln!("run {run} of {}: {}", turns.runs, program.name);
+            eprintln!("run {run} of {}: {}", turns.runs(), program.name);
             samples.run(program, turns)?;
         }
     }
