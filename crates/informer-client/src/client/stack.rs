@@ -10,6 +10,7 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
 use kube_client::client::{ConfigExt, RustlsTlsError};
@@ -79,7 +80,7 @@ pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewSer
     tcp.set_keepalive_retries(Some(TCP_KEEPALIVE_RETRIES));
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE_IDLE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
-    let connector = match &settings.config.proxy_url {
+    let connector = match proxy(&settings.config, &ProxyVariables::read()) {
         None => boxed(tcp),
         Some(proxy) => match proxy.scheme_str() {
             Some("socks5") => boxed(SocksV5::new(proxy.clone(), tcp)),
@@ -93,6 +94,36 @@ pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewSer
     };
     let is_https = settings.config.cluster_url.scheme() == Some(&Scheme::HTTPS);
     layered(if is_https { tls(settings, connector, true)? } else { connector }, settings, options)
+}
+
+/// The environment variables that select a proxy; empty if they are not set.
+#[derive(Debug, Default)]
+struct ProxyVariables {
+    https_proxy: String,
+    no_proxy: String,
+}
+
+impl ProxyVariables {
+    fn read() -> Self {
+        let read = |names: [&str; 2]| {
+            let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
+            values.find(|value| !value.is_empty()).unwrap_or_default()
+        };
+        Self { https_proxy: read(["HTTPS_PROXY", "https_proxy"]), no_proxy: read(["NO_PROXY", "no_proxy"]) }
+    }
+}
+
+/// Returns the proxy of a configuration, unless it is the one of `HTTPS_PROXY` and `NO_PROXY` excludes the
+/// API server. As in client-go, `NO_PROXY` does not apply to the `proxy-url` of a kubeconfig.
+///
+/// kube reads `NO_PROXY` only with its feature `socks5` or `http-proxy`, either of which compiles its HTTP
+/// client several times, and compares it with the host of the proxy.
+fn proxy<'c>(config: &'c Config, variables: &ProxyVariables) -> Option<&'c Uri> {
+    let proxy = config.proxy_url.as_ref()?;
+    let from_environment = variables.https_proxy.parse::<Uri>().is_ok_and(|uri| uri == *proxy);
+    let rules = Matcher::builder().all("http://proxy").no(variables.no_proxy.as_str()).build();
+    let excluded = from_environment && rules.intercept(&config.cluster_url).is_none();
+    (!excluded).then_some(proxy)
 }
 
 fn tunnel(proxy: &Uri, connector: Connector) -> Tunnel<Connector> {

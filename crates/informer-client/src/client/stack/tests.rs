@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use super::super::connections::Connections;
 use super::super::connector::boxed;
 use super::super::{BoxError, ClientOptions, RequestError};
-use super::{builder, is_loopback};
+use super::{ProxyVariables, builder, is_loopback, proxy};
 
 struct Pipe(TokioIo<DuplexStream>);
 
@@ -240,4 +240,35 @@ fn is_loopback_accepts_only_loopback_hosts() {
     ] {
         assert_eq!(is_loopback(&uri.parse().unwrap()), loopback, "{uri}");
     }
+}
+
+#[test]
+fn no_proxy_excludes_servers_from_the_proxy_of_the_environment() {
+    let used = |server: &str, no_proxy: &str| {
+        let mut config = kube_client::Config::new(server.parse().unwrap());
+        config.proxy_url = Some("http://proxy.example:3128".parse().unwrap());
+        let variables = ProxyVariables {
+            https_proxy: "http://proxy.example:3128".to_owned(),
+            no_proxy: no_proxy.to_owned(),
+        };
+        proxy(&config, &variables).is_some()
+    };
+    assert!(used("https://api.cluster.example:6443", ""));
+    assert!(used("https://api.cluster.example:6443", "proxy.example,other.example"));
+    assert!(!used("https://api.cluster.example:6443", "other.example, .cluster.example"));
+    assert!(!used("https://api.cluster.example:6443", "*"));
+    assert!(!used("https://10.96.0.1", "10.96.0.0/12"));
+    assert!(used("https://10.95.0.1", "10.96.0.0/12"));
+    assert!(!used("https://[fd00::1]:6443", "fd00::/8"));
+}
+
+#[test]
+fn no_proxy_does_not_apply_to_the_proxy_of_a_kubeconfig() {
+    let mut config = kube_client::Config::new("https://api.cluster.example:6443".parse().unwrap());
+    let everything =
+        |https_proxy: &str| ProxyVariables { https_proxy: https_proxy.to_owned(), no_proxy: "*".to_owned() };
+    assert_eq!(proxy(&config, &everything("http://proxy.example:3128")), None);
+    config.proxy_url = Some("socks5://proxy.example:1080".parse().unwrap());
+    assert_eq!(proxy(&config, &everything("http://proxy.example:3128")), config.proxy_url.as_ref());
+    assert_eq!(proxy(&config, &everything("")), config.proxy_url.as_ref());
 }
