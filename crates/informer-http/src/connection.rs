@@ -9,9 +9,10 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, watch};
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::monitor::{ConnectionMonitor, LongRunning};
@@ -34,6 +35,9 @@ const HANDSHAKE: u8 = 0x16;
 /// The response to plain HTTP on a TLS port; the same as that of Go's `net/http`.
 const HTTP_ON_TLS_PORT: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+/// A plain connection, or one with TLS. With one type for both, the HTTP server is compiled once.
+type Stream<T> = Either<Socket<T>, Box<TlsStream<Socket<T>>>>;
 
 /// The parts of a server that all its connections use.
 pub(crate) struct ConnectionDriver<S> {
@@ -60,7 +64,7 @@ impl<S: Service> ConnectionDriver<S> {
             () = slot.closed() => tracing::debug!("closed a connection to make room for another"),
             () = async {
                 match &self.options.tls {
-                    None => self.serve(socket.reset.clone(), socket, None, &slot).await,
+                    None => self.serve(socket.reset.clone(), Either::Left(socket), None, &slot).await,
                     Some(tls) => self.serve_tls(socket, tls, &slot).await,
                 }
             } => {}
@@ -80,6 +84,7 @@ impl<S: Service> ConnectionDriver<S> {
         match stream {
             Ok(Some(stream)) => {
                 let certificates = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec);
+                let stream = Either::Right(Box::new(stream));
                 self.serve(reset, stream, certificates.as_deref(), slot).await;
             }
             Ok(None) => {}
@@ -90,7 +95,7 @@ impl<S: Service> ConnectionDriver<S> {
     async fn serve(
         self: &Arc<Self>,
         reset: ResetFlag,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        stream: Stream<impl Transport>,
         certificates: Option<Certificates<'_>>,
         slot: &Arc<Slot>,
     ) {
