@@ -4,6 +4,7 @@ pub(crate) mod cel;
 pub(crate) mod crd;
 pub(crate) mod duplicates;
 pub(crate) mod error;
+pub(crate) mod go_format;
 pub(crate) mod json;
 pub(crate) mod json_patch;
 pub(crate) mod jsonpath;

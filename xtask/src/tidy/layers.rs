@@ -1,7 +1,7 @@
 //! The layers of a crate: a module may use only modules of lower layers.
 //!
-//! In every crate below `crates/` the top-level modules must be free of cycles. `informer-apiserver` also has
-//! a fixed order of layers.
+//! In every crate below `crates/` the top-level modules must be free of cycles, and so must the modules in
+//! most layers of `informer-apiserver`, which also has a fixed order of layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,6 +29,10 @@ const APISERVER: [&str; 13] = [
 /// Modules of the API server outside the layers. Modules with a layer may not use them.
 const FREE: [&str; 1] = ["port"];
 
+/// The layers of the API server whose modules must be free of cycles. In the others, `model` and `admission`,
+/// some modules use each other.
+const ACYCLIC: [&str; 7] = ["webhook", "registry", "auth", "pipeline", "controllers", "faults", "http"];
+
 /// The crates with a fixed order of layers: the source folder, and the layers from the lowest to the highest.
 const CRATES: [(&str, &[&str]); 1] = [("crates/informer-apiserver/src/", &APISERVER)];
 
@@ -45,31 +49,44 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     }
 }
 
-/// Reports top-level modules of a crate that use each other directly or indirectly.
+/// Reports modules of one folder that use each other directly or indirectly: the top-level modules of each
+/// crate, and the modules of the layers in [`ACYCLIC`].
 fn check_cycles(root: &Path, sources: &[Source], report: &mut Report) {
-    let mut crates: BTreeMap<String, Vec<(String, &str)>> = BTreeMap::new();
+    let mut folders: BTreeMap<String, Vec<(String, &str)>> = BTreeMap::new();
+    let mut add = |folder: String, path: &str, text| {
+        folders.entry(folder).or_default().push((path.to_owned(), text));
+    };
     for source in sources {
         let name = source.name(root);
-        let Some((folder, path)) = name.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"))
-        else {
-            continue;
-        };
-        let files = crates.entry(format!("crates/{folder}/src/")).or_default();
-        files.push((path.to_owned(), &source.text));
+        if let Some((folder, path)) = name.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/")) {
+            add(format!("crates/{folder}/src/"), path, source.text.as_str());
+        }
+        let (crate_folder, _) = CRATES[0];
+        let inner = name.strip_prefix(crate_folder).and_then(|path| path.split_once('/'));
+        if let Some((layer, path)) = inner.filter(|(layer, _)| ACYCLIC.contains(layer)) {
+            add(format!("{crate_folder}{layer}/"), path, source.text.as_str());
+        }
     }
-    for (folder, files) in &crates {
-        let graph = module_graph(files);
+    for (folder, files) in &folders {
+        let graph = module_graph(inner_module(folder), files);
         for module in graph.keys().filter(|module| reaches(&graph, module, module)) {
             report.problems.push(format!("{folder}: module {module} uses itself through other modules"));
         }
     }
 }
 
-/// Returns the top-level modules that each top-level module uses. An item that the crate root exports counts
-/// for the module that declares it.
-fn module_graph(files: &[(String, &str)]) -> BTreeMap<String, BTreeSet<String>> {
+/// Returns the module whose files a folder below `src/` contains; `None` for `src/` itself.
+fn inner_module(folder: &str) -> Option<&str> {
+    let (_, module) = folder.trim_end_matches('/').rsplit_once("/src/")?;
+    Some(module)
+}
+
+/// Returns the modules that each module of a folder uses. `inside` is the module whose files the folder
+/// contains, and `None` for the top-level modules of a crate. An item that the crate root exports counts for
+/// the module that declares it.
+fn module_graph(inside: Option<&str>, files: &[(String, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     let top = |path: &str| path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
-    let is_root = |module: &str| matches!(module, "lib" | "main");
+    let is_root = |module: &str| inside.is_none() && matches!(module, "lib" | "main");
     let modules: BTreeSet<String> =
         files.iter().map(|(path, _)| top(path)).filter(|module| !is_root(module)).collect();
     let exports: BTreeMap<&str, &str> = files
@@ -77,14 +94,17 @@ fn module_graph(files: &[(String, &str)]) -> BTreeMap<String, BTreeSet<String>> 
         .filter(|(path, _)| is_root(&top(path)))
         .flat_map(|(_, text)| root_exports(text))
         .collect();
+    let absolute = inside.map_or_else(|| "crate::".to_owned(), |inside| format!("crate::{inside}::"));
     let mut graph = BTreeMap::new();
     for (path, text) in files {
         let module = top(path);
         if is_root(&module) || path.ends_with("/tests.rs") || path.contains("/tests/") {
             continue;
         }
+        let relative = "super::".repeat(path.split('/').count());
+        let prefixes = if inside.is_some() { vec![&*absolute, &*relative] } else { vec![&*absolute] };
         let used: &mut BTreeSet<String> = graph.entry(module.clone()).or_default();
-        for name in used_modules(text) {
+        for name in prefixes.into_iter().flat_map(|prefix| used_modules(text, prefix)) {
             let declared_in = exports.get(name).copied().filter(|_| !modules.contains(name)).unwrap_or(name);
             if modules.contains(declared_in) && declared_in != module {
                 used.insert(declared_in.to_owned());
@@ -139,7 +159,7 @@ fn check_file(
         }
         return;
     };
-    for used in used_modules(text).filter(|used| *used != module) {
+    for used in used_modules(text, "crate::").into_iter().filter(|used| *used != module) {
         match self::height(layers, used) {
             Some(below) if below < height => drop(edges.insert((module.to_owned(), used.to_owned()))),
             Some(_) => report.problems.push(format!("{name}: layer {module} must not use {used} above it")),
@@ -156,27 +176,29 @@ fn height(layers: &[&str], module: &str) -> Option<usize> {
     layers.iter().position(|layer| *layer == module)
 }
 
-/// Returns the names that follow `crate::` in a source file, including those in braces. Comments and the unit
-/// tests at the end are skipped.
-fn used_modules(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the names that follow `prefix`, such as `crate::`, in a source file, including those in braces.
+/// Comments and the unit tests at the end are skipped.
+fn used_modules<'t>(text: &'t str, prefix: &str) -> Vec<&'t str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.flat_map(|line| line.split("crate::").skip(1)).flat_map(|rest| {
+    let mut names = Vec::new();
+    for rest in lines.flat_map(|line| line.split(prefix).skip(1)) {
         let group = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
         let paths = group.map_or_else(|| vec![rest], |group| group.split(',').collect());
-        paths.into_iter().map(|path| {
+        names.extend(paths.into_iter().map(|path| {
             let path = path.trim_start();
             let end = path.find(|sign: char| !sign.is_alphanumeric() && sign != '_').unwrap_or(path.len());
             &path[..end]
-        })
-    })
+        }));
+    }
+    names
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{check_file, module_graph, reaches, used_modules};
+    use super::{check_file, inner_module, module_graph, reaches, used_modules};
     use crate::report::Report;
 
     fn problems(path: &str, text: &str) -> Vec<String> {
@@ -205,9 +227,23 @@ mod tests {
             ("high/tests.rs".to_owned(), "use crate::free::Item;"),
             ("free.rs".to_owned(), "use crate::high::part;"),
         ];
-        let graph = module_graph(&files);
+        let graph = module_graph(None, &files);
         assert!(reaches(&graph, "low", "low") && reaches(&graph, "high", "high"));
         assert!(reaches(&graph, "free", "low") && !reaches(&graph, "free", "free"));
+    }
+
+    #[test]
+    fn cycle_within_a_layer_is_found() {
+        let files = [
+            ("one.rs".to_owned(), "use super::two::part;\nuse crate::two::Item;"),
+            ("two/part.rs".to_owned(), "use super::super::three;\nuse super::one;"),
+            ("three.rs".to_owned(), "use crate::http::{Item, one};"),
+            ("four.rs".to_owned(), "use crate::http::one;"),
+        ];
+        let graph = module_graph(inner_module("crates/server/src/http/"), &files);
+        assert!(["one", "two", "three"].iter().all(|module| reaches(&graph, module, module)));
+        assert!(!reaches(&graph, "four", "four"));
+        assert_eq!(inner_module("crates/server/src/"), None);
     }
 
     #[test]
@@ -218,6 +254,6 @@ mod tests {
     #[test]
     fn comments_and_unit_tests_are_not_checked() {
         let text = "// crate::high\nuse crate::low::A;\n#[cfg(test)]\nmod tests {\n use crate::high::B;\n}";
-        assert_eq!(used_modules(text).collect::<Vec<_>>(), ["low"]);
+        assert_eq!(used_modules(text, "crate::"), ["low"]);
     }
 }

@@ -11,7 +11,7 @@ use informer_core::Gvr;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::tokens::Token;
+use super::tokens::{BoundKind, BoundObject, Token};
 use crate::auth::Auth;
 use crate::model::error::{ApiError, Cause};
 use crate::model::kinds::Kind;
@@ -47,20 +47,6 @@ impl TokenError {
             Self::Ended(why) => format!("[{unknown}, {why}]"),
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BoundKind {
-    Pod,
-    Secret,
-    Node,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BoundObject {
-    bound_kind: BoundKind,
-    name: String,
-    uid: String,
 }
 
 impl BoundKind {

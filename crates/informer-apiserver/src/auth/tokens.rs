@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use informer_core::ObjectKey;
 
-use super::accounts::BoundObject;
 use crate::model::user::User;
 
 /// Maximum number of issued service account tokens in memory. Beyond it the oldest tokens become invalid.
@@ -92,6 +91,22 @@ fn fields(line: &str) -> Option<Vec<String>> {
     }
     fields.push(field.trim().to_owned());
     (!quoted).then_some(fields)
+}
+
+/// The kinds to whose objects a token can be bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BoundKind {
+    Pod,
+    Secret,
+    Node,
+}
+
+/// The object that a token is bound to. The token is invalid after its deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BoundObject {
+    pub(super) bound_kind: BoundKind,
+    pub(super) name: String,
+    pub(super) uid: String,
 }
 
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use http::header::ACCEPT;
 use http::request;
 
-use crate::http::response::header;
+use crate::http::headers::header;
 use crate::http::table::{TableForm, WithObject};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;

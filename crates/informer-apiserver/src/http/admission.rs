@@ -4,8 +4,6 @@ use serde_json::{Value, json};
 
 use crate::admission::{AdmissionRequest, Attributes, ReviewKind};
 use crate::http::call::Call;
-use crate::http::response::{ApiResponse, warn};
-use crate::model::error::ApiError;
 use crate::requests::Verb;
 
 impl Call<'_> {
@@ -70,20 +68,5 @@ impl Call<'_> {
             }
         }
         options
-    }
-}
-
-pub(super) fn with_warnings(
-    outcome: Result<ApiResponse, ApiError>,
-    admission: Option<&AdmissionRequest>,
-) -> Result<ApiResponse, ApiError> {
-    let Some(admission) = admission else { return outcome };
-    let warnings = admission.warnings();
-    match outcome {
-        Ok(mut response) => {
-            warn(&mut response, &warnings);
-            Ok(response)
-        }
-        Err(error) => Err(error.warned(warnings)),
     }
 }

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::Stream;
 use futures_util::StreamExt;
-use http_body::{Frame, SizeHint};
-use informer_http::ResetFlag;
+use http_body::{Body, Frame, SizeHint};
+use informer_http::{ResetFlag, Serving};
 
 use crate::clock::Clock;
 use crate::faults::{BodyEnd, BodyPosition, Trickle};
@@ -169,7 +169,7 @@ fn join_batches(batches: Batches) -> Chunks {
     futures_util::stream::iter(batches.map(|batch| Ok(batch.into_bytes()))).boxed()
 }
 
-impl http_body::Body for ApiBody {
+impl Body for ApiBody {
     type Data = Bytes;
     type Error = BrokenOff;
 
@@ -198,6 +198,46 @@ impl http_body::Body for ApiBody {
             },
             Inner::Chunks(_) | Inner::Batches(_) => SizeHint::default(),
         }
+    }
+}
+
+/// A response body for hyper, which writes the segments of a batch to the socket without joining them.
+pub(crate) struct SocketBody {
+    body: ApiBody,
+    _serving: Serving,
+}
+
+impl SocketBody {
+    /// The connection is not closed in favor of another one while the body exists.
+    pub(crate) fn new(body: ApiBody, serving: Serving) -> Self {
+        Self { body, _serving: serving }
+    }
+}
+
+impl Body for SocketBody {
+    type Data = Batch;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Batch>, BrokenOff>>> {
+        let part = self.body.poll_part(context);
+        part.map(|part| {
+            let part = part?.map(|part| match part {
+                BodyPart::Batch(batch) => batch,
+                BodyPart::Bytes(bytes) => bytes.into(),
+            });
+            Some(part.map(Frame::data))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -13,12 +13,12 @@ use crate::admission::Scope;
 use crate::auth::Requester;
 use crate::faults::{BodyPosition, Plan};
 use crate::http::accept::{Encoding, Shape, Wants, negotiate};
-use crate::http::admission::with_warnings;
 use crate::http::body::BrokenOff;
+use crate::http::headers::header;
 use crate::http::query::ListOptions;
 use crate::http::response::{
-    self, ApiResponse, frame_events, header, json, object_bytes, protobuf, protobuf_list, streamed,
-    streamed_protobuf, value, warn, written_bytes,
+    self, ApiResponse, frame_events, json, object_bytes, protobuf, protobuf_list, streamed,
+    streamed_protobuf, value, warn, with_warnings, written_bytes,
 };
 use crate::http::route::ResourceRoute;
 use crate::http::watch::{WatchDriver, WatchRequest};

@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::http::Frontend;
-use crate::http::response::{ApiResponse, header, json as json_response, text};
+use crate::http::etag::hash;
+use crate::http::headers::header;
+use crate::http::response::{ApiResponse, json as json_response, text};
 use crate::model::error::ApiError;
 use crate::model::kinds::{Kind, Subresource};
 use crate::registry::{GroupKnown, Registry, Resource};
@@ -251,7 +253,7 @@ fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> ApiResp
         "items": items,
     });
     let body = format!("{list}\n");
-    let etag = format!("\"{:016X}\"", fnv(body.as_bytes()));
+    let etag = format!("\"{}\"", hash(body.as_bytes()));
     let unchanged = header(head, IF_NONE_MATCH) == etag;
     let mut response = if unchanged { json_response(304, "") } else { json_response(200, body) };
     let headers = response.headers_mut();
@@ -303,10 +305,4 @@ fn aggregated_resource(kind: &Kind) -> Value {
         categories: &kind.categories,
         subresources,
     })
-}
-
-/// Returns the FNV-1a hash of a document for its ETag, which need not be collision resistant.
-pub(crate) fn fnv(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -8,7 +8,8 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 use http::request;
 
 use crate::http::body::{ApiBody, Chunks};
-use crate::http::response::{ApiResponse, header};
+use crate::http::headers::header;
+use crate::http::response::ApiResponse;
 
 /// Maximum size of a response that is not compressed; the same as in kube-apiserver.
 const MAX_UNCOMPRESSED_BYTES: usize = 128 << 10;

@@ -2,15 +2,10 @@
 //! without a copy.
 
 use std::io::IoSlice;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use http_body::{Body, Frame, SizeHint};
-use informer_http::Serving;
 
-use crate::http::body::{ApiBody, BodyPart, BrokenOff};
 use crate::registry::storage::{Form, Stored};
 
 #[derive(Debug)]
@@ -136,46 +131,6 @@ impl Buf for Batch {
 }
 
 pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
-
-/// A response body for hyper, which writes the segments of a batch to the socket without joining them.
-pub(crate) struct SocketBody {
-    body: ApiBody,
-    _serving: Serving,
-}
-
-impl SocketBody {
-    /// The connection is not closed in favor of another one while the body exists.
-    pub(crate) fn new(body: ApiBody, serving: Serving) -> Self {
-        Self { body, _serving: serving }
-    }
-}
-
-impl Body for SocketBody {
-    type Data = Batch;
-    type Error = BrokenOff;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Batch>, BrokenOff>>> {
-        let part = self.body.poll_part(context);
-        part.map(|part| {
-            let part = part?.map(|part| match part {
-                BodyPart::Batch(batch) => batch,
-                BodyPart::Bytes(bytes) => bytes.into(),
-            });
-            Some(part.map(Frame::data))
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
 
 #[cfg(test)]
 mod tests;

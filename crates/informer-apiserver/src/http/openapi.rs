@@ -15,6 +15,7 @@ pub(crate) use v2::v2_document;
 
 use crate::http::Frontend;
 use crate::http::body::ApiBody;
+use crate::http::etag::hash;
 use crate::http::response::{ApiResponse, json as json_response};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
@@ -75,7 +76,7 @@ fn path_of(group: &str, version: &str) -> String {
 }
 
 fn etag(document: &Value) -> String {
-    format!("{:016X}", crate::http::discovery::fnv(document.to_string().as_bytes()))
+    hash(document.to_string().as_bytes())
 }
 
 fn group_versions(shared: &Frontend) -> Vec<(String, String)> {

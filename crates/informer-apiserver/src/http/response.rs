@@ -2,14 +2,16 @@
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING,
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING,
 };
 use http::{Method, Response, StatusCode, request};
 use http_body::Body;
 use serde_json::Value;
 
+use crate::admission::AdmissionRequest;
 use crate::http::accept::Encoding;
 use crate::http::body::{ApiBody, Chunks};
+use crate::http::headers::header;
 use crate::http::list_body::Batches;
 use crate::http::warnings::Warnings;
 use crate::model::error::ApiError;
@@ -25,11 +27,6 @@ const PROTOBUF_STREAM: HeaderValue =
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 pub(crate) type ApiResponse = Response<ApiBody>;
-
-/// Returns the value of a header, or an empty string if it is absent or not ASCII.
-pub(crate) fn header(head: &request::Parts, name: HeaderName) -> &str {
-    head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-}
 
 pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> ApiResponse {
     with_type(status, JSON, ApiBody::whole(body))
@@ -112,6 +109,22 @@ pub(crate) fn error_response(error: &ApiError) -> ApiResponse {
 pub(crate) fn warn(response: &mut ApiResponse, warnings: &[String]) {
     if !warnings.is_empty() {
         response.extensions_mut().get_or_insert_default::<Warnings>().add(warnings);
+    }
+}
+
+/// Adds the warnings of webhooks and policies to the result of a write.
+pub(crate) fn with_warnings(
+    outcome: Result<ApiResponse, ApiError>,
+    admission: Option<&AdmissionRequest>,
+) -> Result<ApiResponse, ApiError> {
+    let Some(admission) = admission else { return outcome };
+    let warnings = admission.warnings();
+    match outcome {
+        Ok(mut response) => {
+            warn(&mut response, &warnings);
+            Ok(response)
+        }
+        Err(error) => Err(error.warned(warnings)),
     }
 }
 

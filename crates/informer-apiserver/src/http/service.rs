@@ -17,8 +17,9 @@ use crate::faults::Plan;
 use crate::http::accept::{Encoding, indents_errors, plain_encoding};
 use crate::http::call::{APPLY, Call, media_type};
 use crate::http::deadline::{MIN_TIME_LIMIT, time_limit};
+use crate::http::headers::header;
 use crate::http::response::{
-    ApiResponse, add_common_headers, error_response, header, injected_response, strip_head_body, timed_out,
+    ApiResponse, add_common_headers, error_response, injected_response, strip_head_body, timed_out,
     transcode, wants_indent, warn_first,
 };
 use crate::http::route::{Route, route};

@@ -14,7 +14,7 @@ use crate::model::managed_fields::{
 use crate::model::metadata::{self, Object};
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
-use crate::pipeline::merge::Origin;
+use crate::pipeline::merge::{Origin, go_type};
 use crate::pipeline::retry::{Attempt, MAX_ATTEMPTS};
 use crate::pipeline::{Changed, Pipeline, Written};
 use crate::registry::storage::Stored;
@@ -257,23 +257,6 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
         None | Some(Value::Null) => Ok(()),
         Some(_) => Err(ApiError::bad_request("metadata.managedFields must be nil")),
     }
-}
-
-/// Formats an API version and kind as Go formats the type.
-fn go_type(api_version: &str, kind: &str) -> String {
-    let group_version =
-        if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") };
-    format!("{group_version}, Kind={kind}")
-}
-
-pub(crate) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
-    let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
-    let of = go_type(&kind.api_version, &kind.kind);
-    let message = format!(
-        "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured \
-         object to {of}: {why}"
-    );
-    ApiError::new(500, "", message)
 }
 
 fn type_error(kind: &Kind, config: &Object, why: &str) -> ApiError {

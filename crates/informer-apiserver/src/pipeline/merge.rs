@@ -127,14 +127,31 @@ pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiErro
                 "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
             ));
         }
-        Origin::Apply(config) => return crate::pipeline::apply::inconvertible(kind, config, why),
+        Origin::Apply(config) => return inconvertible(kind, config, why),
         Origin::Patch(again) => again().unwrap_or_default().to_string(),
-        Origin::Strategic(patch) => crate::pipeline::patch::go_format(patch),
+        Origin::Strategic(patch) => crate::model::go_format::go_format(patch),
     };
     let cause = Cause::invalid("patch", &format!("{shown:?}"), why);
     let mut error = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
     error.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
     error
+}
+
+fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
+    let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
+    let of = go_type(&kind.api_version, &kind.kind);
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured \
+         object to {of}: {why}"
+    );
+    ApiError::new(500, "", message)
+}
+
+/// Formats an API version and kind as Go formats the type.
+pub(crate) fn go_type(api_version: &str, kind: &str) -> String {
+    let group_version =
+        if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") };
+    format!("{group_version}, Kind={kind}")
 }
 
 pub(crate) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>) -> Result<(), ApiError> {

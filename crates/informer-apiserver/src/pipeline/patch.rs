@@ -1,11 +1,8 @@
 //! Merge patches (RFC 7396), JSON patches (RFC 6902) and strategic merge patches.
 
-mod shown;
-
 use informer_schema::Schema;
 use serde_json::{Value, json};
 
-pub(crate) use self::shown::go_format;
 use crate::model::json_patch::{JsonPatch, MAX_OPERATIONS};
 
 use crate::model::duplicates::DuplicateKeys;

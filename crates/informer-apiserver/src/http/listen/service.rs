@@ -5,7 +5,7 @@ use informer_http::{Certificates, Connection, Incoming, Service};
 
 use super::browser;
 use crate::http::ApiService;
-use crate::http::list_body::SocketBody;
+use crate::http::body::SocketBody;
 use crate::http::service::GoAway;
 use crate::tls::{ClientVerifier, PeerCertificate};
 

@@ -4,7 +4,8 @@ use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use http::request;
 use serde_json::{Map, Value, json};
 
-use super::super::response::{ApiResponse, header, json as json_response};
+use super::super::headers::header;
+use super::super::response::{ApiResponse, json as json_response};
 use super::{document, empty, etag, group_versions, proto};
 use crate::http::Frontend;
 
