@@ -1,12 +1,11 @@
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::bench::{Bench, Failure};
+use crate::bench::Bench;
 use crate::{Scenario, Server};
 
 /// The options of a run: which scenarios of the suite run, and how many concurrently.
@@ -102,7 +101,15 @@ async fn one(server: Arc<Server>, scenario: Scenario) -> Outcome {
         (scenario.begin)(bench.clone()).await?;
         if bench.server.is_newer() { bench.equals_json().await } else { Ok(()) }
     };
-    let failure = ended(tokio::spawn(tokio::time::timeout(scenario.limit, run)).await, scenario.limit);
+    let limit = scenario.limit;
+    let run = async move {
+        match tokio::time::timeout(limit, run).await {
+            Ok(Ok(())) => None,
+            Ok(Err(failure)) => Some(chain(&*failure)),
+            Err(_) => Some(format!("not finished within {limit:?}")),
+        }
+    };
+    let failure = tokio::spawn(run).await.unwrap_or_else(|error| Some(crash(error)));
     Outcome {
         name: scenario.name,
         topic: scenario.topic,
@@ -111,17 +118,11 @@ async fn one(server: Arc<Server>, scenario: Scenario) -> Outcome {
     }
 }
 
-type Ended = Result<Result<Result<(), Failure>, tokio::time::error::Elapsed>, tokio::task::JoinError>;
-
-fn ended(ended: Ended, limit: Duration) -> Option<String> {
-    match ended {
-        Ok(Ok(Ok(()))) => None,
-        Ok(Ok(Err(failure))) => Some(chain(&*failure)),
-        Ok(Err(_)) => Some(format!("not finished within {limit:?}")),
-        Err(error) => Some(match error.try_into_panic() {
-            Ok(panic) => text(&*panic),
-            Err(error) => error.to_string(),
-        }),
+/// Returns the message of a panic, or the reason why the task of a scenario was cancelled.
+fn crash(error: tokio::task::JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => text(&*panic),
+        Err(error) => error.to_string(),
     }
 }
 

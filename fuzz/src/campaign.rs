@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::{Target, mutate, seeds, shrink};
 
 /// The maximum number of mutated inputs that are kept for further mutation.
-const KEPT_MAX: usize = 256;
+const MAX_KEPT: usize = 256;
 
 /// One target, and how long it runs.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +97,7 @@ impl Campaign {
 
 /// Keeps one input in a thousand, so that changes accumulate without drifting away from the seeds.
 fn keep(inputs: &mut Vec<Vec<u8>>, input: Vec<u8>, rng: &mut StdRng) {
-    if rng.random_ratio(1, 1000) && inputs.len() < KEPT_MAX {
+    if rng.random_ratio(1, 1000) && inputs.len() < MAX_KEPT {
         inputs.push(input);
     }
 }

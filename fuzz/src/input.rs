@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 /// The maximum number of frames: enough for one boundary within another, and few enough to leave bytes for
 /// the body.
-const FRAMES_MAX: usize = 8;
+const MAX_FRAMES: usize = 8;
 
 pub(crate) struct Body<'a> {
     pub(crate) whole: &'a [u8],
@@ -18,7 +18,7 @@ impl<'a> Body<'a> {
         let Some((&count, rest)) = input.split_first() else {
             return Self { whole: input, borders: Vec::new() };
         };
-        let count = (usize::from(count) % FRAMES_MAX).min(rest.len());
+        let count = (usize::from(count) % MAX_FRAMES).min(rest.len());
         let (choices, whole) = rest.split_at(count);
         let mut borders: Vec<usize> =
             choices.iter().map(|&choice| usize::from(choice) * whole.len() / 256).collect();

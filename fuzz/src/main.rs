@@ -12,9 +12,9 @@ use informer_fuzz::{Campaign, Crash, TARGETS, Target};
 use parking_lot::Mutex;
 
 /// The timeout of one run; inputs have a few kilobytes.
-const RUN_MAX: Duration = Duration::from_secs(20);
+const MAX_RUN: Duration = Duration::from_secs(20);
 
-const SHRINK_MAX: Duration = Duration::from_secs(60);
+const MAX_SHRINK: Duration = Duration::from_secs(60);
 
 /// Runs fuzz targets on mutated seeds. Finally prints a JSON object of executions by target.
 #[derive(Debug, Parser)]
@@ -76,7 +76,7 @@ fn fuzz(targets: &[Target], arguments: &Arguments) -> ExitCode {
     for &target in targets {
         current.lock().target = target.name;
         let lasts = Duration::from_secs(arguments.seconds);
-        let campaign = Campaign { target, seed: arguments.seed, lasts, shrinks_for: SHRINK_MAX };
+        let campaign = Campaign { target, seed: arguments.seed, lasts, shrinks_for: MAX_SHRINK };
         let found = campaign.run(|input| {
             input.clone_into(&mut current.lock().input);
             let _ = beat.send(());
@@ -111,13 +111,13 @@ fn report(target: Target, Crash { input, message }: &Crash) {
 /// Ends the program when one run exceeds the timeout, and prints its input.
 fn watch(beats: &Receiver<()>, current: &Mutex<Current>) {
     loop {
-        match beats.recv_timeout(RUN_MAX) {
+        match beats.recv_timeout(MAX_RUN) {
             Ok(()) => {}
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let Current { target, input } = &*current.lock();
                 eprintln!(
-                    "{target}: a run takes longer than {RUN_MAX:?}: {:?}",
+                    "{target}: a run takes longer than {MAX_RUN:?}: {:?}",
                     String::from_utf8_lossy(input)
                 );
                 std::process::exit(1);

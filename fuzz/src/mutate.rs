@@ -4,20 +4,20 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 /// The maximum size of an input. Larger ones only take longer to find the same failures.
-const INPUT_BYTES_MAX: usize = 4096;
+const MAX_INPUT_BYTES: usize = 4096;
 
 /// The maximum number of changes per input. With only a few, most of a text stays well formed.
-const CHANGES_MAX: usize = 4;
+const MAX_CHANGES: usize = 4;
 
 /// Bytes with a meaning in one of the formats.
 const TELLING: &[u8] = b"\"\\{}[]:,0-.eEntf\n \x00\x1f\x7f\x80\xc3\xff";
 
 /// Mutates an input, with pieces of `others` and with `words`.
 pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut StdRng) {
-    for _ in 0..rng.random_range(1..=CHANGES_MAX) {
+    for _ in 0..rng.random_range(1..=MAX_CHANGES) {
         change(input, others, words, rng);
     }
-    input.truncate(INPUT_BYTES_MAX);
+    input.truncate(MAX_INPUT_BYTES);
 }
 
 fn change(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut StdRng) {

@@ -17,7 +17,7 @@ use super::control::Control;
 use super::peer::source;
 use super::{Failure, Where, gauge};
 
-const SYNC_MAX: Duration = Duration::from_secs(600);
+const MAX_SYNC: Duration = Duration::from_secs(600);
 
 enum Any {
     Pods(SharedInformer<Lazy<Pod>>),
@@ -88,7 +88,7 @@ impl Any {
 
     async fn synced(&self) -> Result<usize, Failure> {
         async fn of<O: Representation>(informer: &SharedInformer<O>) -> Result<usize, Failure> {
-            informer.wait_for_sync(SYNC_MAX).await?;
+            informer.wait_for_sync(MAX_SYNC).await?;
             Ok(informer.indexer().len())
         }
         match self {

@@ -23,7 +23,7 @@ use super::control::Control;
 use super::tally::Tally;
 use super::{Failure, Where, gauge, objects, resource};
 
-const SYNC_MAX: Duration = Duration::from_secs(600);
+const MAX_SYNC: Duration = Duration::from_secs(600);
 /// A pause before memory is measured, in which the allocator returns the memory that was freed after the
 /// initial list.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -148,7 +148,7 @@ impl<O: Representation> Bench<O> {
         gauge::forget_peak();
         let (start, busy, allocated) = (Instant::now(), gauge::cpu(), gauge::allocations());
         let run = self.informer.start();
-        self.informer.wait_for_sync(SYNC_MAX).await?;
+        self.informer.wait_for_sync(MAX_SYNC).await?;
         let (spent, busy) = (start.elapsed(), gauge::cpu() - busy);
         if let (Some((before, old)), Some((now, new))) = (allocated, gauge::allocations()) {
             let each = self.keys.len() as f64;

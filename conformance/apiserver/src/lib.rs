@@ -20,5 +20,5 @@ pub use hooks::Reply;
 pub use real::{RealServer, StartError, attach};
 pub use run::{RunError, StepResponse, Transcript, run};
 pub use scenario::{Scenario, Step};
-pub use suite::{Outcome, RUNS_MAX, Suite, SuiteError};
+pub use suite::{MAX_RUNS, Outcome, Suite, SuiteError};
 pub use target::{SendError, Target};

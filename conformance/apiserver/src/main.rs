@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use informer_differential::{Outcome, RUNS_MAX, RealServer, Suite, Target, attach};
+use informer_differential::{MAX_RUNS, Outcome, RealServer, Suite, Target, attach};
 use serde_json::json;
 
 /// Runs the scenarios on a server, and compares its responses with those recorded from the real one.
@@ -82,7 +82,7 @@ async fn on(
         // The embedded server must give the same responses in each run, so a scenario with differences is not
         // repeated.
         false if arguments.server == Server::Embedded => suite.check(target, 1).await?,
-        false => suite.check(target, RUNS_MAX).await?,
+        false => suite.check(target, MAX_RUNS).await?,
     };
     tell(suite, &outcome);
     if let Some(path) = &arguments.json {

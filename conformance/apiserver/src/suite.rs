@@ -13,7 +13,7 @@ use crate::target::Target;
 
 /// The maximum number of runs per scenario. The responses are recorded once two runs agree, which excludes
 /// effects of concurrent work of the real server.
-pub const RUNS_MAX: usize = 6;
+pub const MAX_RUNS: usize = 6;
 
 /// The suite of scenarios in a folder.
 #[derive(Debug)]
@@ -138,8 +138,8 @@ impl Suite {
         let mut outcome = Outcome::default();
         for scenario in &self.scenarios {
             let transcript = match steady(scenario, target).await? {
-                Ok(transcript) => transcript,
-                Err(apart) => {
+                Runs::Agree(transcript) => transcript,
+                Runs::Differ(apart) => {
                     outcome.unknown.extend(apart);
                     continue;
                 }
@@ -188,22 +188,27 @@ async fn differences_of(
     }
 }
 
-/// Runs a scenario until two runs agree. Otherwise returns the differences of the last two runs.
-async fn steady(
-    scenario: &Scenario,
-    target: &Target,
-) -> Result<Result<Transcript, Vec<Difference>>, SuiteError> {
+/// Repeated runs of a scenario on one server.
+enum Runs {
+    /// Two runs in a row had these responses.
+    Agree(Transcript),
+    /// No two runs in a row agreed; contains the differences of the last two.
+    Differ(Vec<Difference>),
+}
+
+/// Runs a scenario until two runs agree.
+async fn steady(scenario: &Scenario, target: &Target) -> Result<Runs, SuiteError> {
     let mut last = run(scenario, target, &id(0)).await?;
     let mut apart = Vec::new();
-    for number in 1..RUNS_MAX {
+    for number in 1..MAX_RUNS {
         let next = run(scenario, target, &id(number)).await?;
         apart = compare(&scenario.name, &last, &next);
         if apart.is_empty() {
-            return Ok(Ok(next));
+            return Ok(Runs::Agree(next));
         }
         last = next;
     }
-    Ok(Err(apart))
+    Ok(Runs::Differ(apart))
 }
 
 /// Returns six letters that no other run of a scenario uses. They are derived from the process id and a

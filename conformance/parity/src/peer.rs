@@ -16,7 +16,7 @@ use crate::trace::Entry;
 
 /// The timeout of a command to a peer (client-go or this library). If a peer hangs, only the script that sent
 /// the command fails; other scripts continue.
-const COMMAND_MAX: Duration = Duration::from_secs(20);
+const MAX_COMMAND: Duration = Duration::from_secs(20);
 
 /// One of the two compared libraries: client-go or this library.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub enum PeerError {
     #[error("client-go's program has exited; its last output is above")]
     Ended,
     /// The peer did not reply within the timeout of a command.
-    #[error("{job}: {command}: no reply within {COMMAND_MAX:?}")]
+    #[error("{job}: {command}: no reply within {MAX_COMMAND:?}")]
     Silent {
         /// The name of the job: one run of one script.
         job: String,
@@ -118,7 +118,7 @@ impl Peer {
                 Self::Ours(peer) => Ok(peer.command(job, command).await),
             }
         };
-        let Ok(reply) = tokio::time::timeout(COMMAND_MAX, reply).await else {
+        let Ok(reply) = tokio::time::timeout(MAX_COMMAND, reply).await else {
             return Err(PeerError::Silent { job: job.to_owned(), command: format!("{command:?}") });
         };
         let reply = reply?;

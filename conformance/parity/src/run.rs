@@ -9,7 +9,7 @@ use crate::script::Script;
 use crate::server::{ScriptedServer, Session};
 use crate::trace::Trace;
 
-const RUN_MAX: Duration = Duration::from_secs(60);
+const MAX_RUN: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_millis(25);
 
@@ -36,7 +36,7 @@ pub async fn run(script: &Arc<Script>, peer: &Arc<Peer>, job: &str) -> Result<Tr
     let begin = Instant::now();
     let (url, streaming, resync) = (server.url(), script.streaming, script.resync);
     session.command(&Command::Start { url, streaming, resync }).await;
-    while !session.is_over() && begin.elapsed() < RUN_MAX {
+    while !session.is_over() && begin.elapsed() < MAX_RUN {
         tokio::time::sleep(LOOK).await;
     }
     let unfinished = !session.is_over();

@@ -27,15 +27,15 @@ const THEIR_RUNS: usize = 3;
 
 /// The maximum number of scripts that run concurrently. The runs mostly wait, so many of them can run at
 /// once. With even more, they would delay each other.
-const AT_ONCE_MAX: usize = 48;
+const MAX_AT_ONCE: usize = 48;
 
 /// The maximum number of scripts that run concurrently when scripts are repeated. It is small, because a busy
 /// machine may be the reason for the repetition.
-const AGAIN_AT_ONCE_MAX: usize = 12;
+const MAX_AGAIN_AT_ONCE: usize = 12;
 
 /// Scripts with a resync period below this limit can have resyncs. Several consecutive rounds of a resync
 /// then count as one in the comparison, because their number depends on the time.
-const RESYNC_SEEN_MAX: Duration = Duration::from_secs(60);
+const MAX_RESYNC_SEEN: Duration = Duration::from_secs(60);
 
 /// The scripts of the suite, and the list of intended differences.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Suite {
         };
         let mut outcomes: BTreeMap<String, Outcome> = BTreeMap::new();
         for (tried, at_once) in
-            (1..=tries).zip(std::iter::once(AT_ONCE_MAX).chain(std::iter::repeat(AGAIN_AT_ONCE_MAX)))
+            (1..=tries).zip(std::iter::once(MAX_AT_ONCE).chain(std::iter::repeat(MAX_AGAIN_AT_ONCE)))
         {
             let left = self.jobs().filter(|(name, _)| outcomes.get(name).is_none_or(Outcome::is_doubtful));
             for (name, traces) in peers.run_all(left, at_once).await {
@@ -276,7 +276,7 @@ impl Peers {
         match job {
             Job::Informer(script) => {
                 let trace = run(script, peer, &id).await.map_err(|error| error.to_string())?;
-                Ok(trace.streams(script.resync < RESYNC_SEEN_MAX, script.transforms))
+                Ok(trace.streams(script.resync < MAX_RESYNC_SEEN, script.transforms))
             }
             Job::Queue(script) => carry_out(script, peer, &id, run_ours).await,
             Job::Election(script) => carry_out(script, peer, &id, run_our_election).await,

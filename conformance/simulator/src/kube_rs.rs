@@ -65,7 +65,7 @@ const IDLE: Duration = Duration::from_secs(295);
 
 /// The time within which the watcher must have nothing left to do after the last fault. It is the same for
 /// this library's informer.
-const REST_MAX: Duration = Duration::from_secs(30 * 60);
+const MAX_REST: Duration = Duration::from_secs(30 * 60);
 
 /// Returns the names of the problems that a schedule shows with the rules of kube-rs's watcher.
 pub fn run_kube_rs_model(script: &Script) -> Vec<&'static str> {
@@ -428,7 +428,7 @@ impl KubeWorld {
         self.network.heal();
         self.server.catch_up();
         self.server.down_until = None;
-        let end = self.now + REST_MAX;
+        let end = self.now + MAX_REST;
         while self.now < end {
             if self.step() {
                 // The simulated time advances after each step, since this loop would otherwise not end.

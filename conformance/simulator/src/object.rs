@@ -4,13 +4,13 @@ use std::fmt;
 
 use informer_core::{Header, Object, ObjectKey};
 
-pub(crate) const KEYS_MAX: usize = 16;
+pub(crate) const MAX_KEYS: usize = 16;
 
 thread_local! {
     /// Number of live objects that this thread created. It reveals objects that a stopped informer has not
     /// freed.
     static ALIVE: Cell<i64> = const { Cell::new(0) };
-    static KEYS: Vec<ObjectKey> = (0..KEYS_MAX).map(new_key).collect();
+    static KEYS: Vec<ObjectKey> = (0..MAX_KEYS).map(new_key).collect();
 }
 
 fn new_key(number: usize) -> ObjectKey {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::fault::Fault;
-use crate::object::KEYS_MAX;
+use crate::object::MAX_KEYS;
 use crate::random::Random;
 use crate::theme::Theme;
 
@@ -94,7 +94,7 @@ setup! {
     /// Seed for all randomness outside of the steps: jitter, and everything after the last step.
     seed 0..1_000_000,
     /// Number of different object keys.
-    keys 10..KEYS_MAX + 1,
+    keys 10..MAX_KEYS + 1,
     /// Number of objects that exist at the start.
     first 6..11,
     /// Whether the server supports streaming lists.

@@ -3,7 +3,7 @@ use crate::run::run;
 use crate::script::Script;
 
 /// The maximum number of scripts that are tried while shrinking. That many take some seconds.
-const TRIES_MAX: u32 = 20_000;
+const MAX_TRIES: u32 = 20_000;
 
 /// Returns the shortest script found that violates the same invariant.
 pub fn shrink(script: &Script, violation: &Violation) -> Script {
@@ -24,9 +24,9 @@ pub fn shrink_while(script: &Script, mut shows: impl FnMut(&Script) -> bool) -> 
     loop {
         let length = best.steps.len();
         let mut piece = length.div_ceil(2);
-        while piece > 0 && tries < TRIES_MAX {
+        while piece > 0 && tries < MAX_TRIES {
             let mut begin = 0;
-            while begin < best.steps.len() && tries < TRIES_MAX {
+            while begin < best.steps.len() && tries < MAX_TRIES {
                 let mut shorter = best.clone();
                 let end = (begin + piece).min(shorter.steps.len());
                 shorter.steps.drain(begin..end);
@@ -34,7 +34,7 @@ pub fn shrink_while(script: &Script, mut shows: impl FnMut(&Script) -> bool) -> 
             }
             piece /= 2;
         }
-        if best.steps.len() == length || tries >= TRIES_MAX {
+        if best.steps.len() == length || tries >= MAX_TRIES {
             return best;
         }
     }

@@ -79,9 +79,9 @@ struct Barrier {
     present: bool,
 }
 
-const ELECTED_MAX: usize = 32;
+const MAX_ELECTED: usize = 32;
 
-const BARRIERS_MAX: usize = 8;
+const MAX_BARRIERS: usize = 8;
 
 /// Adds a line to the timeline if the schedule records one.
 macro_rules! tell {
@@ -255,7 +255,7 @@ impl World {
         let (version, selector) = (self.server.version, self.network.selector);
         let object = self.server.objects[key].as_ref();
         tell!(self, "server: key {key} becomes {object:?} @{version}");
-        if self.random.one_in(3) && self.barriers.len() < BARRIERS_MAX {
+        if self.random.one_in(3) && self.barriers.len() < MAX_BARRIERS {
             let object = self.server.objects[key].as_ref();
             let present = object.is_some_and(|object| object.in_view || !selector);
             self.barriers.push_back(Barrier { key, version, present });
@@ -323,7 +323,7 @@ impl World {
 
     /// Advances the simulation of the leader election, which has its own clock, by several events.
     fn elect(&mut self) -> Checked {
-        let most = self.random.below(ELECTED_MAX);
+        let most = self.random.below(MAX_ELECTED);
         let went = self.election.go_on(most, &mut self.random, &mut self.coverage);
         self.tell_election();
         self.steps += went?;

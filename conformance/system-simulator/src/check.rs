@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::trace::Trace;
 
 /// The maximum number of recorded violations. Only the first violation of each invariant is recorded.
-const VIOLATIONS_MAX: usize = 20;
+const MAX_VIOLATIONS: usize = 20;
 
 /// The violations that all tasks of a run have found, with the first violation of each invariant.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl Checks {
         let violation = Violation { invariant, text: text.into() };
         self.trace.line(format_args!("VIOLATION {violation}"));
         let mut found = self.found.lock();
-        if found.len() < VIOLATIONS_MAX && found.iter().all(|known| known.invariant != invariant) {
+        if found.len() < MAX_VIOLATIONS && found.iter().all(|known| known.invariant != invariant) {
             found.push(violation);
         }
     }

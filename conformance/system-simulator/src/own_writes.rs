@@ -32,7 +32,7 @@ pub(crate) struct Observation {
 pub(crate) struct OwnWrites(Arc<Mutex<Vec<Observation>>>);
 
 /// The maximum duration of a read: it may wait until the informer has synced, and then for own writes.
-const READ_MAX: Duration = Duration::from_secs(40);
+const MAX_READ: Duration = Duration::from_secs(40);
 
 impl OwnWrites {
     pub(crate) fn record(&self, observation: Observation) {
@@ -48,7 +48,7 @@ impl OwnWrites {
 /// Checks that each read returned the state of the preceding write, or a later one.
 pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &History, checks: &Checks) {
     for observation in observations {
-        checks.ensure("reads-end", observation.took <= READ_MAX, || {
+        checks.ensure("reads-end", observation.took <= MAX_READ, || {
             format!("{}: a read of {} took {:?}", view.name(), observation.key, observation.took)
         });
         let Some(epoch) = observation.epoch else { continue };

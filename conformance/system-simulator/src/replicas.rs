@@ -28,7 +28,7 @@ use crate::program::Shared;
 const RESTART: Duration = Duration::from_secs(2);
 
 /// The maximum duration of stopping a manager: the manager's own limit of 30 s, and the release of its lease.
-const STOP_MAX: Duration = Duration::from_secs(60);
+const MAX_STOP: Duration = Duration::from_secs(60);
 
 /// The replicas of one operator. A replica that ends is restarted, as by a kubelet.
 pub(crate) struct Replicas {
@@ -59,7 +59,7 @@ impl Replicas {
     pub(crate) async fn stop(&mut self) {
         self.stop.cancel();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
-        let ended = timeout(STOP_MAX, ended).await.is_ok();
+        let ended = timeout(MAX_STOP, ended).await.is_ok();
         self.shared.checks.ensure("every-wait-ends", ended, || "a manager does not stop".to_owned());
     }
 }

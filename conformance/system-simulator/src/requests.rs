@@ -12,10 +12,10 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// The maximum number of lists (first pages) per informer and window. A backoff that starts at 1 s and
 /// doubles allows 6, and faults reset it.
-const LISTS_MAX: usize = 20;
+const MAX_LISTS: usize = 20;
 
 /// The maximum number of watches per informer and window.
-const WATCHES_MAX: usize = 40;
+const MAX_WATCHES: usize = 40;
 
 struct Request<'a> {
     agent: &'a str,
@@ -76,7 +76,7 @@ pub(crate) fn check(log: &[RequestRecord], refused: &[RefusedRequest], checks: &
     }
     for (informer, (verb, mut times)) in times {
         times.sort_unstable();
-        let most = if verb == Verb::List { LISTS_MAX } else { WATCHES_MAX };
+        let most = if verb == Verb::List { MAX_LISTS } else { MAX_WATCHES };
         let crowded = times.windows(most + 1).find(|window| window[most] - window[0] < WINDOW);
         checks.ensure("requests-bounded", crowded.is_none(), || {
             format!(

@@ -42,11 +42,11 @@ const AUTHORITY: &str = "127.0.0.1:9443";
 
 const PIPE_BYTES: usize = 64 << 10;
 
-const CALL_MAX: Duration = Duration::from_secs(5);
+const MAX_CALL: Duration = Duration::from_secs(5);
 
 /// A time longer than all webhook calls of one write: two rounds of mutating webhooks, and a validating
 /// webhook.
-const CALLS_MAX: Duration = CALL_MAX.saturating_mul(4);
+const MAX_CALLS: Duration = MAX_CALL.saturating_mul(4);
 
 /// The certificate of the webhooks. All runs of the process share it, because keys are slow to generate.
 static CERTIFICATE: LazyLock<Identity> = LazyLock::new(Identity::new);
@@ -194,14 +194,14 @@ impl Webhooks {
         let outages = self.outages.lock();
         outages
             .iter()
-            .any(|&Outage { begin, end }| at >= begin && end.is_none_or(|end| at <= end + CALLS_MAX))
+            .any(|&Outage { begin, end }| at >= begin && end.is_none_or(|end| at <= end + MAX_CALLS))
     }
 
     /// Returns true if a write at `at` must be affected by an outage: the outage began long enough before
     /// that the write cannot have begun earlier.
     fn is_within_outage(&self, at: Duration) -> bool {
         let outages = self.outages.lock();
-        outages.iter().any(|&Outage { begin, end }| at > begin + CALLS_MAX && end.is_none_or(|end| at < end))
+        outages.iter().any(|&Outage { begin, end }| at > begin + MAX_CALLS && end.is_none_or(|end| at < end))
     }
 }
 
@@ -257,7 +257,7 @@ fn registration<K: Sample>(verb: &str, policy: &str) -> Value {
         "failurePolicy": policy,
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": CALL_MAX.as_secs(),
+        "timeoutSeconds": MAX_CALL.as_secs(),
     })
 }
 

@@ -31,7 +31,7 @@ use crate::webhooks::Webhooks;
 use faults::Remedy;
 
 /// The maximum duration of a program's write and the read after it. It detects waits that never end.
-const WRITE_MAX: Duration = Duration::from_secs(600);
+const MAX_WRITE: Duration = Duration::from_secs(600);
 
 const BACKUP_EVERY: usize = 8;
 
@@ -138,7 +138,7 @@ impl World {
                 let (write, checks) = (actor.write(write, target.key(), step.draw), self.checks().clone());
                 let text = format!("{step}");
                 self.writes.spawn(async move {
-                    let ended = timeout(WRITE_MAX, write).await.is_ok();
+                    let ended = timeout(MAX_WRITE, write).await.is_ok();
                     checks.ensure("every-wait-ends", ended, || format!("{text} did not end in time"));
                 });
             }

@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 
 /// The maximum number of retries of a key whose reconcile fails.
-const RETRIES_MAX: u32 = 3;
+const MAX_RETRIES: u32 = 3;
 
 #[derive(Clone)]
 struct Controller {
@@ -30,7 +30,7 @@ impl Controller {
         let pods = self.pods.by_index("app", key.name())?;
         let have = pods.iter().filter(|pod| pod.key().namespace() == key.namespace()).count();
         if key.name() == "db" {
-            // Simulate an error that persists for one Deployment. After the first attempt and `RETRIES_MAX`
+            // Simulate an error that persists for one Deployment. After the first attempt and `MAX_RETRIES`
             // retries, the workers give up its key until the object changes again.
             return Err(Error::from("the database operator cannot be reached"));
         }
@@ -70,7 +70,7 @@ pub async fn main() -> Result {
     owners.wait_for_sync(PATIENCE).await?;
     let workers = Workers::new(queue.clone())
         .count(2)
-        .max_retries(RETRIES_MAX)
+        .max_retries(MAX_RETRIES)
         .on_failure(|key, failure| println!("  {key}: {failure}"))
         .run_until(cluster.change_for_a_while(), move |key| controller.clone().reconcile(key));
     let report = workers.await;

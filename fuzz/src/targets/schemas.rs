@@ -36,7 +36,7 @@ pub(super) const TARGET: Target = Target {
 };
 
 /// The maximum number of objects per input, enough to test the rules of the schema.
-const OBJECTS_MAX: usize = 3;
+const MAX_OBJECTS: usize = 3;
 
 /// Creates a CRD and objects of its kind: the first line is a schema, each later line is an object.
 ///
@@ -57,7 +57,7 @@ fn run(input: &[u8]) {
         let (status, _) = send(&server, Method::GET, path, &Value::Null);
         assert_eq!(status, StatusCode::OK, "{path}: {text}");
     }
-    for (index, line) in lines.take(OBJECTS_MAX).enumerate() {
+    for (index, line) in lines.take(MAX_OBJECTS).enumerate() {
         if let Ok(Value::Object(object)) = serde_json::from_str(line) {
             check_object(&server, &format!("w{index}"), Value::Object(object), &text);
         }

@@ -5,7 +5,7 @@ use crate::report::Report;
 
 /// Maximum number of lines of code in a file. A longer file must begin with a comment that states the reason:
 /// `// tidy: long, because ...`.
-const CODE_LINES_MAX: usize = 500;
+const MAX_CODE_LINES: usize = 500;
 
 const NAMELESS: [&str; 5] = ["utils", "util", "common", "helpers", "misc"];
 
@@ -15,8 +15,8 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
         let name = source.name(root);
         let lines = code_lines(&source.text);
         longest = longest.max(lines);
-        if lines > CODE_LINES_MAX && !source.text.starts_with("// tidy: long, because ") {
-            report.problems.push(format!("{name} has {lines} lines of code, over {CODE_LINES_MAX}"));
+        if lines > MAX_CODE_LINES && !source.text.starts_with("// tidy: long, because ") {
+            report.problems.push(format!("{name} has {lines} lines of code, over {MAX_CODE_LINES}"));
         }
         for component in source.path.components() {
             let component = component.as_os_str().to_string_lossy();

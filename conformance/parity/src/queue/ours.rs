@@ -9,7 +9,7 @@ use super::{Operation, QueueScript, QueueVerb};
 
 /// The first delay of the rate limiter. The client-go program uses the same delays.
 const LIMITER_BASE: Duration = Duration::from_millis(5);
-const LIMITER_MAX: Duration = Duration::from_secs(1);
+const MAX_LIMITER: Duration = Duration::from_secs(1);
 
 /// How often the script's task yields to other tasks after each operation. All tasks must have reacted to the
 /// operation before the next one. Each task waits for only a few others, so this number is large enough.
@@ -17,14 +17,14 @@ const TURNS: u32 = 20;
 
 /// The deadline after which a drain of the queue gives up. It is longer than any script, because drains in
 /// client-go have no deadline.
-const DRAIN_MAX: Duration = Duration::from_secs(100_000);
+const MAX_DRAIN: Duration = Duration::from_secs(100_000);
 
 /// Runs a queue script on the work queue of this library, in simulated time that changes only with `advance`.
 /// Returns a line for each operation, with its result and the keys that getters received.
 pub fn run_ours(script: &QueueScript) -> std::io::Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(async {
-        let limiter = ExponentialPerItem::new(LIMITER_BASE, LIMITER_MAX);
+        let limiter = ExponentialPerItem::new(LIMITER_BASE, MAX_LIMITER);
         let queue = WorkQueue::builder().rate_limiter(limiter).build();
         let run = Run { queue, got: Arc::default() };
         let mut lines = Vec::new();
@@ -84,7 +84,7 @@ impl Run {
                 self.wait_for(async move {
                     // A drain that ends with an error because of a shutdown counts as finished, because
                     // client-go does not report the difference.
-                    let _ = queue.shut_down_with_drain(DRAIN_MAX).await;
+                    let _ = queue.shut_down_with_drain(MAX_DRAIN).await;
                     "drained".to_owned()
                 });
             }

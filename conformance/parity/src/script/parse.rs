@@ -12,7 +12,7 @@ const NO_RESYNC: Duration = Duration::from_secs(3600);
 
 /// The maximum of every duration in a script, such as a wait, a delay or a resync period. The limit exists
 /// because a script must end within a minute.
-const WAIT_MAX: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -223,11 +223,11 @@ fn event(event_type: &str, object: &Value) -> Step {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is not a duration; write it as 800ms or 2s, at most {WAIT_MAX:?}");
+    let bad = || format!("{text:?} is not a duration; write it as 800ms or 2s, at most {MAX_WAIT:?}");
     let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => Duration::from_millis(number.parse().map_err(|_| bad())?),
         (None, Some(number)) => Duration::from_secs(number.parse().map_err(|_| bad())?),
         (None, None) => return Err(bad()),
     };
-    if duration > WAIT_MAX { Err(bad()) } else { Ok(duration) }
+    if duration > MAX_WAIT { Err(bad()) } else { Ok(duration) }
 }

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::script::RequestKind;
 
-const HEAD_BYTES_MAX: usize = 32 << 10;
+const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// The maximum time from the acceptance of a connection until the complete request head has arrived.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Option<Request>> 
     let mut head = Vec::new();
     let reading = async {
         let mut buffer = [0; 4096];
-        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
             match stream.read(&mut buffer).await? {
                 0 => break,
                 count => head.extend_from_slice(&buffer[..count]),

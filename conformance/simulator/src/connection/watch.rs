@@ -42,9 +42,9 @@ pub(crate) struct WatchBody {
 
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-const READ_MAX: usize = 5;
+const MAX_READ: usize = 5;
 
-const RECENT_MAX: usize = 4;
+const MAX_RECENT: usize = 4;
 
 impl Network {
     pub(crate) fn watch(&mut self, ask: &WatchAsk<'_>, peer: &mut Peer<'_>) -> Response {
@@ -238,7 +238,7 @@ impl WatchBody {
 
     /// Returns the events that the watch can send now, or, at random, only the first of them.
     fn events(&mut self, selector: bool, peer: &mut Peer<'_>) -> Vec<WatchEvent<SimObject>> {
-        let room = 1 + peer.random.below(READ_MAX);
+        let room = 1 + peer.random.below(MAX_READ);
         if !self.initial.is_empty() {
             self.delivered = true;
             let count = self.initial.len().min(room);
@@ -288,7 +288,7 @@ impl WatchBody {
             events.swap(last - 1, last);
         }
         self.recent.extend(events.iter().filter(|event| read(event)).cloned());
-        let surplus = self.recent.len().saturating_sub(RECENT_MAX);
+        let surplus = self.recent.len().saturating_sub(MAX_RECENT);
         self.recent.drain(..surplus);
         events
     }

@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::object::by_parity;
 use crate::work::Ending;
 
-const HANDLERS_MAX: usize = 6;
+const MAX_HANDLERS: usize = 6;
 
 impl World {
     pub(super) fn suffer(&mut self, fault: Fault) -> Checked {
@@ -117,7 +117,7 @@ impl World {
                 handler.leaving = true;
                 handler.listener.close();
             }
-            Fault::HandlerJoins if self.handlers.len() < HANDLERS_MAX => {
+            Fault::HandlerJoins if self.handlers.len() < MAX_HANDLERS => {
                 let handler = self.new_handler(which as u32);
                 self.handlers.push(handler);
             }

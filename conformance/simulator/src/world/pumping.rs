@@ -8,7 +8,7 @@ use super::{Barrier, World, tell};
 use crate::check::{Checked, ensure};
 use crate::object::{SimObject, key};
 
-const BATCH_MAX: usize = 12;
+const MAX_BATCH: usize = 12;
 
 impl World {
     /// Runs the next step of the pump, which applies queued changes to the store. Returns false if there is
@@ -19,7 +19,7 @@ impl World {
             self.resync()?;
             return Ok(true);
         }
-        let most = 1 + self.random.below(BATCH_MAX);
+        let most = 1 + self.random.below(MAX_BATCH);
         let Some(batch) = self.queue.pop_batch(most) else { return Ok(false) };
         let applied = self.apply(batch.changes)?;
         self.react(&applied)?;

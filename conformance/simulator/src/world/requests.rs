@@ -32,7 +32,7 @@ pub(super) enum Kind {
 
 /// The maximum number of requests while the simulated clock does not advance: one list in each of its
 /// variants, with all pages.
-const AT_ONCE_MAX: u32 = 40;
+const MAX_AT_ONCE: u32 = 40;
 
 /// The first and the longest backoff of the reflector, without jitter.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
@@ -57,7 +57,7 @@ impl Requests {
         self.last_at = now;
         ensure!(
             "no-request-storm",
-            self.at_once < AT_ONCE_MAX,
+            self.at_once < MAX_AT_ONCE,
             "{} requests without time passing",
             self.at_once
         );

@@ -8,15 +8,15 @@ use crate::connection::{Open, Peer};
 
 /// The time within which all parts must have nothing left to do after the last fault. It is twice the longest
 /// silence before a watch is considered dead, plus the backoffs of earlier failures.
-const REST_MAX: Duration = Duration::from_secs(30 * 60);
+const MAX_REST: Duration = Duration::from_secs(30 * 60);
 
 /// The maximum number of rounds until all parts have nothing left to do. It is far above the number that any
 /// schedule needs.
-const ROUNDS_MAX: u32 = 5000;
+const MAX_ROUNDS: u32 = 5000;
 
 /// The maximum number of steps of a schedule, far above what any schedule needs. It detects parts that keep
 /// each other busy forever.
-const STEPS_MAX: u64 = 1_000_000;
+const MAX_STEPS: u64 = 1_000_000;
 
 impl World {
     /// Runs all parts, without further faults and writes, until none of them has anything left to do.
@@ -32,7 +32,7 @@ impl World {
         self.tell_election();
         self.steps += went?;
         let begin = self.now;
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..MAX_ROUNDS {
             let mut busy = self.reflect()?;
             while self.pump()? {
                 busy = true;
@@ -53,7 +53,7 @@ impl World {
             let passed = self.now.saturating_duration_since(begin);
             ensure!(
                 "liveness",
-                passed <= REST_MAX,
+                passed <= MAX_REST,
                 "not idle after {passed:?}: {:?}",
                 self.reflector.status()
             );
@@ -73,7 +73,7 @@ impl World {
     }
 
     fn check_effort(&self) -> Checked {
-        ensure!("liveness", self.steps < STEPS_MAX, "not idle after {STEPS_MAX} steps");
+        ensure!("liveness", self.steps < MAX_STEPS, "not idle after {MAX_STEPS} steps");
         Ok(())
     }
 

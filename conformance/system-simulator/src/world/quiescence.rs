@@ -19,7 +19,7 @@ use crate::{own_writes, requests, view};
 
 /// The time within which every view must equal the server's state after the last fault. A silent watch is
 /// closed after its timeout of up to 10 min, and a backoff lasts up to a minute.
-const CONVERGENCE_MAX: Duration = Duration::from_secs(30 * 60);
+const MAX_CONVERGENCE: Duration = Duration::from_secs(30 * 60);
 
 /// The time after which every watch that is open now has ended. A silent watch ends 30 s after its timeout,
 /// which is up to 10 min.
@@ -31,12 +31,12 @@ const WATCHES_RESUME: Duration = Duration::from_secs(120);
 /// The first pause between two comparisons of all views. Each pause is twice as long as the previous one, up
 /// to a maximum.
 const COMPARISON_PAUSE: Duration = Duration::from_millis(100);
-const COMPARISON_PAUSE_MAX: Duration = Duration::from_secs(60);
+const MAX_COMPARISON_PAUSE: Duration = Duration::from_secs(60);
 
 /// The maximum simulated duration of a program's write and the read after it while there are no faults.
-const WRITE_IN_CALM_MAX: Duration = Duration::from_secs(1);
+const MAX_WRITE_IN_CALM: Duration = Duration::from_secs(1);
 
-const STOP_MAX: Duration = Duration::from_secs(60);
+const MAX_STOP: Duration = Duration::from_secs(60);
 
 impl World {
     /// Ends all faults, and waits until the writes in flight are completed.
@@ -113,12 +113,12 @@ impl World {
         let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
         loop {
             let Some(difference) = self.difference().await else { break };
-            if begin.elapsed() > CONVERGENCE_MAX {
+            if begin.elapsed() > MAX_CONVERGENCE {
                 self.checks().violated("converges", difference);
                 return false;
             }
             sleep(pause).await;
-            pause = (pause * 2).min(COMPARISON_PAUSE_MAX);
+            pause = (pause * 2).min(MAX_COMPARISON_PAUSE);
         }
         self.shared.trace.line(format_args!("every view has converged after {:?}", begin.elapsed()));
         true
@@ -158,7 +158,7 @@ impl World {
             let begin = Instant::now();
             kind.actor.write(write, ("a", "calm".to_owned()), 1).await;
             let took = begin.elapsed();
-            self.checks().ensure("no-starvation", took <= WRITE_IN_CALM_MAX, || {
+            self.checks().ensure("no-starvation", took <= MAX_WRITE_IN_CALM, || {
                 format!("{}: {write:?} and the read after it took {took:?}", kind.view.name())
             });
         }
@@ -184,7 +184,7 @@ impl World {
 
     async fn stop(self) {
         for Program { cache, .. } in &self.programs {
-            let stopped = timeout(STOP_MAX, cache.stop()).await.is_ok();
+            let stopped = timeout(MAX_STOP, cache.stop()).await.is_ok();
             self.checks().ensure("every-wait-ends", stopped, || "a cache does not stop in time".to_owned());
         }
         let checks = self.checks().clone();

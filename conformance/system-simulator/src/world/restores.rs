@@ -21,11 +21,11 @@ use crate::scenario::Write;
 const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
 
 /// The maximum simulated duration of a read of a cache that does not have to wait for a write.
-const READ_IN_CALM_MAX: Duration = Duration::from_secs(1);
+const MAX_READ_IN_CALM: Duration = Duration::from_secs(1);
 
 /// The maximum duration of a read through an informer that cannot notice a restore. The read requests the
 /// version of the server after half of its bound, which is 5 s.
-const READ_AFTER_RESTORE_MAX: Duration = Duration::from_secs(5);
+const MAX_READ_AFTER_RESTORE: Duration = Duration::from_secs(5);
 
 impl World {
     /// Restores the last backup while no write is in flight. Writes nothing until informers have detected the
@@ -98,9 +98,9 @@ impl World {
                     let read = of_kind.actor.read(key.clone()).await;
                     let took = begin.elapsed();
                     let max = if ahead.contains(&(program, kind)) {
-                        READ_IN_CALM_MAX
+                        MAX_READ_IN_CALM
                     } else {
-                        READ_AFTER_RESTORE_MAX
+                        MAX_READ_AFTER_RESTORE
                     };
                     self.checks().ensure("reads-recover", read.is_ok() && took <= max, || {
                         let name = of_kind.view.name();

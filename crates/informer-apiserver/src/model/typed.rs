@@ -116,8 +116,8 @@ impl TypeCheck {
                 }
                 continue;
             }
-            let owner = ContainingType { message, field: &path };
-            self.field(&owner, field, value, &path)?;
+            let containing = ContainingType { message, field: &path };
+            self.field(&containing, field, value, &path)?;
         }
         gone.iter().for_each(|name| drop(object.remove(name)));
         Ok(())
@@ -125,7 +125,7 @@ impl TypeCheck {
 
     fn field(
         &mut self,
-        owner: &ContainingType<'_>,
+        containing: &ContainingType<'_>,
         field: Field<'_>,
         value: &mut Value,
         path: &Path<'_>,
@@ -133,28 +133,28 @@ impl TypeCheck {
         match (field.shape(), value) {
             (Shape::List, Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.value(owner, field, item, &Path::Index(path, index))?;
+                    self.value(containing, field, item, &Path::Index(path, index))?;
                 }
                 Ok(())
             }
             (Shape::Map, Value::Object(members)) => {
                 for (name, member) in members.iter_mut() {
-                    self.value(owner, field, member, &Path::Member(path, name))?;
+                    self.value(containing, field, member, &Path::Member(path, name))?;
                 }
                 Ok(())
             }
             // In JSON, bytes are a base64 string, although their Go type is a slice.
             (Shape::List, value @ Value::String(_)) if matches!(field.base(), BaseType::Bytes) => {
-                self.value(owner, field, value, path)
+                self.value(containing, field, value, path)
             }
-            (Shape::List | Shape::Map, value) => self.mismatch(owner, field, value),
-            (_, value) => self.value(owner, field, value, path),
+            (Shape::List | Shape::Map, value) => self.mismatch(containing, field, value),
+            (_, value) => self.value(containing, field, value, path),
         }
     }
 
     fn value(
         &mut self,
-        owner: &ContainingType<'_>,
+        containing: &ContainingType<'_>,
         field: Field<'_>,
         value: &mut Value,
         path: &Path<'_>,
@@ -175,7 +175,7 @@ impl TypeCheck {
             // decoding of the object.
             BaseType::Time | BaseType::MicroTime if !value.is_string() && !value.is_null() => {
                 return Err(match self.source {
-                    Source::Text => owner.mismatch(value, "string"),
+                    Source::Text => containing.mismatch(value, "string"),
                     Source::Values => unconvertible(None, base, value),
                 });
             }
@@ -199,12 +199,12 @@ impl TypeCheck {
             }
             _ => {}
         }
-        if right { Ok(()) } else { self.scalar_mismatch(owner, base, value) }
+        if right { Ok(()) } else { self.scalar_mismatch(containing, base, value) }
     }
 
     fn mismatch(
         &mut self,
-        owner: &ContainingType<'_>,
+        containing: &ContainingType<'_>,
         field: Field<'_>,
         value: &Value,
     ) -> Result<(), String> {
@@ -212,17 +212,17 @@ impl TypeCheck {
         let prefix = if shape == Shape::Map { "map[string]" } else { "[]" };
         self.note(
             || unconvertible(Some(shape), field.base(), value),
-            || owner.mismatch(value, &format!("{prefix}{name}")),
+            || containing.mismatch(value, &format!("{prefix}{name}")),
         )
     }
 
     fn scalar_mismatch(
         &mut self,
-        owner: &ContainingType<'_>,
+        containing: &ContainingType<'_>,
         base: BaseType<'_>,
         value: &Value,
     ) -> Result<(), String> {
-        self.note(|| unconvertible(None, base, value), || owner.mismatch(value, go_name(base)))
+        self.note(|| unconvertible(None, base, value), || containing.mismatch(value, go_name(base)))
     }
 
     fn note(
@@ -279,14 +279,14 @@ struct ContainingType<'a> {
 
 impl ContainingType<'_> {
     fn mismatch(&self, value: &Value, wanted: &str) -> String {
-        let owner = self.message.short_name().rsplit('.').next().unwrap_or_default();
+        let containing = self.message.short_name().rsplit('.').next().unwrap_or_default();
         let path = self.field.plain();
         let found = match value {
             // For a number that does not fit into the integer type, Go's error contains the number.
             Value::Number(number) if matches!(wanted, "int32" | "int64") => format!("number {number}"),
             value => json_type(value).to_owned(),
         };
-        format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
+        format!("json: cannot unmarshal {found} into Go struct field {containing}.{path} of type {wanted}")
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{call, read, send_with};
 
 /// Upper bound for the number of clock reads in a write of these tests.
-const LOOKS_MAX: usize = 24;
+const MAX_LOOKS: usize = 24;
 
 type Event = Box<dyn FnOnce() + Send>;
 
@@ -111,7 +111,7 @@ const THING: &str =
 #[tokio::test]
 async fn no_object_is_created_in_a_namespace_that_is_deleted_meanwhile() {
     let namespaces = Gvr::new("", "v1", "namespaces");
-    for look in 0..LOOKS_MAX {
+    for look in 0..MAX_LOOKS {
         let clock = Eventful::new();
         let server = server(&clock);
         call(&server, "POST", "/api/v1/namespaces", r#"{"metadata":{"name":"n"}}"#).await;
@@ -128,12 +128,12 @@ async fn no_object_is_created_in_a_namespace_that_is_deleted_meanwhile() {
         assert!(left.is_empty(), "look {look}: {code} {response}");
         assert!(matches!(code, 201 | 404), "{response}");
     }
-    panic!("the write reads the clock more often than LOOKS_MAX");
+    panic!("the write reads the clock more often than MAX_LOOKS");
 }
 
 #[tokio::test]
 async fn no_object_is_created_of_a_crd_that_is_deleted_meanwhile() {
-    for look in 0..LOOKS_MAX {
+    for look in 0..MAX_LOOKS {
         let clock = Eventful::new();
         let server = server(&clock);
         call(&server, "POST", "/api/v1/namespaces", r#"{"metadata":{"name":"default"}}"#).await;
@@ -149,12 +149,12 @@ async fn no_object_is_created_of_a_crd_that_is_deleted_meanwhile() {
         assert_eq!(server.usage().objects, before, "look {look}: {code} {response}");
         assert!(matches!(code, 201 | 404), "{response}");
     }
-    panic!("the write reads the clock more often than LOOKS_MAX");
+    panic!("the write reads the clock more often than MAX_LOOKS");
 }
 
 #[tokio::test]
 async fn a_write_during_a_crd_update_matches_the_updated_schema() {
-    for (method, path, look) in (0..LOOKS_MAX)
+    for (method, path, look) in (0..MAX_LOOKS)
         .flat_map(|look| [("POST", THINGS.to_owned(), look), ("PATCH", format!("{THINGS}/a"), look)])
     {
         let clock = Eventful::new();

@@ -7,12 +7,12 @@ use crate::failure::Failure;
 
 /// The maximum length of a project's name. The names of Services consist of this name and a suffix, and have
 /// at most 63 characters.
-const PROJECT_MAX: usize = 47;
+const MAX_PROJECT: usize = 47;
 /// The maximum length of a kind's name. In lower case, it is part of resource names, such as the plural.
-const KIND_MAX: usize = 63;
+const MAX_KIND: usize = 63;
 /// The maximum length of an API group. The name of a CRD consists of a plural and the group, and has at most
 /// 253 characters.
-const GROUP_MAX: usize = 180;
+const MAX_GROUP: usize = 180;
 
 /// Names that a project must not have: those of crates that it depends on, and of crates of the standard
 /// library.
@@ -101,8 +101,8 @@ pub(super) fn check_project(name: &str) -> Result<(), Failure> {
         let remedy = "use lower-case letters, digits and dashes, such as website-operator";
         return failed("the name is not a DNS-1035 label", remedy);
     }
-    if name.len() > PROJECT_MAX {
-        return failed(&format!("the name has more than {PROJECT_MAX} characters"), "choose a shorter one");
+    if name.len() > MAX_PROJECT {
+        return failed(&format!("the name has more than {MAX_PROJECT} characters"), "choose a shorter one");
     }
     if CRATES.contains(&name) || KEYWORDS.contains(&name) {
         return failed(
@@ -164,7 +164,7 @@ impl Kind {
         let failed = |problem: &str, remedy: &str| {
             Err(Failure::new(format!("define kind {kind}: {problem}; {remedy}")))
         };
-        let letters = kind.chars().all(|c| c.is_ascii_alphanumeric()) && kind.len() <= KIND_MAX;
+        let letters = kind.chars().all(|c| c.is_ascii_alphanumeric()) && kind.len() <= MAX_KIND;
         if !letters || !kind.starts_with(|first: char| first.is_ascii_uppercase()) {
             return failed("the name is not in upper camel case", "use letters and digits, such as Website");
         }
@@ -179,7 +179,7 @@ impl Kind {
             return failed(&problem, "use lower-case letters, digits and dashes");
         }
         let labels = group.split('.').filter(|label| is_dns_label(label)).count();
-        if labels < 2 || labels != group.split('.').count() || group.len() > GROUP_MAX {
+        if labels < 2 || labels != group.split('.').count() || group.len() > MAX_GROUP {
             let problem = format!("the group {group} is not a domain name");
             return failed(&problem, "use a domain that you own, such as shop.example.com");
         }

@@ -67,19 +67,13 @@ impl Tls {
     async fn read(&self) -> Result<Files, TlsError> {
         let (certificate, key, authorities) =
             (self.certificate.clone(), self.key.clone(), self.authorities.clone());
-        let read = move || {
+        let read = move || -> Result<Files, (PathBuf, std::io::Error)> {
             let authorities = authorities.map(read_file).transpose()?;
             Ok(Files { certificate: read_file(certificate)?, key: read_file(key)?, authorities })
         };
-        let read: Result<Result<Files, (PathBuf, std::io::Error)>, _> =
-            tokio::task::spawn_blocking(read).await;
-        match read {
-            Ok(Ok(files)) => Ok(files),
-            Ok(Err((path, error))) => {
-                Err(self.error(format!("the file {} cannot be read", path.display()), error))
-            }
-            Err(error) => Err(self.error("the files cannot be read", error)),
-        }
+        let read = tokio::task::spawn_blocking(read).await;
+        read.map_err(|error| self.error("the files cannot be read", error))?
+            .map_err(|(path, error)| self.error(format!("the file {} cannot be read", path.display()), error))
     }
 
     fn configure(&self, files: &Files) -> Result<ServerConfig, TlsError> {

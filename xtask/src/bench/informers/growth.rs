@@ -14,7 +14,7 @@ use crate::report::Report;
 
 /// Maximum growth of the time of an initial sync per object: the time with many objects or kinds, divided by
 /// the time with few. It is above 1 because processor caches are smaller than informer caches.
-const GROWTH_MAX: f64 = 2.0;
+const MAX_GROWTH: f64 = 2.0;
 /// Minimum share of the processor cores, in percent, that client and server together must keep busy while the
 /// informers of ten kinds sync. A lower share means that cores are idle while received bytes wait.
 const CORES_MIN: f64 = 80.0;
@@ -103,7 +103,7 @@ fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &
     for &many in more {
         let Some(at_many) = each(many) else { continue };
         report.figure(format!("us an object of {many}: {name}"), rounded(at_many));
-        if at_many > at_few * GROWTH_MAX {
+        if at_many > at_few * MAX_GROWTH {
             let (at_few, at_many) = (rounded(at_few), rounded(at_many));
             report
                 .problems
@@ -136,7 +136,7 @@ fn measure_kinds(root: &Path, options: &Kinds, turns: Turns, report: &mut Report
     samples.report(&[], &[], report);
     let [few, .., many] = COUNTS.map(|(name, _)| name);
     if let (Some(few), Some(many)) = (samples.median(few, EACH), samples.median(many, EACH))
-        && many > few * GROWTH_MAX
+        && many > few * MAX_GROWTH
     {
         report.problems.push(format!("{EACH}: {} with ten kinds, {} with one", rounded(many), rounded(few)));
     }

@@ -15,11 +15,11 @@ use super::{Assets, EnvtestError, io_error, read};
 /// kube-apiserver and etcd, on idle cores.
 pub(super) const PACKAGE_WAIT: Duration = Duration::from_secs(900);
 /// The maximum number of characters of a failure message, which is reported in one line.
-const MESSAGE_CHARS_MAX: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 /// The maximum number of characters of a test's name. Entries of Ginkgo tables may be named after memory
 /// addresses and times, which differ between runs. They are cut off, because a test must have the same name
 /// in both compared runs.
-const NAME_CHARS_MAX: usize = 400;
+const MAX_NAME_CHARS: usize = 400;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
@@ -105,9 +105,9 @@ pub(super) fn of_package(
     package: &str,
     assets: &Assets,
 ) -> Result<Outcome, EnvtestError> {
-    const RUNS_MAX: usize = 3;
+    const MAX_RUNS: usize = 3;
     let mut outcome = run(module, modfile, package, assets);
-    for _ in 1..RUNS_MAX {
+    for _ in 1..MAX_RUNS {
         if let Err(error @ EnvtestError::Broken { .. }) = &outcome {
             eprintln!("{error}; running it again");
             outcome = run(module, modfile, package, assets);
@@ -154,7 +154,7 @@ fn add_spec(spec: Spec, outcome: &mut Outcome) {
     match spec.leaf_node_type.as_str() {
         "It" => {
             texts.push(spec.leaf_node_text);
-            let name: String = texts.join(" ").chars().take(NAME_CHARS_MAX).collect();
+            let name: String = texts.join(" ").chars().take(MAX_NAME_CHARS).collect();
             outcome.add(name, &spec.state, why);
         }
         // A Ginkgo node for setup or teardown is no test, so it counts only if it fails: Ginkgo then skips
@@ -198,7 +198,7 @@ fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
 
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(MESSAGE_CHARS_MAX).collect()
+    words.join(" ").chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
 #[cfg(test)]

@@ -181,27 +181,32 @@ impl<'a> Run<'a> {
         let with_expression = |why: String| {
             Failure::new(format!("expression '{}' resulted in error: {why}", expression.text()))
         };
-        self.execute(program)?.map_err(with_expression)
+        self.execute(program).map_err(|error| match error {
+            Unevaluated::Invalid(why) => with_expression(why),
+            Unevaluated::OutOfBudget(failure) => failure,
+        })
     }
 
-    /// Evaluates a compiled expression after the variables that it uses. The outer error means that the cost
-    /// budget is exhausted.
-    fn execute(&mut self, program: &Compiled) -> Result<Result<cel::Value, String>, Failure> {
-        self.prepare(program)?;
+    /// Evaluates a compiled expression after the variables that it uses.
+    fn execute(&mut self, program: &Compiled) -> Result<cel::Value, Unevaluated> {
+        self.prepare(program).map_err(Unevaluated::OutOfBudget)?;
         let mut subject = self.subject.clone();
         subject.push(("variables", &self.variables.sizes));
         let cost = || cost_of_expression(&program.written, &subject);
         let cost = if program.is_deep { on_large_stack(cost) } else { cost() };
         if cost > MAX_EXPRESSION_COST.saturating_mul(COST_FACTOR) {
-            return Ok(Err("operation cancelled: actual cost limit exceeded".to_owned()));
+            let why = "operation cancelled: actual cost limit exceeded";
+            return Err(Unevaluated::Invalid(why.to_owned()));
         }
         let Some(left) = self.left.checked_sub(cost) else {
             let why = "validation failed due to running out of cost budget, no further validation rules will be \
                        run";
-            return Err(Failure { why: why.to_owned(), budget_exhausted: true });
+            let failure = Failure { why: why.to_owned(), budget_exhausted: true };
+            return Err(Unevaluated::OutOfBudget(failure));
         };
         self.left = left;
-        Ok(program.resolve(&self.context).map_err(|error| self.reason(program, &subject, &error)))
+        let value = program.resolve(&self.context);
+        value.map_err(|error| Unevaluated::Invalid(self.reason(program, &subject, &error)))
     }
 
     fn reason(&self, program: &Compiled, subject: &Subject<'_>, error: &cel::ExecutionError) -> String {
@@ -234,22 +239,24 @@ impl<'a> Run<'a> {
             self.variables.all = &all[..place];
             self.variables.nesting += 1;
             let outcome = match &expression.program {
-                Ok(_) if self.variables.nesting > MAX_NESTING => Ok(Err(too_deep())),
-                Ok(program) => self.execute(program).map(|value| match value {
-                    Ok(value) if nests_deeper(&value, MAX_NESTING) => Err(too_deep()),
-                    value => value.map_err(|why| format!("evaluate: {why}")),
-                }),
-                Err(why) => Ok(Err(format!("compile: {why}"))),
+                Ok(_) if self.variables.nesting > MAX_NESTING => Err(Unevaluated::Invalid(too_deep())),
+                Ok(program) => match self.execute(program) {
+                    Ok(value) if nests_deeper(&value, MAX_NESTING) => Err(Unevaluated::Invalid(too_deep())),
+                    Err(Unevaluated::Invalid(why)) => Err(Unevaluated::Invalid(format!("evaluate: {why}"))),
+                    outcome => outcome,
+                },
+                Err(why) => Err(Unevaluated::Invalid(format!("compile: {why}"))),
             };
             self.variables.nesting -= 1;
             self.variables.all = all;
-            match outcome? {
+            match outcome {
                 Ok(value) => {
                     self.variables.sizes[name] = size_equivalent(&value);
                     self.variables.known.insert(name.to_owned(), value);
                     self.context.add_variable_from_value("variables", self.variables.known.clone());
                 }
-                Err(why) => {
+                Err(Unevaluated::OutOfBudget(failure)) => return Err(failure),
+                Err(Unevaluated::Invalid(why)) => {
                     let why = format!("composited variable {name:?} fails to {why}");
                     self.variables.broken.insert(name.to_owned(), why);
                 }
@@ -257,6 +264,14 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// The reason why a compiled expression has no value.
+enum Unevaluated {
+    /// The expression or its value is invalid.
+    Invalid(String),
+    /// The cost budget is exhausted, so no further expression is evaluated.
+    OutOfBudget(Failure),
 }
 
 fn too_deep() -> String {

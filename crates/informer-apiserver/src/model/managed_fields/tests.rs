@@ -232,7 +232,7 @@ fn updater_id(name: &str) -> ManagerId {
 #[derive(Debug, Default)]
 struct Plain {
     live: BTreeMap<String, i64>,
-    owners: BTreeMap<ManagerId, BTreeSet<String>>,
+    managers: BTreeMap<ManagerId, BTreeSet<String>>,
 }
 
 impl Plain {
@@ -242,22 +242,22 @@ impl Plain {
             .filter(|(key, value)| self.live.get(*key) != Some(value))
             .map(|(key, _)| key.clone())
             .collect();
-        let others = |owners: &BTreeMap<ManagerId, BTreeSet<String>>, key: &str| {
-            owners.iter().any(|(other, keys)| other != id && keys.contains(key))
+        let others = |managers: &BTreeMap<ManagerId, BTreeSet<String>>, key: &str| {
+            managers.iter().any(|(other, keys)| other != id && keys.contains(key))
         };
-        if !force && changed.iter().any(|key| others(&self.owners, key)) {
+        if !force && changed.iter().any(|key| others(&self.managers, key)) {
             return false;
         }
-        let last = self.owners.remove(id).unwrap_or_default();
+        let last = self.managers.remove(id).unwrap_or_default();
         for key in last.into_iter().filter(|key| !config.contains_key(key)) {
-            if !others(&self.owners, &key) {
+            if !others(&self.managers, &key) {
                 self.live.remove(&key);
             }
         }
-        self.owners.values_mut().for_each(|keys| keys.retain(|key| !changed.contains(key)));
+        self.managers.values_mut().for_each(|keys| keys.retain(|key| !changed.contains(key)));
         self.live.extend(config.clone());
-        self.owners.insert(id.clone(), config.keys().cloned().collect());
-        self.owners.retain(|_, keys| !keys.is_empty());
+        self.managers.insert(id.clone(), config.keys().cloned().collect());
+        self.managers.retain(|_, keys| !keys.is_empty());
         true
     }
 
@@ -267,11 +267,11 @@ impl Plain {
             .filter(|(key, value)| self.live.get(*key) != Some(value))
             .map(|(key, _)| key.clone())
             .collect();
-        self.owners
+        self.managers
             .values_mut()
             .for_each(|keys| keys.retain(|key| new.contains_key(key) && !changed.contains(key)));
-        self.owners.entry(id.clone()).or_default().extend(changed);
-        self.owners.retain(|_, keys| !keys.is_empty());
+        self.managers.entry(id.clone()).or_default().extend(changed);
+        self.managers.retain(|_, keys| !keys.is_empty());
         self.live = new.clone();
     }
 }
@@ -291,7 +291,7 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-fn owners(managed: &Managed) -> BTreeMap<ManagerId, BTreeSet<String>> {
+fn managers(managed: &Managed) -> BTreeMap<ManagerId, BTreeSet<String>> {
     let name = |path: Vec<Element>| match &path[..] {
         [_, Element::Field(name)] => Some(name.to_string()),
         _ => None,
@@ -303,7 +303,7 @@ fn owners(managed: &Managed) -> BTreeMap<ManagerId, BTreeSet<String>> {
 
 proptest! {
     #[test]
-    fn owners_of_a_map_match_the_reference_model(writes in prop::collection::vec(write(), 1..12)) {
+    fn managers_of_a_map_match_the_reference_model(writes in prop::collection::vec(write(), 1..12)) {
         let (schema, table) = (schema(), Schema::builtin());
         let kind = Kind::new(&schema, &table);
         let updater = kind.updater();
@@ -339,7 +339,7 @@ proptest! {
             let held: BTreeMap<String, i64> =
                 serde_json::from_value(live.get("parts").filter(|parts| parts.is_object()).cloned().unwrap_or(json!({}))).unwrap();
             prop_assert_eq!(&held, &plain.live);
-            prop_assert_eq!(owners(&managed), plain.owners.clone());
+            prop_assert_eq!(managers(&managed), plain.managers.clone());
             // Encoding the managers as `managedFields` and decoding them must not change them.
             let stored = managed.write();
             prop_assert_eq!(managed.text(), stored.as_ref().map(Value::to_string));

@@ -31,7 +31,7 @@ const RESTART: Duration = Duration::from_secs(1);
 const MAX_STARTS: usize = 50;
 
 /// The maximum simulated duration of a scenario. A longer scenario violates the check `scenario`.
-const SCENARIO_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+const MAX_SCENARIO: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// The simulated time for which the state must not change after the program has settled.
 const STABLE: Duration = Duration::from_secs(30);
@@ -237,10 +237,10 @@ impl Run<'_> {
     async fn scenario(&self) {
         let Some(scenario) = &self.explore.scenario else { return };
         let scenario = AssertUnwindSafe(scenario(self.world.clone())).catch_unwind();
-        match timeout(SCENARIO_MAX, scenario).await {
+        match timeout(MAX_SCENARIO, scenario).await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => self.violated("scenario", panic_text(&*panic)),
-            Err(_) => self.violated("scenario", format!("the scenario takes longer than {SCENARIO_MAX:?}")),
+            Err(_) => self.violated("scenario", format!("the scenario takes longer than {MAX_SCENARIO:?}")),
         }
     }
 

@@ -24,32 +24,34 @@ const MIN_DYNAMIC_PORT: i64 = 30_086;
 /// The cluster IPs and node ports in use, each with the Service that has it.
 #[derive(Default)]
 pub(crate) struct UsedAddresses {
+    /// The key of the Service that uses a cluster IP.
     addresses: HashMap<String, String>,
+    /// The key of the Service that uses a node port.
     ports: HashMap<i64, String>,
 }
 
 impl UsedAddresses {
     /// Records the cluster IP and the node ports of a stored Service as used.
     pub(crate) fn note(&mut self, service: &Value) {
-        let owner = owner(service);
+        let service_key = key_of(service);
         if let Some(address) = service["spec"]["clusterIP"].as_str() {
-            self.addresses.insert(address.to_owned(), owner.clone());
+            self.addresses.insert(address.to_owned(), service_key.clone());
         }
         let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-        self.ports.extend(ports.filter_map(|port| Some((port["nodePort"].as_i64()?, owner.clone()))));
+        self.ports.extend(ports.filter_map(|port| Some((port["nodePort"].as_i64()?, service_key.clone()))));
     }
 
     /// Returns true if another Service than `own` has the cluster IP.
     fn has_address(&self, address: &str, own: &str) -> bool {
-        self.addresses.get(address).is_some_and(|owner| owner != own)
+        self.addresses.get(address).is_some_and(|user| user != own)
     }
 
     fn ports(&self, own: &str) -> HashSet<i64> {
-        self.ports.iter().filter(|(_, owner)| *owner != own).map(|(port, _)| *port).collect()
+        self.ports.iter().filter(|(_, user)| *user != own).map(|(port, _)| *port).collect()
     }
 }
 
-fn owner(service: &Value) -> String {
+fn key_of(service: &Value) -> String {
     let text = |name: &str| service["metadata"][name].as_str().unwrap_or_default();
     format!("{}/{}", text("namespace"), text("name"))
 }
@@ -116,7 +118,7 @@ fn allocate(
     taken: &UsedAddresses,
     mode: WriteMode,
 ) -> Result<(), Cause> {
-    let own = owner(service);
+    let own = key_of(service);
     let spec = &mut service["spec"];
     if spec["type"] == "ExternalName" {
         if let Some(spec) = spec.as_object_mut() {
