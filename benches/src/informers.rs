@@ -174,7 +174,7 @@ fn resource(kind: Kind, at: usize) -> ResourceKind {
         (0, Kind::Pod) => ResourceKind::new("", "v1", "Pod", "pods"),
         (0, Kind::Crd) => ResourceKind::new(objects::GROUP, "v1", "Widget", "widgets"),
         (0, Kind::Configmap) => ResourceKind::new("", "v1", "ConfigMap", "configmaps"),
-        (0, Kind::Secret) => ResourceKind::new("", "v1", "Secret", "secrets"),
+        (0, Kind::Secret | Kind::SmallSecret) => ResourceKind::new("", "v1", "Secret", "secrets"),
         (0, Kind::Node) => ResourceKind::new("", "v1", "Node", "nodes"),
     }
 }

@@ -4,13 +4,15 @@
 //! controller-runtime, and `conformance/kube-rs/src/bin/runtime-bench.rs` with kube-rs. Metrics and spans are
 //! enabled. The controller cases need no server: requests and triggers come from the same process, so only
 //! the path from a source to the reconciler is measured. `runtime-bench caches` measures the representations
-//! of a cache on the server of `informer-bench serve`. `cargo xtask bench runtime` runs all of these programs
-//! in turn.
+//! of a cache on the server of `informer-bench serve`, and `runtime-bench secrets` a cache with the bodies of
+//! few objects. `cargo xtask bench runtime` runs all of these programs in turn.
 
 #[path = "runtime/caches.rs"]
 mod caches;
 #[path = "runtime/controllers.rs"]
 mod controllers;
+#[path = "runtime/secrets.rs"]
+mod secrets;
 #[path = "runtime/start.rs"]
 mod start;
 
@@ -33,6 +35,8 @@ struct Arguments {
 enum Command {
     /// Measures the memory of a cache of pods in one or more representations.
     Caches(caches::Caches),
+    /// Measures the memory of a cache of Secrets of which the program refers to few.
+    Secrets(secrets::Secrets),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +62,7 @@ async fn measure(command: Option<Command>) -> Result<Figures, Failure> {
     // more slowly.
     match command {
         Some(Command::Caches(caches)) => tokio::spawn(caches::measure(caches)).await?,
+        Some(Command::Secrets(secrets)) => tokio::spawn(secrets::measure(secrets)).await?,
         None => {
             let mut figures = tokio::spawn(controllers::measure()).await??;
             figures.extend(tokio::spawn(start::measure()).await??);

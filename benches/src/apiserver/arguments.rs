@@ -9,5 +9,6 @@ pub(crate) enum Kind {
     Crd,
     Configmap,
     Secret,
+    SmallSecret,
     Node,
 }

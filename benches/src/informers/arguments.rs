@@ -12,6 +12,8 @@ pub(crate) enum Kind {
     Crd,
     Configmap,
     Secret,
+    /// A Secret with 4 KB of data and few labels.
+    SmallSecret,
     Node,
 }
 

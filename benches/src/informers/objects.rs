@@ -11,6 +11,8 @@ pub(super) const GROUP: &str = "bench.informer.dev";
 pub(super) const NAMESPACES: usize = 80;
 /// The number of objects per workload. The objects of a workload have the same template, so they are similar.
 const A_WORKLOAD: usize = 25;
+/// The length of the data of a small Secret as base64, which encodes 4 KB.
+const SMALL_SECRET: usize = 4096 / 3 * 4;
 const WORDS: [&str; 24] = [
     "api", "web", "cache", "queue", "worker", "auth", "billing", "search", "index", "mail", "report",
     "ingest", "edge", "proxy", "store", "session", "catalog", "order", "stock", "price", "user", "audit",
@@ -31,6 +33,14 @@ pub(super) fn object(kind: Kind, seed: u64, n: usize) -> Value {
             let length = own.random_range(700..28_000);
             json!({"metadata": metadata(n, &name, &mut workload, &mut own), "type": "Opaque", "data": {"value": base64(&mut own, length)}})
         }
+        Kind::SmallSecret => json!({
+            "metadata": {
+                "name": name_of(n), "namespace": namespace_of(kind, n),
+                "labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/managed-by": "bench"},
+                "managedFields": [managed("kube-controller-manager", "", &mut own)],
+            },
+            "type": "Opaque", "data": {"value": base64(&mut own, SMALL_SECRET)},
+        }),
         Kind::Node => node(n, &mut workload, &mut own),
     }
 }

@@ -63,7 +63,7 @@ pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(
     let figures = match (form, place.kind) {
         (Form::Lazy, Kind::Pod) => asked.measure::<Lazy<Pod>>(view!(.spec)).await,
         (Form::Lazy, Kind::Configmap) => asked.measure::<Lazy<ConfigMap>>(view!(.data)).await,
-        (Form::Lazy, Kind::Secret) => asked.measure::<Lazy<Secret>>(view!(.data)).await,
+        (Form::Lazy, Kind::Secret | Kind::SmallSecret) => asked.measure::<Lazy<Secret>>(view!(.data)).await,
         (Form::Lazy, Kind::Node) => asked.measure::<Lazy<Node>>(view!(.spec)).await,
         (Form::Lazy, Kind::Crd) => asked.measure::<Lazy<Value>>(view!(.get("spec"))).await,
         (Form::Packed, Kind::Pod) => asked.measure::<Packed<Pod>>(view!(.spec)).await,

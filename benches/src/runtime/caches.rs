@@ -10,9 +10,9 @@ use tokio::time::sleep;
 
 use crate::{Failure, Figures};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A pause within which the allocator returns the memory of the initial list to the system.
-const SETTLE: Duration = Duration::from_millis(500);
+pub(crate) const SETTLE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct Caches {
@@ -77,7 +77,7 @@ async fn cached(cache: &Cache, form: Form) -> Result<usize, Failure> {
 }
 
 /// Returns the resident memory of this process in kilobytes; zero if the system does not report it.
-fn resident() -> f64 {
+pub(crate) fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()

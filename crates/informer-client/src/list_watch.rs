@@ -1,5 +1,6 @@
 //! List and watch requests for one kind over HTTP.
 
+mod get;
 mod list;
 mod objects;
 mod offload;
@@ -346,9 +347,19 @@ impl<O: Representation> KubeListWatch<O> {
         query: &str,
         accept: Accept,
     ) -> Result<(EncodedBody, Option<Wire>), SourceError> {
+        let path = query::path(&self.kind.gvr(), self.selection.namespace());
+        self.open_at(attempt, (&path, query), accept).await
+    }
+
+    async fn open_at(
+        &self,
+        attempt: &str,
+        address: (&str, &str),
+        accept: Accept,
+    ) -> Result<(EncodedBody, Option<Wire>), SourceError> {
         let to_whom = (attempt, self.options.response_timeout);
         if let Some(wire) = self.wire() {
-            let request = self.request(attempt, query, accept.protobuf)?;
+            let request = request(attempt, address, accept.protobuf)?;
             match response::open(&self.client, request, to_whom, Some(&wire)).await? {
                 Opened::Body(response) => {
                     if response.encoding == Encoding::Json {
@@ -359,7 +370,7 @@ impl<O: Representation> KubeListWatch<O> {
                 Opened::NotAcceptable(_) => self.client.remember_json(&self.kind, O::METADATA_ONLY),
             }
         }
-        let request = self.request(attempt, query, accept.json)?;
+        let request = request(attempt, address, accept.json)?;
         match response::open(&self.client, request, to_whom, None).await? {
             Opened::Body(response) => Ok((response, None)),
             Opened::NotAcceptable(refusal) => Err(refusal),
@@ -375,22 +386,6 @@ impl<O: Representation> KubeListWatch<O> {
         #[cfg(feature = "packed")]
         let origin = origin.with_packing(Arc::clone(&self.packing));
         origin
-    }
-
-    fn request(
-        &self,
-        attempt: &str,
-        query: &str,
-        accept: &'static str,
-    ) -> Result<http::Request<bytes::Bytes>, SourceError> {
-        let path = query::path(&self.kind.gvr(), self.selection.namespace());
-        let mut request = http::Request::new(bytes::Bytes::new());
-        *request.uri_mut() = query::address(&path, query).map_err(|problem| {
-            let text = format!("{attempt}: {problem}");
-            SourceError::new(SourceErrorKind::Rejected, text)
-        })?;
-        request.headers_mut().insert(ACCEPT, http::HeaderValue::from_static(accept));
-        Ok(request)
     }
 
     fn describe(&self) -> String {
@@ -409,6 +404,20 @@ impl<O: Representation> KubeListWatch<O> {
         }
         text
     }
+}
+
+fn request(
+    attempt: &str,
+    (path, query): (&str, &str),
+    accept: &'static str,
+) -> Result<http::Request<bytes::Bytes>, SourceError> {
+    let mut request = http::Request::new(bytes::Bytes::new());
+    *request.uri_mut() = query::address(path, query).map_err(|problem| {
+        let text = format!("{attempt}: {problem}");
+        SourceError::new(SourceErrorKind::Rejected, text)
+    })?;
+    request.headers_mut().insert(ACCEPT, http::HeaderValue::from_static(accept));
+    Ok(request)
 }
 
 impl<O: Representation> ListSource<O> for KubeListWatch<O> {

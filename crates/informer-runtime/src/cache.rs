@@ -27,6 +27,7 @@ pub(crate) mod own_writes;
 mod owned;
 mod plan;
 mod read;
+mod referenced;
 mod run;
 mod table;
 mod typed_index;
@@ -38,7 +39,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
-use informer_cache::{InformerState, SharedInformer};
+use informer_cache::{AddHandlerError, InformerState, SharedInformer};
 use informer_client::{Client, Dynamic, KubeListWatch, Lazy, Metadata, Representation, Typed};
 use informer_core::Gvk;
 use parking_lot::Mutex;
@@ -49,12 +50,16 @@ pub use options::InformerOptions;
 pub use plan::InformerScope;
 pub(crate) use plan::InformerSelectors;
 pub use read::ListOptions;
+pub use referenced::{
+    BODY_LEASE, BodyReference, MAX_BODY_FETCHES, MAX_BODY_LEASES, ReferenceSet, Referenced, ReferencedState,
+};
 pub use typed_index::{TypedIndex, typed};
 
 use crate::observers::Observers;
 use crate::{KubeObject, ResourceKind};
 use informer::ErasedInformer;
 use plan::{InformerPlan, OptionLevels};
+use referenced::{Bodies, BodySource};
 use table::Table;
 
 /// The informers of a program: one per kind and representation (and namespace, if the cache is restricted to
@@ -108,6 +113,8 @@ struct CacheInner {
     /// The kinds that [`CacheBuilder::pin_representation`] has pinned. Each has the `TypeId` of the only
     /// representation that may be used, and the name of that representation for error messages.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
+    /// The kinds of which clients read the bodies of single objects, and the cache holds the metadata.
+    referenced: std::collections::HashSet<Gvk>,
     table: Mutex<Table>,
     /// The next ticket, a number that orders the beginnings and ends of this program's writes. Each write
     /// takes one ticket when it begins and one when it ends, so that the cache knows which of two
@@ -145,6 +152,33 @@ impl Cache {
     /// nor status.
     pub fn metadata<K: KubeObject>(&self) -> CacheInformer<Metadata<K>> {
         self.informer_of(ResourceKind::of::<K>())
+    }
+
+    /// Returns a cache of the metadata of all objects of `K`, and of the bodies of those that the program
+    /// refers to. The first call creates the informer of the metadata, which [`metadata`](Self::metadata)
+    /// returns, too. All calls share the bodies.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the informer of the metadata has too many handlers.
+    pub fn referenced<K: KubeObject>(&self) -> Result<Referenced<K>, AddHandlerError> {
+        let metadata = self.metadata::<K>();
+        let kind = metadata.kind().clone();
+        if let Some(bodies) = self.shared.table.lock().bodies::<K>(kind.gvk()) {
+            return Ok(Referenced::new(self.clone(), bodies));
+        }
+        let sources = self.shared.levels.plan(&kind).into_iter().map(|plan| BodySource {
+            source: self.source(&kind, &plan),
+            transform: plan.options.transform_of::<Lazy<K>>(),
+            scope: plan.scope,
+        });
+        let new = Bodies::new(kind.clone(), metadata, sources.collect());
+        let registration = new.follow()?;
+        let bodies = self.shared.table.lock().insert_bodies(kind.gvk(), &new);
+        if !Arc::ptr_eq(&bodies, &new) {
+            registration.remove();
+        }
+        Ok(Referenced::new(self.clone(), bodies))
     }
 
     /// Returns the informer of `K` in the packed representation, which compresses objects with a dictionary
@@ -210,11 +244,8 @@ impl Cache {
         CacheInformer::new(kind.clone(), parts.collect())
     }
 
-    fn shared_informer<O: Representation>(
-        &self,
-        kind: &ResourceKind,
-        plan: &InformerPlan,
-    ) -> SharedInformer<O> {
+    /// Returns the source of the objects of one planned informer.
+    fn source<O: Representation>(&self, kind: &ResourceKind, plan: &InformerPlan) -> KubeListWatch<O> {
         let options = &plan.options;
         let mut source = KubeListWatch::<O>::of(self.shared.client.clone(), kind.clone());
         source = source.labels(options.labels.clone().unwrap_or_default());
@@ -227,6 +258,16 @@ impl Cache {
         if let Some(shares) = &options.shares {
             source = source.shares(shares.clone());
         }
+        source
+    }
+
+    fn shared_informer<O: Representation>(
+        &self,
+        kind: &ResourceKind,
+        plan: &InformerPlan,
+    ) -> SharedInformer<O> {
+        let options = &plan.options;
+        let source = self.source::<O>(kind, plan);
         let representation = if O::METADATA_ONLY { "metadata" } else { "" };
         let mut informer = SharedInformer::builder(source).name(plan.name(kind, representation));
         if let Some(reflector) = &options.reflector {

@@ -2,9 +2,11 @@
 //! server, as a write does, so its error contains a [`WriteError`]. A write may first read the object that it
 //! changes, so its error may contain a [`ReadError`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use informer_cache::SyncError;
+use informer_cache::source::SourceError;
+use informer_cache::{AddHandlerError, SyncError};
 use informer_client::{CallError, DecodeError};
 
 use crate::BoxError;
@@ -103,6 +105,34 @@ pub enum ReadError {
         /// How long the read has waited for the program's own writes.
         waited: Duration,
     },
+    /// The body of an object whose metadata is cached could not be read from the API server.
+    #[error("read {kind} {key}: its body could not be fetched; the next attempt is in {retry_in:?}")]
+    Body {
+        /// The kind of the object that was to be read.
+        kind: String,
+        /// The key of the object.
+        key: String,
+        /// The time after which the cache requests the body again.
+        retry_in: Duration,
+        /// The error of the request.
+        #[source]
+        cause: Arc<SourceError>,
+    },
+    /// The body of an object whose metadata is cached did not arrive within the cache's read timeout.
+    #[error(
+        "read {kind} {key}: its body did not arrive within {waited:?}; retry, and check the load of the API server"
+    )]
+    BodyTimeout {
+        /// The kind of the object that was to be read.
+        kind: String,
+        /// The key of the object.
+        key: String,
+        /// How long the read has waited for the body.
+        waited: Duration,
+    },
+    /// The informer has too many handlers, so that the cache cannot follow its changes.
+    #[error(transparent)]
+    Handler(#[from] AddHandlerError),
     /// A live read, which bypasses the cache, failed.
     #[error(transparent)]
     Live(#[from] WriteError),

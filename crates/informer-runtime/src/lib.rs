@@ -37,8 +37,9 @@ mod shard;
 mod signals;
 
 pub use cache::{
-    Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerScope, ListOptions,
-    MissingInformer, ScopedInformer, TypedIndex, typed,
+    BODY_LEASE, BodyReference, Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions,
+    InformerScope, ListOptions, MAX_BODY_FETCHES, MAX_BODY_LEASES, MissingInformer, ReferenceSet, Referenced,
+    ReferencedState, ScopedInformer, TypedIndex, typed,
 };
 pub use causes::{CauseObject, Causes, ChangedPart, ReconcileCause};
 pub use client::{

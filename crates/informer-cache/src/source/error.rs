@@ -152,10 +152,12 @@ impl ServerStatus {
         }
     }
 
-    /// Converts the status to an error. `attempt` names the failed operation and its target.
+    /// Converts the status to an error. `attempt` names the failed operation, which begins with its verb, and
+    /// its target.
     pub fn into_error(self, attempt: &str) -> SourceError {
         let advice = match self.kind() {
             SourceErrorKind::Unauthorized => "; check the credentials",
+            SourceErrorKind::Forbidden if attempt.starts_with("get ") => "; grant get on it",
             SourceErrorKind::Forbidden => "; grant list and watch on it",
             SourceErrorKind::NotFound => {
                 "; check that the kind (its CustomResourceDefinition) exists on the server"

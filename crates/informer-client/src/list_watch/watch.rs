@@ -1,6 +1,8 @@
 mod json;
 mod protobuf;
 
+pub(super) use protobuf::other_kind;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 use std::any::TypeId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
-use informer_client::{Client, Representation};
+use informer_client::{Client, Metadata, Representation};
 use informer_core::Gvk;
 use kube_core::{NamespaceResourceScope, Resource};
 use parking_lot::Mutex;
@@ -47,6 +47,7 @@ pub struct CacheBuilder {
     read_timeout: Duration,
     metrics: Option<Arc<dyn InformerMetrics>>,
     pinned: HashMap<Gvk, (TypeId, &'static str)>,
+    referenced: HashSet<Gvk>,
 }
 
 impl CacheBuilder {
@@ -58,6 +59,7 @@ impl CacheBuilder {
             read_timeout: READ_TIMEOUT,
             metrics: None,
             pinned: HashMap::new(),
+            referenced: HashSet::new(),
         }
     }
 
@@ -128,6 +130,21 @@ impl CacheBuilder {
         self
     }
 
+    /// Caches only the metadata of all objects of `K`, and the bodies of those that the program reads by name
+    /// or refers to: [`Cache::referenced`]. Use this option for kinds with many objects of which the program
+    /// reads few, such as Secrets and ConfigMaps. Reconcilers need no change:
+    /// [`CachedClient::get`](crate::CachedClient::get) then returns the complete object, which is not older
+    /// than the metadata in the cache and the program's own writes. The first read of an object sends a
+    /// request.
+    ///
+    /// The kind is [pinned](Self::pin_representation) to [`Metadata`], so a list of complete objects from the
+    /// cache fails. List the metadata, or list with a [`live`](crate::CachedClient::live) client.
+    pub fn referenced<K: KubeObject>(mut self) -> Self {
+        let kind = ResourceKind::of::<K>();
+        self.referenced.insert(kind.gvk().clone());
+        self.pin_representation::<Metadata<K>>(&kind)
+    }
+
     /// Sets the behavior of reads of a kind without an informer. By default such a read creates an informer.
     pub fn missing_informer(mut self, missing: MissingInformer) -> Self {
         self.missing = missing;
@@ -148,11 +165,21 @@ impl CacheBuilder {
 
     /// Creates the cache. The cache sends no request before it is started.
     pub fn build(self) -> Cache {
-        let Self { client, levels, missing, read_timeout, metrics, pinned } = self;
+        let Self { client, levels, missing, read_timeout, metrics, pinned, referenced } = self;
         let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(Table::default()));
         let writes = AtomicU64::new(0);
-        let shared = CacheInner { client, levels, missing, read_timeout, observers, pinned, table, writes };
-        Cache { shared: Arc::new(shared) }
+        let shared = Arc::new(CacheInner {
+            client,
+            levels,
+            missing,
+            read_timeout,
+            observers,
+            pinned,
+            referenced,
+            table,
+            writes,
+        });
+        Cache { shared }
     }
 }
 

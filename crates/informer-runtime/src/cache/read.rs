@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use informer_client::{Lazy, Representation};
-use informer_core::{FieldOperator, FieldPath, FieldSelector, LabelSelector, Object, ObjectKey};
+use informer_core::{FieldOperator, FieldPath, FieldSelector, Gvk, LabelSelector, Object, ObjectKey};
 use informer_store::{AddIndexersError, IndexFn, Snapshot};
 
 use super::{Cache, CacheInformer, MissingInformer};
@@ -139,20 +139,31 @@ impl Cache {
             (None, MissingInformer::Refuse) => return Err(ReadError::NotCached { kind: kind.to_string() }),
             (None, MissingInformer::Start) => self.begin(&kind)?,
         };
+        self.synced(&informer).await?;
+        Ok(informer)
+    }
+
+    /// Waits until an informer of this cache has synced, at most for the read timeout.
+    pub(super) async fn synced<O: Object>(&self, informer: &CacheInformer<O>) -> Result<(), ReadError> {
+        let kind = || informer.kind().to_string();
         if informer.has_synced() {
-            return Ok(informer);
+            return Ok(());
         }
         if !self.is_started() {
-            return Err(ReadError::NotStarted { kind: kind.to_string() });
+            return Err(ReadError::NotStarted { kind: kind() });
         }
         tokio::select! {
             biased;
-            synced = informer.wait_for_sync(self.shared.read_timeout) => match synced {
-                Ok(()) => Ok(informer),
-                Err(cause) => Err(ReadError::NotSynced { kind: kind.to_string(), cause }),
-            },
-            () = informer.removed() => Err(ReadError::Removed { kind: kind.to_string() }),
+            synced = informer.wait_for_sync(self.shared.read_timeout) => {
+                synced.map_err(|cause| ReadError::NotSynced { kind: kind(), cause })
+            }
+            () = informer.removed() => Err(ReadError::Removed { kind: kind() }),
         }
+    }
+
+    /// Returns whether clients read complete objects of the kind by [`referenced`](Self::referenced).
+    pub(crate) fn is_referenced(&self, gvk: &Gvk) -> bool {
+        self.shared.referenced.contains(gvk)
     }
 
     fn begin<O: Representation>(&self, kind: &ResourceKind) -> Result<CacheInformer<O>, ReadError> {

@@ -8,6 +8,8 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::Cache;
+use super::referenced::FetchTask;
+use super::table::Stopping;
 use crate::{BoxError, Runnable, RunnableGroup};
 
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +66,9 @@ impl Cache {
     /// All informers begin to stop when the future is first polled; dropping the future after that only ends
     /// the wait.
     pub async fn stop(&self) {
-        let runs = self.shared.table.lock().stop();
-        join_all(runs.into_iter().map(InformerRun::stop)).await;
+        let Stopping { informers, fetches } = self.shared.table.lock().stop();
+        let informers = join_all(informers.into_iter().map(InformerRun::stop));
+        tokio::join!(informers, join_all(fetches.into_iter().map(FetchTask::stop)));
     }
 }
 
@@ -105,7 +108,7 @@ struct StopsOnDrop<'a>(&'a Cache);
 
 impl Drop for StopsOnDrop<'_> {
     fn drop(&mut self) {
-        let runs = self.0.shared.table.lock().stop();
-        drop(runs);
+        let stopping = self.0.shared.table.lock().stop();
+        drop(stopping);
     }
 }

@@ -13,12 +13,16 @@ use tokio::runtime::Handle;
 
 use super::informer::{CacheInformer, ErasedInformer};
 use super::own_writes::{RecentWrites, is_same_kind};
+use super::referenced::{Bodies, ErasedBodies, FetchTask};
+use crate::KubeObject;
 
 #[derive(Default)]
 pub(super) struct Table {
     life: Lifecycle,
     is_managed: bool,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
+    /// The bodies of the referenced objects of each kind. The `TypeId` is that of the Rust type of the kind.
+    bodies: BTreeMap<(Gvk, TypeId), BodiesEntry>,
     /// The recent own writes of the program, by group and kind. A new informer must show those of its kind
     /// before it is read.
     recent_writes: HashMap<(String, String), RecentWrites>,
@@ -41,7 +45,43 @@ pub(super) struct Entry {
     runs: Vec<InformerRun>,
 }
 
+struct BodiesEntry {
+    /// The bodies as an `Arc<Bodies<K>>`. The table has the `TypeId` of `K` in the key of this entry.
+    typed: Box<dyn Any + Send + Sync>,
+    erased: Box<dyn ErasedBodies>,
+    task: Option<FetchTask>,
+}
+
+/// The tasks of a stopped cache, which the caller awaits or drops.
+pub(super) struct Stopping {
+    pub(super) informers: Vec<InformerRun>,
+    pub(super) fetches: Vec<FetchTask>,
+}
+
 impl Table {
+    /// Returns the bodies of a kind; `None` if there are none, or if the informer of their metadata was
+    /// removed.
+    pub(super) fn bodies<K: KubeObject>(&self, gvk: &Gvk) -> Option<Arc<Bodies<K>>> {
+        let entry = self.bodies.get(&(gvk.clone(), TypeId::of::<K>()))?;
+        let bodies = entry.typed.downcast_ref::<Arc<Bodies<K>>>()?;
+        (!bodies.is_removed()).then(|| Arc::clone(bodies))
+    }
+
+    /// Adds the bodies of a kind, and starts to fetch them if the cache runs. If another task has added some
+    /// meanwhile, those are kept and returned.
+    pub(super) fn insert_bodies<K: KubeObject>(&mut self, gvk: &Gvk, new: &Arc<Bodies<K>>) -> Arc<Bodies<K>> {
+        if let Some(held) = self.bodies::<K>(gvk) {
+            return held;
+        }
+        let task = match &self.life {
+            Lifecycle::Running(runtime) => Some(new.start(runtime)),
+            Lifecycle::Created | Lifecycle::Stopped => None,
+        };
+        let (typed, erased) = (Box::new(Arc::clone(new)), Box::new(Arc::clone(new)));
+        self.bodies.insert((gvk.clone(), TypeId::of::<K>()), BodiesEntry { typed, erased, task });
+        Arc::clone(new)
+    }
+
     pub(super) fn get<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
         // The map of informers is searched linearly. A lookup would need an owned copy of the kind as its
         // key, and there are only a few dozen entries.
@@ -117,6 +157,9 @@ impl Table {
             for entry in self.entries.values_mut() {
                 entry.runs = start(&*entry.informer, &runtime);
             }
+            for entry in self.bodies.values_mut() {
+                entry.task = Some(entry.erased.start(&runtime));
+            }
             self.life = Lifecycle::Running(runtime);
         }
         matches!(self.life, Lifecycle::Running(_))
@@ -127,11 +170,14 @@ impl Table {
         !std::mem::replace(&mut self.is_managed, true) && self.start(runtime)
     }
 
-    /// Prevents further starts, and returns the `InformerRun`s of all informers. An informer stops when its
-    /// last run is dropped.
-    pub(super) fn stop(&mut self) -> Vec<InformerRun> {
+    /// Prevents further starts, and returns the `InformerRun`s of all informers and the tasks that fetch
+    /// bodies. An informer stops when its last run is dropped.
+    pub(super) fn stop(&mut self) -> Stopping {
         self.life = Lifecycle::Stopped;
-        self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect()
+        Stopping {
+            informers: self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect(),
+            fetches: self.bodies.values_mut().filter_map(|entry| entry.task.take()).collect(),
+        }
     }
 }
 

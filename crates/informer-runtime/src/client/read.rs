@@ -58,8 +58,35 @@ impl CachedClient {
             let object = self.cached::<Packed<K>>(operation).await?;
             return self.complete(operation, object.map(Fetched::of_packed)).await;
         }
-        let object = self.cached::<Lazy<K>>(operation).await?;
+        let object = if cache.is_referenced(gvk) {
+            self.referenced_object(operation).await?
+        } else {
+            self.cached::<Lazy<K>>(operation).await?
+        };
         self.complete(operation, object.map(Fetched::of_lazy)).await
+    }
+
+    /// Returns one object of a kind of which the cache holds the metadata of all objects, as
+    /// [`get`](Self::get) does.
+    pub(crate) async fn get_referenced<K: KubeObject>(
+        &self,
+        kind: &ResourceKind,
+        key: &str,
+    ) -> Result<Option<Fetched<K>>, ReadError> {
+        let operation = Operation::on(OperationVerb::Get, kind, key);
+        let object = self.referenced_object::<K>(&operation).await?;
+        self.complete(&operation, object.map(Fetched::of_lazy)).await
+    }
+
+    /// Returns a complete object of a kind of which the cache holds the metadata of all objects, after the
+    /// metadata contains the program's own writes of the object.
+    async fn referenced_object<K: KubeObject>(
+        &self,
+        operation: &Operation,
+    ) -> Result<Option<Arc<Lazy<K>>>, ReadError> {
+        let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
+        self.caught_up::<Metadata<K>>(&operation.kind, Scope::Key(key.clone())).await?;
+        self.shared.cache.referenced::<K>()?.get(&key).await
     }
 
     /// Completes the read of a cached object. If the program needs the object's complete JSON and the cache
@@ -179,6 +206,9 @@ impl CachedClient {
         #[cfg(feature = "packed")]
         if cache.is_pinned_to::<Packed<K>>(gvk) {
             return self.shows::<Packed<K>, K>(&operation, written, timeout).await;
+        }
+        if cache.is_referenced(gvk) {
+            return self.shows::<Metadata<K>, K>(&operation, written, timeout).await;
         }
         self.shows::<Lazy<K>, K>(&operation, written, timeout).await
     }

@@ -19,6 +19,7 @@ mod newer_server;
 mod old_types;
 mod own_writes;
 mod packed;
+mod referenced;
 mod representations;
 mod sharded;
 mod skew;

@@ -51,7 +51,11 @@ impl RawEvent for Event<'_> {
     }
 }
 
-fn other_kind<O: Representation>(envelope: &Envelope<'_>, objects: &ObjectReader<O>) -> Option<String> {
+/// Returns a description of the object in an envelope if it has another kind than the source.
+pub(in crate::list_watch) fn other_kind<O: Representation>(
+    envelope: &Envelope<'_>,
+    objects: &ObjectReader<O>,
+) -> Option<String> {
     let metadata = O::METADATA_ONLY && envelope.kind == METADATA_KIND;
     let right = envelope.kind == objects.kind().kind() && envelope.api_version == objects.api_version();
     (!metadata && !right).then(|| format!("{} of {}", envelope.kind, envelope.api_version))

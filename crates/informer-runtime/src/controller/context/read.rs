@@ -2,7 +2,7 @@
 
 #[cfg(feature = "packed")]
 use informer_client::Packed;
-use informer_client::{DecodeError, Lazy, Representation, Typed};
+use informer_client::{DecodeError, Lazy, Metadata, Representation, Typed};
 
 use super::Context;
 use crate::{CacheInformer, Fetched, KubeObject, ListOptions, Owner, ReadError, ResourceKind};
@@ -72,6 +72,9 @@ impl Context {
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Fetched<K>>, LookupError> {
         let (kind, key, client) = (ResourceKind::of::<K>(), key.as_ref(), &self.client);
+        if self.cache.is_referenced(kind.gvk()) && self.holds::<Metadata<K>>(&kind, false) {
+            return Ok(client.get_referenced(&kind, key).await?);
+        }
         let read = match self.held::<K>(&kind, || format!("get {kind} {key}"))? {
             Held::Lazy => client.get_as::<K, Lazy<K>>(&kind, key, Fetched::of_lazy).await,
             Held::Typed => client.get_as::<K, Typed<K>>(&kind, key, Fetched::of_typed).await,
