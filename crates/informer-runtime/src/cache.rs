@@ -20,6 +20,8 @@
 //! stopped informers can still be read.
 
 mod builder;
+mod crds;
+mod idle;
 mod informer;
 mod observers;
 mod options;
@@ -30,6 +32,7 @@ mod read;
 mod referenced;
 mod run;
 mod table;
+mod task;
 mod typed_index;
 
 use std::any::TypeId;
@@ -59,7 +62,7 @@ use crate::observers::Observers;
 use crate::{KubeObject, ResourceKind};
 use informer::ErasedInformer;
 use plan::{InformerPlan, OptionLevels};
-use referenced::{Bodies, BodySource};
+use referenced::{Bodies, BodySource, ErasedBodies};
 use table::Table;
 
 /// The informers of a program: one per kind and representation (and namespace, if the cache is restricted to
@@ -82,6 +85,9 @@ use table::Table;
 ///   representation is a type parameter; two representations of a kind are two watches and two stores, unless
 ///   the kind is [pinned](CacheBuilder::pin_representation) to one.
 /// - *Isolation.* A kind whose informer cannot sync delays only the reads of that kind.
+/// - *End.* An informer runs until the cache stops or the informer is [removed](Self::remove). With an
+///   [idle timeout](CacheBuilder::idle_timeout) it also ends when nobody uses it. If the cache
+///   [follows CRDs](CacheBuilder::follow_crds), it ends with the CRD of its kind, and returns with it.
 ///
 /// Upstream: [`cache.Cache`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/cache#Cache).
 ///
@@ -109,6 +115,10 @@ struct CacheInner {
     levels: OptionLevels,
     missing: MissingInformer,
     read_timeout: Duration,
+    /// The time after which an informer that nobody uses ends; `None` if informers never end by themselves.
+    idle_timeout: Option<Duration>,
+    /// Whether the informers of a kind end when its CRD is deleted.
+    follows_crds: bool,
     observers: Arc<Observers<dyn InformerMetrics>>,
     /// The kinds that [`CacheBuilder::pin_representation`] has pinned. Each has the `TypeId` of the only
     /// representation that may be used, and the name of that representation for error messages.
@@ -173,10 +183,10 @@ impl Cache {
             scope: plan.scope,
         });
         let new = Bodies::new(kind.clone(), metadata, sources.collect());
-        let registration = new.follow()?;
+        new.follow()?;
         let bodies = self.shared.table.lock().insert_bodies(kind.gvk(), &new);
         if !Arc::ptr_eq(&bodies, &new) {
-            registration.remove();
+            ErasedBodies::close(&new);
         }
         Ok(Referenced::new(self.clone(), bodies))
     }

@@ -49,6 +49,13 @@ pub enum ReadError {
         /// The kind of the objects that were to be read.
         kind: String,
     },
+    /// The CustomResourceDefinition of the kind was deleted. Reads succeed again after it was created, see
+    /// [`CacheBuilder::follow_crds`](crate::CacheBuilder::follow_crds).
+    #[error("read {kind}: the server does not serve it, because its CRD was deleted; create the CRD again")]
+    NotServed {
+        /// The kind of the objects that were to be read.
+        kind: String,
+    },
     /// The namespace of the read is not one to which the cache is restricted.
     #[error("read {kind}: namespace {namespace:?} is not in the cache, which has {known}")]
     UnknownNamespace {

@@ -45,6 +45,8 @@ pub struct CacheBuilder {
     levels: OptionLevels,
     missing: MissingInformer,
     read_timeout: Duration,
+    idle_timeout: Option<Duration>,
+    follows_crds: bool,
     metrics: Option<Arc<dyn InformerMetrics>>,
     pinned: HashMap<Gvk, (TypeId, &'static str)>,
     referenced: HashSet<Gvk>,
@@ -57,6 +59,8 @@ impl CacheBuilder {
             levels: OptionLevels::default(),
             missing: MissingInformer::default(),
             read_timeout: READ_TIMEOUT,
+            idle_timeout: None,
+            follows_crds: false,
             metrics: None,
             pinned: HashMap::new(),
             referenced: HashSet::new(),
@@ -157,6 +161,40 @@ impl CacheBuilder {
         self
     }
 
+    /// Ends each informer that nobody has used for this time. By default informers run until the cache stops.
+    ///
+    /// An informer is used while the program or a controller holds a [`CacheInformer`](super::CacheInformer)
+    /// of it, while it has a handler or a stream of events, and when it is read. It ends at the latest after
+    /// one and a half times this time, as if it was [removed](Cache::remove): the next read creates it again,
+    /// without the indexes that the program had added.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the time is zero.
+    #[track_caller]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "an idle timeout of zero would end each informer while it starts");
+        self.idle_timeout = Some(timeout);
+        self
+    }
+
+    /// Ends the informers of a custom resource when its CustomResourceDefinition is deleted, and starts them
+    /// again when it is created. By default, such an informer keeps requesting lists, which fail with 404.
+    ///
+    /// While the CRD is missing, reads fail with [`ReadError::NotServed`](crate::ReadError::NotServed),
+    /// [`CacheInformer::is_served`](super::CacheInformer::is_served) returns false, and the informer does not
+    /// count for [`Cache::has_synced`]. Handlers and indexes are kept. When the CRD returns, the informer lists
+    /// again, and handlers receive the differences. An informer that was created before its CRD lists as soon
+    /// as the CRD is created.
+    ///
+    /// The cache watches the metadata of CRDs, so the program needs `list` and `watch` on
+    /// `customresourcedefinitions`. Without these permissions the option has no effect. A CRD that stops to
+    /// serve one of its versions is not detected.
+    pub fn follow_crds(mut self) -> Self {
+        self.follows_crds = true;
+        self
+    }
+
     /// Sets the receiver of the informers' metrics. A manager that uses the cache also receives them.
     pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.metrics = Some(metrics);
@@ -165,7 +203,17 @@ impl CacheBuilder {
 
     /// Creates the cache. The cache sends no request before it is started.
     pub fn build(self) -> Cache {
-        let Self { client, levels, missing, read_timeout, metrics, pinned, referenced } = self;
+        let Self {
+            client,
+            levels,
+            missing,
+            read_timeout,
+            idle_timeout,
+            follows_crds,
+            metrics,
+            pinned,
+            referenced,
+        } = self;
         let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(Table::default()));
         let writes = AtomicU64::new(0);
         let shared = Arc::new(CacheInner {
@@ -173,6 +221,8 @@ impl CacheBuilder {
             levels,
             missing,
             read_timeout,
+            idle_timeout,
+            follows_crds,
             observers,
             pinned,
             referenced,

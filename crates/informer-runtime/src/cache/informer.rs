@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use informer_cache::handler::EventHandler;
 use informer_cache::metrics::InformerMetrics;
+use informer_cache::source::SourceErrorKind;
 use informer_cache::{
     AddHandlerError, CacheSynced, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun,
     InformerState, SharedInformer, SyncError, Undecodable, wait_for_cache_sync,
@@ -17,7 +18,7 @@ use informer_cache::{
 use informer_core::{LabelSelector, Object};
 use informer_store::{AddIndexersError, IndexError, IndexFn, Indexers, IndexersClaim};
 use parking_lot::Mutex;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::own_writes::{OwnWrite, PendingWrites, Ticket};
@@ -42,6 +43,8 @@ struct Inner<O: Object> {
     /// empty.
     scoped: Vec<ScopedInformer<O>>,
     closed: CancellationToken,
+    /// False while the CRD of the kind is deleted.
+    served: watch::Sender<bool>,
 }
 
 /// One of the `SharedInformer`s of a [`CacheInformer`], with its scope: all objects of the kind, or those of
@@ -58,7 +61,14 @@ pub struct ScopedInformer<O: Object> {
 
 impl<O: Object> CacheInformer<O> {
     pub(super) fn new(kind: ResourceKind, scoped: Vec<ScopedInformer<O>>) -> Self {
-        Self { inner: Arc::new(Inner { kind, scoped, closed: CancellationToken::new() }) }
+        Self {
+            inner: Arc::new(Inner {
+                kind,
+                scoped,
+                closed: CancellationToken::new(),
+                served: watch::Sender::new(true),
+            }),
+        }
     }
 
     /// Returns the kind of the objects in this informer.
@@ -260,6 +270,25 @@ impl<O: Object> CacheInformer<O> {
         self.inner.closed.is_cancelled()
     }
 
+    /// Returns false while the CustomResourceDefinition of the kind is deleted, if the cache
+    /// [follows CRDs](super::CacheBuilder::follow_crds). The informer then does not run, and its store keeps the
+    /// last state.
+    pub fn is_served(&self) -> bool {
+        *self.inner.served.borrow()
+    }
+
+    /// Returns a channel with the value of [`is_served`](Self::is_served), to wait for changes.
+    pub fn served(&self) -> watch::Receiver<bool> {
+        self.inner.served.subscribe()
+    }
+
+    /// Waits until the kind is not served any more.
+    pub(super) async fn unserved(&self) {
+        let mut served = self.served();
+        // The wait cannot fail: `self` owns the sender of this channel.
+        let _ = served.wait_for(|served| !served).await;
+    }
+
     pub(super) async fn removed(&self) {
         self.inner.closed.cancelled().await;
     }
@@ -384,6 +413,15 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn states(&self) -> Vec<InformerState>;
     fn show_in(&self, metrics: &dyn InformerMetrics);
     fn close(&self);
+    fn kind_name(&self) -> String;
+    /// Returns the name of the CRD that the kind has if it is a custom resource.
+    fn crd_name(&self) -> String;
+    fn is_served(&self) -> bool;
+    fn set_served(&self, served: bool);
+    /// Returns whether the last list failed because the server does not know the kind.
+    fn is_missing(&self) -> bool;
+    /// Returns whether the informer has handlers or more than `owned` handles.
+    fn is_held(&self, owned: usize) -> bool;
     /// Returns the total number of rewinds of the informers of this kind. In a rewind an informer replaces
     /// its objects by an older state, because the server was restored from a backup.
     fn rewinds(&self) -> u64;
@@ -411,6 +449,34 @@ impl<O: Object> ErasedInformer for CacheInformer<O> {
 
     fn close(&self) {
         self.inner.closed.cancel();
+    }
+
+    fn kind_name(&self) -> String {
+        self.name()
+    }
+
+    fn crd_name(&self) -> String {
+        super::crds::crd_name(&self.inner.kind)
+    }
+
+    fn is_served(&self) -> bool {
+        Self::is_served(self)
+    }
+
+    fn set_served(&self, served: bool) {
+        self.inner.served.send_replace(served);
+    }
+
+    fn is_missing(&self) -> bool {
+        self.informers().map(|informer| informer.state().reflector).any(|reflector| {
+            let last = reflector.last_error.filter(|_| reflector.failures > 0);
+            last.is_some_and(|error| error.kind() == SourceErrorKind::NotFound)
+        })
+    }
+
+    fn is_held(&self, owned: usize) -> bool {
+        Arc::strong_count(&self.inner) > owned
+            || self.informers().any(|informer| !informer.state().handlers.is_empty())
     }
 
     fn rewinds(&self) -> u64 {

@@ -146,6 +146,9 @@ impl Cache {
     /// Waits until an informer of this cache has synced, at most for the read timeout.
     pub(super) async fn synced<O: Object>(&self, informer: &CacheInformer<O>) -> Result<(), ReadError> {
         let kind = || informer.kind().to_string();
+        if !informer.is_served() {
+            return Err(ReadError::NotServed { kind: kind() });
+        }
         if informer.has_synced() {
             return Ok(());
         }
@@ -158,6 +161,7 @@ impl Cache {
                 synced.map_err(|cause| ReadError::NotSynced { kind: kind(), cause })
             }
             () = informer.removed() => Err(ReadError::Removed { kind: kind() }),
+            () = informer.unserved() => Err(ReadError::NotServed { kind: kind() }),
         }
     }
 

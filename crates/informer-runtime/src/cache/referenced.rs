@@ -22,12 +22,12 @@ mod state;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use informer_cache::handler::on_event;
 use informer_cache::source::SourceError;
-use informer_cache::{BufferPolicy, Event, HandlerOptions};
+use informer_cache::{AddHandlerError, BufferPolicy, Event, HandlerOptions};
 use informer_client::{KubeListWatch, Lazy, Metadata};
 use informer_core::{Object, ObjectKey};
 use parking_lot::Mutex;
@@ -39,7 +39,7 @@ use super::{Cache, CacheInformer, CacheRegistration, InformerScope};
 use crate::clock::now;
 use crate::kind::scoped_key;
 use crate::{KubeObject, ReadError, ResourceKind};
-pub(super) use driver::{ErasedBodies, FetchTask};
+pub(super) use driver::ErasedBodies;
 pub use set::ReferenceSet;
 use state::{BodiesConfig, BodiesState, Observation, ReadProgress, Version};
 
@@ -130,6 +130,8 @@ pub(super) struct Bodies<K: KubeObject> {
     metadata: CacheInformer<Metadata<K>>,
     sources: Vec<BodySource<K>>,
     inner: Mutex<Inner<K>>,
+    /// The registration of the handler that observes the metadata.
+    registration: OnceLock<CacheRegistration<Metadata<K>>>,
     /// Notified when a request may have to be sent or a deadline may have changed.
     work: Notify,
 }
@@ -251,13 +253,12 @@ impl<K: KubeObject> Bodies<K> {
             backoff: BACKOFF,
         };
         let inner = Inner { state: BodiesState::new(config), readers: HashMap::new() };
-        Arc::new(Self { kind, metadata, sources, inner: Mutex::new(inner), work: Notify::new() })
+        let (inner, registration, work) = (Mutex::new(inner), OnceLock::new(), Notify::new());
+        Arc::new(Self { kind, metadata, sources, inner, registration, work })
     }
 
     /// Adds the handler that observes the metadata.
-    pub(super) fn follow(
-        self: &Arc<Self>,
-    ) -> Result<CacheRegistration<Metadata<K>>, informer_cache::AddHandlerError> {
+    pub(super) fn follow(self: &Arc<Self>) -> Result<(), AddHandlerError> {
         let bodies = Arc::downgrade(self);
         let options = HandlerOptions::new().name("referenced bodies").resync(Duration::ZERO);
         let handler = on_event(move |event: Event<Metadata<K>>| {
@@ -266,7 +267,12 @@ impl<K: KubeObject> Bodies<K> {
             }
         });
         // The handler reads the store instead of the event, so events may be merged.
-        self.metadata.add_handler_with(options.buffer(BufferPolicy::Coalesce), handler)
+        let options = options.buffer(BufferPolicy::Coalesce);
+        let registration = self.metadata.add_handler_with(options, handler)?;
+        if let Err(second) = self.registration.set(registration) {
+            second.remove();
+        }
+        Ok(())
     }
 
     pub(super) fn is_removed(&self) -> bool {

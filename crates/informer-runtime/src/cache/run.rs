@@ -1,5 +1,6 @@
 //! Starts and stops the informers of a cache.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
@@ -7,9 +8,10 @@ use informer_cache::{CacheSynced, InformerRun, SyncError, wait_for_cache_sync};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::Cache;
-use super::referenced::FetchTask;
-use super::table::Stopping;
+use super::idle::end_idle_informers;
+use super::table::{Stopping, Table};
+use super::task::CacheTask;
+use super::{Cache, crds};
 use crate::{BoxError, Runnable, RunnableGroup};
 
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +29,34 @@ impl Cache {
     /// Panics outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) {
+        self.start_with(Table::start);
+    }
+
+    /// Starts the table on the current runtime, and the background tasks when the table starts for the first
+    /// time. Returns the result of `start`.
+    fn start_with(&self, start: impl FnOnce(&mut Table, Handle) -> bool) -> bool {
         let runtime = Handle::current();
-        self.shared.table.lock().start(runtime);
+        let mut table = self.shared.table.lock();
+        let is_first = table.is_created();
+        let is_started = start(&mut table, runtime.clone());
+        if is_first && is_started {
+            table.tasks = self.background_tasks(&runtime);
+        }
+        is_started
+    }
+
+    fn background_tasks(&self, runtime: &Handle) -> Vec<CacheTask> {
+        let shared = || Arc::downgrade(&self.shared);
+        let mut tasks = Vec::new();
+        if let Some(idle) = self.shared.idle_timeout {
+            let cache = shared();
+            tasks.push(CacheTask::spawn(runtime, |stop| end_idle_informers(cache, idle, stop)));
+        }
+        if self.shared.follows_crds {
+            let (cache, client) = (shared(), self.shared.client.clone());
+            tasks.push(CacheTask::spawn(runtime, |stop| crds::follow(cache, client, stop)));
+        }
+        tasks
     }
 
     /// Waits until every informer that is now in the cache has synced.
@@ -42,7 +70,7 @@ impl Cache {
     ///
     /// Dropping the future has no effect, because this method only waits.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
-        let informers = self.shared.table.lock().informers();
+        let informers = self.shared.table.lock().served_informers();
         let caches: Vec<&dyn CacheSynced> =
             informers.iter().flat_map(|informer| informer.as_caches()).collect();
         wait_for_cache_sync(caches, timeout).await
@@ -50,7 +78,7 @@ impl Cache {
 
     /// Returns true if every informer in the cache has synced, for readiness checks.
     pub fn has_synced(&self) -> bool {
-        let informers = self.shared.table.lock().informers();
+        let informers = self.shared.table.lock().served_informers();
         informers.iter().flat_map(|informer| informer.as_caches()).all(|cache| *cache.synced().borrow())
     }
 
@@ -66,9 +94,9 @@ impl Cache {
     /// All informers begin to stop when the future is first polled; dropping the future after that only ends
     /// the wait.
     pub async fn stop(&self) {
-        let Stopping { informers, fetches } = self.shared.table.lock().stop();
+        let Stopping { informers, tasks } = self.shared.table.lock().stop();
         let informers = join_all(informers.into_iter().map(InformerRun::stop));
-        tokio::join!(informers, join_all(fetches.into_iter().map(FetchTask::stop)));
+        tokio::join!(informers, join_all(tasks.into_iter().map(CacheTask::stop)));
     }
 }
 
@@ -90,8 +118,7 @@ impl Runnable for Cache {
 
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
         Box::pin(async move {
-            let starts = self.shared.table.lock().start_managed(Handle::current());
-            if !starts {
+            if !self.start_with(Table::start_managed) {
                 return Err(AlreadyRun.into());
             }
             let _stops = StopsOnDrop(&self);

@@ -5,21 +5,26 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use informer_cache::InformerRun;
 use informer_client::Representation;
 use informer_core::Gvk;
 use tokio::runtime::Handle;
 
+use super::idle::Usage;
 use super::informer::{CacheInformer, ErasedInformer};
 use super::own_writes::{RecentWrites, is_same_kind};
-use super::referenced::{Bodies, ErasedBodies, FetchTask};
+use super::referenced::{Bodies, ErasedBodies};
+use super::task::CacheTask;
 use crate::KubeObject;
 
 #[derive(Default)]
 pub(super) struct Table {
     life: Lifecycle,
     is_managed: bool,
+    /// The background tasks of the running cache.
+    pub(super) tasks: Vec<CacheTask>,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
     /// The bodies of the referenced objects of each kind. The `TypeId` is that of the Rust type of the kind.
     bodies: BTreeMap<(Gvk, TypeId), BodiesEntry>,
@@ -43,26 +48,32 @@ pub(super) struct Entry {
     typed: Box<dyn Any + Send + Sync>,
     pub(super) informer: Arc<dyn ErasedInformer>,
     runs: Vec<InformerRun>,
+    usage: Usage,
 }
 
-struct BodiesEntry {
+/// The number of handles of an informer that its entry has.
+const ENTRY_HANDLES: usize = 2;
+
+pub(super) struct BodiesEntry {
     /// The bodies as an `Arc<Bodies<K>>`. The table has the `TypeId` of `K` in the key of this entry.
     typed: Box<dyn Any + Send + Sync>,
-    erased: Box<dyn ErasedBodies>,
-    task: Option<FetchTask>,
+    pub(super) erased: Box<dyn ErasedBodies>,
+    task: Option<CacheTask>,
+    usage: Usage,
 }
 
 /// The tasks of a stopped cache, which the caller awaits or drops.
 pub(super) struct Stopping {
     pub(super) informers: Vec<InformerRun>,
-    pub(super) fetches: Vec<FetchTask>,
+    pub(super) tasks: Vec<CacheTask>,
 }
 
 impl Table {
     /// Returns the bodies of a kind; `None` if there are none, or if the informer of their metadata was
     /// removed.
-    pub(super) fn bodies<K: KubeObject>(&self, gvk: &Gvk) -> Option<Arc<Bodies<K>>> {
-        let entry = self.bodies.get(&(gvk.clone(), TypeId::of::<K>()))?;
+    pub(super) fn bodies<K: KubeObject>(&mut self, gvk: &Gvk) -> Option<Arc<Bodies<K>>> {
+        let entry = self.bodies.get_mut(&(gvk.clone(), TypeId::of::<K>()))?;
+        entry.usage.record();
         let bodies = entry.typed.downcast_ref::<Arc<Bodies<K>>>()?;
         (!bodies.is_removed()).then(|| Arc::clone(bodies))
     }
@@ -78,17 +89,21 @@ impl Table {
             Lifecycle::Created | Lifecycle::Stopped => None,
         };
         let (typed, erased) = (Box::new(Arc::clone(new)), Box::new(Arc::clone(new)));
-        self.bodies.insert((gvk.clone(), TypeId::of::<K>()), BodiesEntry { typed, erased, task });
+        self.bodies.insert(
+            (gvk.clone(), TypeId::of::<K>()),
+            BodiesEntry { typed, erased, task, usage: Usage::default() },
+        );
         Arc::clone(new)
     }
 
-    pub(super) fn get<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
+    pub(super) fn get<O: Representation>(&mut self, gvk: &Gvk) -> Option<CacheInformer<O>> {
         // The map of informers is searched linearly. A lookup would need an owned copy of the kind as its
         // key, and there are only a few dozen entries.
         let (_, entry) = self
             .entries
-            .iter()
+            .iter_mut()
             .find(|((held, representation), _)| held == gvk && *representation == TypeId::of::<O>())?;
+        entry.usage.record();
         entry.typed.downcast_ref().cloned()
     }
 
@@ -114,7 +129,8 @@ impl Table {
             Lifecycle::Running(runtime) => start(&*informer, runtime),
             Lifecycle::Created | Lifecycle::Stopped => Vec::new(),
         };
-        let entry = Entry { typed: Box::new(new.clone()), informer, runs };
+        let usage = Usage::default();
+        let entry = Entry { typed: Box::new(new.clone()), informer, runs, usage };
         self.entries.insert((gvk.clone(), TypeId::of::<O>()), entry);
         (new, true)
     }
@@ -130,6 +146,60 @@ impl Table {
 
     pub(super) fn informers(&self) -> Vec<Arc<dyn ErasedInformer>> {
         self.entries.values().map(|entry| Arc::clone(&entry.informer)).collect()
+    }
+
+    /// Returns the informers whose kinds the server serves, as far as the cache knows.
+    pub(super) fn served_informers(&self) -> Vec<Arc<dyn ErasedInformer>> {
+        let served = self.entries.values().filter(|entry| entry.informer.is_served());
+        served.map(|entry| Arc::clone(&entry.informer)).collect()
+    }
+
+    /// Removes the informers and bodies that nobody has used for the time `idle`.
+    pub(super) fn take_idle(&mut self, idle: Duration, now: Instant) -> (Vec<Entry>, Vec<BodiesEntry>) {
+        let bodies = take(&mut self.bodies, |entry| {
+            let is_held = entry.erased.is_held(ENTRY_HANDLES + usize::from(entry.task.is_some()));
+            entry.usage.is_idle(is_held, idle, now)
+        });
+        let informers = take(&mut self.entries, |entry| {
+            entry.usage.is_idle(entry.informer.is_held(ENTRY_HANDLES), idle, now)
+        });
+        (informers, bodies)
+    }
+
+    /// Ends the informers of the kind of a CRD that was deleted. Returns their runs, which the caller drops,
+    /// and how many informers have ended.
+    pub(super) fn end_unserved(&mut self, crd: &str) -> (Vec<InformerRun>, usize) {
+        let (mut runs, mut ended) = (Vec::new(), 0);
+        for entry in self.of_crd(crd).filter(|entry| entry.informer.is_served()) {
+            entry.informer.set_served(false);
+            runs.append(&mut entry.runs);
+            ended += 1;
+        }
+        (runs, ended)
+    }
+
+    /// Starts the informers of the kind of a CRD that was created, if they have ended or wait after a list
+    /// that failed with 404. Returns their number.
+    pub(super) fn start_served(&mut self, crd: &str) -> usize {
+        let Lifecycle::Running(runtime) = &self.life else {
+            self.of_crd(crd).for_each(|entry| entry.informer.set_served(true));
+            return 0;
+        };
+        let (runtime, mut started) = (runtime.clone(), 0);
+        for entry in self.of_crd(crd) {
+            if !entry.informer.is_served() || entry.informer.is_missing() {
+                // A run that waits is dropped first, since an informer that runs is not started again.
+                entry.runs.clear();
+                entry.runs = start(&*entry.informer, &runtime);
+                entry.informer.set_served(true);
+                started += 1;
+            }
+        }
+        started
+    }
+
+    fn of_crd<'a>(&'a mut self, crd: &'a str) -> impl Iterator<Item = &'a mut Entry> {
+        self.entries.values_mut().filter(move |entry| entry.informer.crd_name() == crd)
     }
 
     /// Returns the informers of a kind, in all representations and API versions.
@@ -170,15 +240,22 @@ impl Table {
         !std::mem::replace(&mut self.is_managed, true) && self.start(runtime)
     }
 
-    /// Prevents further starts, and returns the `InformerRun`s of all informers and the tasks that fetch
-    /// bodies. An informer stops when its last run is dropped.
+    /// Prevents further starts, and returns the `InformerRun`s of all informers and all background tasks. An
+    /// informer stops when its last run is dropped.
     pub(super) fn stop(&mut self) -> Stopping {
         self.life = Lifecycle::Stopped;
-        Stopping {
-            informers: self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect(),
-            fetches: self.bodies.values_mut().filter_map(|entry| entry.task.take()).collect(),
-        }
+        let fetches = self.bodies.values_mut().filter_map(|entry| entry.task.take());
+        let tasks = std::mem::take(&mut self.tasks).into_iter().chain(fetches).collect();
+        let informers = self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect();
+        Stopping { informers, tasks }
     }
+}
+
+/// Removes the entries for which `is_taken` returns true.
+fn take<K: Ord + Clone, V>(map: &mut BTreeMap<K, V>, mut is_taken: impl FnMut(&mut V) -> bool) -> Vec<V> {
+    let chosen = map.iter_mut().filter_map(|(key, entry)| is_taken(entry).then(|| key.clone()));
+    let taken: Vec<K> = chosen.collect();
+    taken.iter().filter_map(|key| map.remove(key)).collect()
 }
 
 fn start(informer: &dyn ErasedInformer, runtime: &Handle) -> Vec<InformerRun> {

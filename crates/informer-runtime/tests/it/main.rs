@@ -14,6 +14,7 @@ mod edit;
 mod field_owner;
 mod finalize;
 mod fixture;
+mod informer_end;
 mod intercept;
 mod newer_server;
 mod old_types;

@@ -13,12 +13,12 @@ use informer_core::panics::panic_text;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::state::{FetchStart, Fetched, Version};
 use super::{Bodies, BodySource, Transform};
 use crate::KubeObject;
+use crate::cache::task::CacheTask;
 use crate::clock::{now, sleep_until};
 
 /// The longest wait that a `Retry-After` of the server can cause.
@@ -27,29 +27,27 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// The bodies of a kind, without the type of their objects.
 pub(in crate::cache) trait ErasedBodies: Send + Sync {
     /// Starts the driver on a runtime.
-    fn start(&self, runtime: &Handle) -> FetchTask;
-}
-
-/// The task of a driver. Dropping this value stops the task.
-pub(in crate::cache) struct FetchTask {
-    stop: DropGuard,
-    task: JoinHandle<()>,
-}
-
-impl FetchTask {
-    /// Stops the task and waits until it has ended.
-    pub(in crate::cache) async fn stop(self) {
-        drop(self.stop);
-        // The result is an error only if the runtime shuts down, which ends the task, too.
-        let _ = self.task.await;
-    }
+    fn start(&self, runtime: &Handle) -> CacheTask;
+    /// Returns whether there are references, leases or reads, or more than `owned` handles.
+    fn is_held(&self, owned: usize) -> bool;
+    /// Stops observing the metadata.
+    fn close(&self);
 }
 
 impl<K: KubeObject> ErasedBodies for Arc<Bodies<K>> {
-    fn start(&self, runtime: &Handle) -> FetchTask {
-        let stop = CancellationToken::new();
-        let task = runtime.spawn(run(Self::clone(self), stop.clone()));
-        FetchTask { stop: stop.drop_guard(), task }
+    fn start(&self, runtime: &Handle) -> CacheTask {
+        let bodies = Self::clone(self);
+        CacheTask::spawn(runtime, |stop| run(bodies, stop))
+    }
+
+    fn is_held(&self, owned: usize) -> bool {
+        Arc::strong_count(self) > owned || !self.inner.lock().state.is_empty()
+    }
+
+    fn close(&self) {
+        if let Some(registration) = self.registration.get() {
+            registration.remove();
+        }
     }
 }
 

@@ -159,6 +159,11 @@ impl<B: Clone, E: Clone> BodiesState<B, E> {
         self.entries.contains_key(key)
     }
 
+    /// Returns whether no object is referenced, leased or being read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Adds a reference to an object. Its body is fetched, and fetched again after each change.
     pub(super) fn add_reference(&mut self, key: &ObjectKey, observation: Observation) {
         self.enter(key, observation);
