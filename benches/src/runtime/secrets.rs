@@ -72,12 +72,10 @@ async fn refer(
     secrets: &Secrets,
 ) -> Result<(), Failure> {
     let every = (secrets.objects / secrets.referenced.max(1)).max(1);
-    let listed = cached.metadata().list(&informer::LabelSelector::everything());
-    let mut keys: Vec<ObjectKey> =
-        listed.iter().map(|secret| informer::Object::key(&**secret).clone()).collect();
-    drop(listed);
-    keys.sort_unstable();
-    let keys: Vec<_> = keys.into_iter().step_by(every).take(secrets.referenced).collect();
+    // The names are those that `informer-bench serve` generates.
+    let key = |n: usize| format!("team-{:02}/object-{n:07}", n / 25 % 80).parse::<ObjectKey>();
+    let keys: Vec<_> = (0..secrets.objects).step_by(every).take(secrets.referenced).map(key).collect();
+    let keys = keys.into_iter().collect::<Result<Vec<_>, _>>()?;
     references.set(&"default/owner".parse()?, keys.iter().cloned());
     for key in &keys {
         cached.get(key).await?.ok_or_else(|| format!("{key} does not exist"))?;

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use informer_cache::handler::on_event;
 use informer_cache::source::SourceError;
-use informer_cache::{AddHandlerError, BufferPolicy, Event, HandlerOptions};
+use informer_cache::{AddHandlerError, Event, HandlerOptions};
 use informer_client::{KubeListWatch, Lazy, Metadata};
 use informer_core::{Object, ObjectKey};
 use parking_lot::Mutex;
@@ -260,14 +260,14 @@ impl<K: KubeObject> Bodies<K> {
     /// Adds the handler that observes the metadata.
     pub(super) fn follow(self: &Arc<Self>) -> Result<(), AddHandlerError> {
         let bodies = Arc::downgrade(self);
-        let options = HandlerOptions::new().name("referenced bodies").resync(Duration::ZERO);
+        // Events are not merged: the buffer for merging remembers the key of each object, and this handler is
+        // fast enough to keep an ordinary buffer empty.
+        let options = HandlerOptions::for_work_queue().name("referenced bodies").resync(Duration::ZERO);
         let handler = on_event(move |event: Event<Metadata<K>>| {
             if let Some(bodies) = Weak::upgrade(&bodies) {
                 bodies.observe(event.key());
             }
         });
-        // The handler reads the store instead of the event, so events may be merged.
-        let options = options.buffer(BufferPolicy::Coalesce);
         let registration = self.metadata.add_handler_with(options, handler)?;
         if let Err(second) = self.registration.set(registration) {
             second.remove();
