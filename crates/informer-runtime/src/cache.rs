@@ -86,7 +86,7 @@ use table::Table;
 ///   the kind is [pinned](CacheBuilder::pin_representation) to one.
 /// - *Isolation.* A kind whose informer cannot sync delays only the reads of that kind.
 /// - *End.* An informer runs until the cache stops or the informer is [removed](Self::remove). With an
-///   [idle timeout](CacheBuilder::idle_timeout) it also ends when nobody uses it. If the cache
+///   [idle timeout](CacheBuilder::idle_timeout) it also ends when it is unused. If the cache
 ///   [follows CRDs](CacheBuilder::follow_crds), it ends with the CRD of its kind, and returns with it.
 ///
 /// Upstream: [`cache.Cache`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/cache#Cache).
@@ -115,7 +115,7 @@ struct CacheInner {
     levels: OptionLevels,
     missing: MissingInformer,
     read_timeout: Duration,
-    /// The time after which an informer that nobody uses ends; `None` if informers never end by themselves.
+    /// The time after which an unused informer ends; `None` if informers never end by themselves.
     idle_timeout: Option<Duration>,
     /// Whether the informers of a kind end when its CRD is deleted.
     follows_crds: bool,

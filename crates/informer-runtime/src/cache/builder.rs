@@ -161,7 +161,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Ends each informer that nobody has used for this time. By default informers run until the cache stops.
+    /// Ends each informer that was unused for this time. By default informers run until the cache stops.
     ///
     /// An informer is used while the program or a controller holds a [`CacheInformer`](super::CacheInformer)
     /// of it, while it has a handler or a stream of events, and when it is read. It ends at the latest after

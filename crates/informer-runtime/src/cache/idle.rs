@@ -1,4 +1,4 @@
-//! Ends the informers that nobody uses.
+//! Ends unused informers.
 //!
 //! An informer is used while the program or a controller has a handle of it, while it has a handler or a
 //! stream of events, and when it is read. Every half of the idle time, a task looks for informers that were
@@ -51,7 +51,7 @@ pub(super) async fn end_idle_informers(cache: Weak<CacheInner>, idle: Duration, 
         // The informers are stopped without the lock of the table.
         let (informers, bodies) = cache.table.lock().take_idle(idle, now());
         for entry in informers {
-            tracing::info!(kind = %entry.informer.kind_name(), "an informer ends, because nobody uses it");
+            tracing::info!(kind = %entry.informer.kind_name(), "an unused informer ends");
             entry.informer.close();
         }
         bodies.iter().for_each(|entry| entry.erased.close());

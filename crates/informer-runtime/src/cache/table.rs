@@ -154,7 +154,7 @@ impl Table {
         served.map(|entry| Arc::clone(&entry.informer)).collect()
     }
 
-    /// Removes the informers and bodies that nobody has used for the time `idle`.
+    /// Removes the informers and bodies that were unused for the time `idle`.
     pub(super) fn take_idle(&mut self, idle: Duration, now: Instant) -> (Vec<Entry>, Vec<BodiesEntry>) {
         let bodies = take(&mut self.bodies, |entry| {
             let is_held = entry.erased.is_held(ENTRY_HANDLES + usize::from(entry.task.is_some()));

@@ -1,4 +1,4 @@
-//! The end of informers: of those that nobody uses, and of those whose CRD is deleted.
+//! The end of unused informers, and of those whose CRD is deleted.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn has_informer(cache: &Cache) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informer_that_nobody_uses_ends_and_the_next_read_creates_it_again() {
+async fn unused_informer_ends_and_the_next_read_creates_it_again() {
     let server = Server::start();
     server.pod("default/web-0");
     let cache = server.cache().idle_timeout(IDLE).build();
@@ -44,7 +44,7 @@ async fn informer_that_nobody_uses_ends_and_the_next_read_creates_it_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handle_and_handler_keep_an_informer_until_they_are_gone() {
+async fn handle_and_handler_keep_an_informer_running() {
     let server = Server::start();
     let cache = server.cache().idle_timeout(IDLE).build();
     cache.start();

@@ -103,7 +103,7 @@ async fn read_is_not_older_than_the_metadata_and_sends_one_request_for_each_vers
     }
     assert_eq!(gets(&server), 9);
     tokio::time::sleep(BODY_LEASE + Duration::from_secs(1)).await;
-    assert_eq!(maps.state().bodies, 0, "nobody has read it for the duration of a lease");
+    assert_eq!(maps.state().bodies, 0, "its lease has ended");
 }
 
 #[tokio::test(start_paused = true)]

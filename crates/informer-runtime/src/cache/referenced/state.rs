@@ -390,8 +390,7 @@ impl<B: Clone, E: Clone> BodiesState<B, E> {
         }
     }
 
-    /// Removes the entry of an object that is neither referenced nor leased nor read, and the fetch that
-    /// nobody waits for.
+    /// Removes the entry of an object that is neither referenced nor leased nor read, and its queued fetch.
     fn retire(&mut self, key: &ObjectKey) {
         let Some(entry) = self.entries.get(key) else { return };
         if entry.references > 0 || entry.readers > 0 || entry.leased_until.is_some() {

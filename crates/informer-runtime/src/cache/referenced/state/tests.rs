@@ -150,7 +150,7 @@ fn recreated_object_never_shows_the_body_of_the_deleted_one() {
 }
 
 #[test]
-fn object_that_is_gone_before_its_deletion_is_seen_reads_as_missing_and_is_checked_again() {
+fn object_deleted_before_its_deletion_is_seen_reads_as_missing_and_is_checked_again() {
     let mut world = World::new(config());
     world.state.add_reference(&key("a"), seen("u", 5));
     let wanted = world.read("a", seen("u", 5));
@@ -196,7 +196,7 @@ fn body_of_a_read_object_is_held_for_the_lease_and_fetched_again_only_by_a_read(
     assert_eq!(world.poll("a", wanted), ReadProgress::Done(Some("five")));
     world.state.end_read(&key("a"));
     world.state.observe(&key("a"), seen("u", 6));
-    assert!(world.state.next_fetch().is_none(), "nobody reads it");
+    assert!(world.state.next_fetch().is_none(), "it is not read");
     world.pass(LEASE - Duration::from_secs(1));
     let wanted = world.read("a", seen("u", 6));
     let start = world.start("a");
