@@ -22,7 +22,7 @@ pub(crate) struct Secrets {
     /// Number of Secrets to which the program refers.
     #[arg(long, default_value_t = 500)]
     referenced: usize,
-    /// What the cache holds.
+    /// The content of the cache.
     #[arg(long, value_enum)]
     form: Form,
 }

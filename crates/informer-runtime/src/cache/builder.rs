@@ -183,9 +183,9 @@ impl CacheBuilder {
     ///
     /// While the CRD is missing, reads fail with [`ReadError::NotServed`](crate::ReadError::NotServed),
     /// [`CacheInformer::is_served`](super::CacheInformer::is_served) returns false, and the informer does not
-    /// count for [`Cache::has_synced`]. Handlers and indexes are kept. When the CRD returns, the informer lists
-    /// again, and handlers receive the differences. An informer that was created before its CRD lists as soon
-    /// as the CRD is created.
+    /// count for [`Cache::has_synced`]. Handlers and indexes are kept. When the CRD returns, the informer
+    /// lists again, and handlers receive the differences. An informer that was created before its CRD lists
+    /// as soon as the CRD is created.
     ///
     /// The cache watches the metadata of CRDs, so the program needs `list` and `watch` on
     /// `customresourcedefinitions`. Without these permissions the option has no effect. A CRD that stops to

@@ -77,8 +77,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(800), Duration::fro
 ///   cache when the read began. A [`CachedClient`](crate::CachedClient) also waits for the program's own
 ///   writes, as for other kinds: see [`CacheBuilder::referenced`](super::CacheBuilder::referenced). After a
 ///   restore of the server from a backup, all bodies are requested again.
-/// - *Deletion.* The body is dropped when the metadata shows the deletion. A body of a deleted object is never
-///   returned for an object that was re-created with the same name.
+/// - *Deletion.* The body is dropped when the metadata shows the deletion. A body of a deleted object is
+///   never returned for an object that was re-created with the same name.
 /// - *Failures.* A failed request fails the reads that wait for it. It is repeated with growing waits from
 ///   0.8 s to 30 s; reads in between fail with the last error. [`held`](Self::held) still returns the last
 ///   body.

@@ -1,4 +1,5 @@
 //! The end of unused informers, and of those whose CRD is deleted.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::time::Duration;
 

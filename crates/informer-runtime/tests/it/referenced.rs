@@ -1,5 +1,6 @@
 //! Caches that hold the metadata of all objects of a kind and the bodies of few: requests, freshness,
 //! deletions, failures, and reads of clients.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::sync::Arc;
 use std::time::Duration;
