@@ -58,7 +58,7 @@ use crate::model::kinds::core::service::allocation::{UsedAddresses, allocate_ser
 use crate::model::kinds::{Kind, Traits};
 use crate::pipeline::allocations::Allocation;
 use crate::registry::storage::{self, Changed, Stored};
-use merge::{Origin, check_new, check_schema, decode_typed};
+use merge::{Origin, check_new, decode_typed};
 pub(crate) use quota_usage::{Commit, QuotaUsage, UsageGuard};
 
 /// Maximum number of random names that are tried for one `generateName`, as in kube-apiserver.
@@ -261,9 +261,6 @@ impl Pipeline {
                 None => allocation = self.allocate(kind, object, None, mode)?,
             }
         }
-        if mode != WriteMode::Raw {
-            check_schema(kind, object, None)?;
-        }
         Ok(allocation)
     }
 
@@ -279,9 +276,8 @@ impl Pipeline {
             return self.decode_typed(scope, object, Origin::Body);
         }
         if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
-            // A raw write stores an invalid CRD, too, so the errors are ignored. Only the defaults for its
-            // names are needed.
-            drop(crate::model::crd::validate_crd(object));
+            // A raw write stores an invalid CRD, too, and needs only the defaults for its names.
+            crate::model::crd::fill_crd(object);
         }
         Ok(Vec::new())
     }

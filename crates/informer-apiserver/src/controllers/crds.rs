@@ -9,13 +9,13 @@ use crate::admission::Scope;
 use crate::controllers::{ControllerManager, MAX_DELETIONS_PER_TASK};
 use crate::model::crd::definition::{Served, kinds, resources};
 use crate::model::crd::names::ConditionState;
-use crate::model::crd::{CLEANUP_FINALIZER, names};
+use crate::model::crd::{CLEANUP_FINALIZER, approval_condition, names};
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::pipeline::DeleteOptions;
 use crate::pipeline::ready::ready;
 use crate::registry::conversion::Converter;
-use crate::registry::storage::{Changed, Stored, draft};
+use crate::registry::storage::{Changed, Stored, draft_stored};
 use crate::registry::{Defined, Resource};
 
 mod naming;
@@ -27,6 +27,9 @@ const ESTABLISHED: ConditionState<'_> = ConditionState {
     reason: "InitialNamesAccepted",
     message: "the initial names have been accepted",
 };
+
+/// The condition of a CRD in a group of the Kubernetes community.
+const APPROVAL: &str = "KubernetesAPIApprovalPolicyConformant";
 
 /// Maximum number of steps of one CRD reconciliation. A CRD needs few steps, but a step is repeated after a
 /// conflict with another write.
@@ -78,8 +81,16 @@ impl ControllerManager {
         renamed
     }
 
-    /// Serves the resources of a CRD whose names are accepted, and sets the condition `Established`.
+    /// Serves the resources of a CRD whose names are accepted, and sets the condition `Established`. For a
+    /// CRD in a protected group, sets the condition about its approval first.
     fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> Step {
+        if let Some((status, reason, message)) = approval_condition(&definition) {
+            let state = ConditionState { status, reason, message: &message };
+            if !names::has_condition(&definition, APPROVAL, state) {
+                names::set_condition(&mut definition, APPROVAL, state, &self.now());
+                return self.write_definition(resource, stored, definition);
+            }
+        }
         if let Some(spec) = names::served_spec(&definition) {
             self.serve(&spec);
         }
@@ -150,15 +161,17 @@ impl ControllerManager {
         }
     }
 
-    /// Encodes all stored objects of a changed CRD again: prunes unknown fields and applies new defaults. The
-    /// objects keep their resourceVersions.
+    /// Encodes all stored objects of a changed CRD again, as reads return them with the new schema. The
+    /// objects keep their resourceVersions, and the fields that only an earlier schema contains until their
+    /// next write.
     fn reencode(&self, table: usize, kinds: &[Kind]) {
         let live = self.storage.read().live(table);
         let shaped = live.iter().filter_map(|stored| {
-            let Value::Object(mut object) = parse(stored.as_slice()) else { return None };
+            let Value::Object(object) = parse(stored.written().unwrap_or(stored.as_slice())) else {
+                return None;
+            };
             let kind = kinds.iter().find(|kind| object["apiVersion"] == kind.api_version)?;
-            kind.schema.as_ref()?.shape(&mut object);
-            Some((draft(kind, stored.key.clone(), &object), stored.version))
+            Some((draft_stored(kind, stored.key.clone(), &object), stored.version))
         });
         let shaped: Vec<_> = shaped.collect();
         self.storage.write().reshape(table, shaped);

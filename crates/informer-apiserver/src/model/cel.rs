@@ -7,12 +7,16 @@ pub(crate) mod functions;
 #[cfg(feature = "cel")]
 pub(crate) mod made;
 #[cfg(feature = "cel")]
+mod rule;
+#[cfg(feature = "cel")]
 pub(crate) mod types;
 #[cfg(not(feature = "cel"))]
 mod unchecked;
 
 #[cfg(feature = "cel")]
 pub(crate) use check::Declared;
+#[cfg(feature = "cel")]
+pub(crate) use rule::{RuleScope, uses};
 #[cfg(not(feature = "cel"))]
 pub(crate) use unchecked::Declared;
 

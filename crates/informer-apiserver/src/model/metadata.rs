@@ -264,6 +264,40 @@ pub(crate) fn check_converted(name: &str, members: &Value) -> Result<(), String>
     if causes.is_empty() { Ok(()) } else { Err(Cause::joined(&causes)) }
 }
 
+/// Validates the metadata of an embedded resource. The fields of the errors begin with `metadata`.
+pub(crate) fn embedded_causes(metadata: &Object) -> Vec<Cause> {
+    let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+    let mut causes = Vec::new();
+    for name in ["generateName", "name"] {
+        let value = text(name);
+        let problems = match value {
+            "." if name == "name" => vec!["may not be '.'"],
+            ".." if name == "name" => vec!["may not be '..'"],
+            value => [("/", "may not contain '/'"), ("%", "may not contain '%'")]
+                .into_iter()
+                .filter_map(|(part, why)| value.contains(part).then_some(why))
+                .collect(),
+        };
+        let field = format!("metadata.{name}");
+        causes.extend(problems.iter().map(|why| Cause::invalid(&field, &format!("{value:?}"), why)));
+    }
+    let namespace = text("namespace");
+    if !namespace.is_empty() {
+        let cause = |why: &&str| Cause::invalid("metadata.namespace", &format!("{namespace:?}"), why);
+        causes.extend(label_problems(namespace).iter().map(cause));
+    }
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|number| *number < 0)
+    {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("metadata.generation", &generation.to_string(), why));
+    }
+    // Names of finalizers without a domain are allowed here.
+    let mut metadata = metadata.clone();
+    metadata.remove("finalizers");
+    causes.extend(field_causes(&Map::from_iter([("metadata".to_owned(), Value::Object(metadata))])));
+    causes
+}
+
 /// Validates finalizers, labels, annotations and ownerReferences, which have the same rules for all kinds.
 fn field_causes(object: &Object) -> Vec<Cause> {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];

@@ -1,12 +1,16 @@
 //! Decodes objects in request bodies, and merges updates with the stored object.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::admission::Scope;
+use crate::model::crd::Schema;
 use crate::model::error::{ApiError, Cause, Details};
 use crate::model::kinds::core::namespace;
 use crate::model::kinds::{Kind, Traits};
 use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
+use crate::model::rules::as_value;
 use crate::model::typed::Source;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::DEFINITIONS;
@@ -43,15 +47,15 @@ pub(crate) fn decode_typed(
 ) -> Result<Vec<String>, ApiError> {
     let kind = scope.kind();
     if kind.is(DEFINITIONS, "CustomResourceDefinition") {
-        let causes = crate::model::crd::validate_crd(object);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes));
-        }
+        crate::model::crd::fill_crd(object);
     }
     let unknown = match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
         (Some(schema), _) => {
             check_times(origin, object).map_err(|why| undecodable(kind, origin, &why))?;
-            schema.shape(object)
+            match origin {
+                Origin::Apply(_) => schema.decode_applied(object),
+                _ => schema.decode(kinds, object).map_err(|why| undecodable(kind, origin, &why))?,
+            }
         }
         (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
             let fitted = crate::model::typed::fit_from(origin.source(), known.message(), object);
@@ -92,11 +96,14 @@ pub(crate) fn check_new(
     mode: WriteMode,
 ) -> Result<(), ApiError> {
     let named = metadata::check_name(kind, name, object);
-    let Some(rules) = kind.rules() else { return named };
-    let mut problems = rules.check(object, None);
-    if mode == WriteMode::Whole {
+    let mut problems = kind.rules().map(|rules| rules.check(object, None)).unwrap_or_default();
+    if let (WriteMode::Whole, Some(rules)) = (mode, kind.rules()) {
         problems.extend(rules.check_status(object));
     }
+    if kind.is(DEFINITIONS, "CustomResourceDefinition") {
+        problems.extend(as_value(object, |definition| crate::model::crd::validate_crd(definition, None)));
+    }
+    problems.extend(schema_causes(kind, object, None, mode).0);
     match named {
         Ok(()) if problems.is_empty() => Ok(()),
         Ok(()) => Err(ApiError::invalid_fields(kind, name, problems)),
@@ -154,23 +161,25 @@ pub(crate) fn go_type(api_version: &str, kind: &str) -> String {
     format!("{group_version}, Kind={kind}")
 }
 
-pub(crate) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>) -> Result<(), ApiError> {
-    let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
-    if causes.is_empty() {
-        Ok(())
-    } else {
-        Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes))
-    }
+/// Validates a custom resource by its schema. Also returns warnings.
+fn schema_causes(
+    kind: &Kind,
+    object: &mut Object,
+    old: Option<&Value>,
+    mode: WriteMode,
+) -> (Vec<Cause>, Vec<String>) {
+    let check = |schema: &Arc<Schema>| schema.check(object, old, (mode, kind.scale.as_ref()));
+    kind.schema.as_ref().map(check).unwrap_or_default()
 }
 
 /// Merges an update with the stored object: copies the fields that clients cannot change from the stored
-/// object.
+/// object. Also returns warnings of the schema of a custom resource.
 pub(crate) fn merge_update(
     kind: &Kind,
     whole: &Value,
     mut new: Object,
     mode: WriteMode,
-) -> Result<Object, ApiError> {
+) -> Result<(Object, Vec<String>), ApiError> {
     let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
     // The managed fields of this write replace the stored ones, so they are kept aside during the merge.
     let managed = match mode {
@@ -189,7 +198,7 @@ pub(crate) fn merge_update(
     if mode != WriteMode::Raw {
         kind.carry_over(old, &mut new, mode);
     }
-    let problems = match mode {
+    let mut problems = match mode {
         WriteMode::Main | WriteMode::Whole => {
             kind.admit_update(whole, &mut new);
             let mut problems = validate_change(kind, whole, &mut new);
@@ -201,11 +210,18 @@ pub(crate) fn merge_update(
         WriteMode::Status => validate_status(kind, &mut new),
         _ => Vec::new(),
     };
-    metadata::check_update(kind, old, &new, mode, problems)?;
+    let (causes, warnings) = match mode {
+        WriteMode::Main | WriteMode::Whole | WriteMode::Status => {
+            schema_causes(kind, &mut new, Some(whole), mode)
+        }
+        _ => Default::default(),
+    };
+    problems.extend(causes);
+    let checked = metadata::check_update(kind, old, &new, mode, problems);
+    checked.map_err(|error| error.warned(warnings.clone()))?;
     metadata::carry_over(old, &mut new);
     if mode != WriteMode::Raw {
         kind.prepare_for_update(whole, &mut new);
-        check_schema(kind, &mut new, Some(whole))?;
     }
     if kind.traits.has(Traits::GENERATION)
         && mode != WriteMode::Status
@@ -214,12 +230,12 @@ pub(crate) fn merge_update(
         let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
         metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
     }
-    Ok(new)
+    Ok((new, warnings))
 }
 
 fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
     match old {
-        Value::Object(old) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
+        Value::Object(_) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
             crate::model::crd::update_crd(old, new)
         }
         _ => kind.rules().map(|rules| rules.check(new, Some(old))).unwrap_or_default(),

@@ -13,7 +13,7 @@ use crate::model::rules::as_value;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::Pipeline;
 use crate::registry::conversion::Converted;
-use crate::registry::storage::{Draft, EventType, Stored, draft, draft_managed};
+use crate::registry::storage::{Draft, EventType, Stored, draft, draft_managed, draft_stored};
 
 pub(crate) struct Drafted {
     pub(crate) draft: Draft,
@@ -49,8 +49,8 @@ impl<'a> Scope<'a> {
         if self.resource.converter.is_none() {
             let kind = self.resource.storage_kind();
             return match self.resource.to_stored(object) {
-                Some(object) => draft(kind, key, &object),
-                None => draft(kind, key, object),
+                Some(object) => draft_stored(kind, key, &object),
+                None => draft_stored(kind, key, object),
             };
         }
         let mut kind = self.kind().clone();
@@ -195,12 +195,12 @@ impl Pipeline {
         }
         if resource.stored_as.is_none() {
             scope.prune(object);
-            return Ok(Drafted { draft: draft(scope.kind(), key, object), back: None });
+            return Ok(Drafted { draft: draft_stored(scope.kind(), key, object), back: None });
         }
         let Converted { object: sent, stored, back } =
             self.convert_to_store(resource, std::mem::take(object)).await?;
         *object = sent;
-        Ok(Drafted { draft: draft(resource.storage_kind(), key, &stored), back: Some(back) })
+        Ok(Drafted { draft: draft_stored(resource.storage_kind(), key, &stored), back: Some(back) })
     }
 
     /// Runs one admission phase of a write. `old` is the stored object with its resourceVersion. Without

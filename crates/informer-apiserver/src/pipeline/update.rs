@@ -127,12 +127,14 @@ impl Pipeline {
         let kind = scope.kind();
         let Existing { stored: current, shown, object: whole } = existing;
         let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
+        let written = existing.written();
         let before = Some((old, current.version));
         self.admit(scope, Phase::Mutate, Some(&mut object), before).await?;
         scope.check_escalation(self, Some(old), &object)?;
-        let mut new = merge_update(kind, whole, object, mode)?;
+        let (mut new, schema_warnings) = merge_update(kind, whole, object, mode)?;
         scope.check_params(self, current.key.name(), Some(old), &new)?;
-        let api_warnings = scope.api_warnings(&mut new, Some(whole), mode);
+        let mut api_warnings = scope.api_warnings(&mut new, Some(whole), mode);
+        api_warnings.splice(0..0, schema_warnings);
         let _allocation = match mode {
             WriteMode::Main | WriteMode::Whole => self.allocate(kind, &mut new, Some(old), mode)?,
             _ => None,
@@ -151,7 +153,7 @@ impl Pipeline {
             let removed = self.remove_charged(scope, current, charged);
             return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
         }
-        if is_same(old, &new) {
+        if is_same(written.as_ref().unwrap_or(old), &new) {
             self.check_quotas(quota_write, &mut new).map_err(warned)?;
             return Ok(Ok(Written::stored(Arc::clone(shown), false).warned(warnings)));
         }
@@ -241,6 +243,18 @@ pub(crate) struct Existing {
     pub(crate) shown: Arc<Stored>,
     /// `shown`, parsed.
     pub(crate) object: Value,
+}
+
+impl Existing {
+    /// Returns the object as it was written, if reads return it with other fields. An update that writes
+    /// these fields is stored.
+    fn written(&self) -> Option<Object> {
+        let written = self.stored.written().filter(|_| Arc::ptr_eq(&self.stored, &self.shown))?;
+        match parse(written) {
+            Value::Object(object) => Some(object),
+            _ => None,
+        }
+    }
 }
 
 /// Returns true if an object is being deleted and has neither finalizers nor a grace period left.

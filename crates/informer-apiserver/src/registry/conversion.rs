@@ -261,7 +261,7 @@ impl Store {
         sent.insert("kind".into(), resource.kind.kind.clone().into());
         let mut stored = self.convert(converter, &[sent], stored_as).await?.remove(0);
         if let Some(schema) = &stored_as.schema {
-            schema.shape(&mut stored);
+            schema.read(&mut stored);
         }
         let back = self.convert(converter, std::slice::from_ref(&stored), &resource.kind).await;
         Ok(Converted { object, stored, back: back.map(|mut all| all.remove(0)) })

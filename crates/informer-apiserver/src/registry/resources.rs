@@ -45,7 +45,7 @@ impl Resource {
             rules.fill(&mut object);
         }
         if let Some(schema) = &stored.schema {
-            schema.shape(&mut object);
+            schema.read(&mut object);
         }
         Some(object)
     }

@@ -18,7 +18,7 @@ mod wire;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use encode::{Draft, draft, draft_managed};
+pub(crate) use encode::{Draft, draft, draft_managed, draft_stored};
 pub(crate) use event::{Event, EventType};
 pub(crate) use map::OrderedMap;
 pub(crate) use object::{Form, Stored};

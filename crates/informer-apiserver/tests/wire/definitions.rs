@@ -141,21 +141,20 @@ fn one_of_many_concurrent_crds_gets_the_name() {
 #[tokio::test]
 async fn a_crd_with_the_name_of_a_built_in_resource_does_not_replace_it() {
     let server = ApiServer::builder().build();
-    let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    let template =
-        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
-    let deployment = json!({"metadata": {"name": "d"}, "spec": spec}).to_string();
-    assert_eq!(call(&server, "POST", deployments, &deployment).await.0, 201);
-    let mut same: Value = serde_json::from_str(&definition("deployments", "Deployment")).unwrap();
-    same["metadata"]["name"] = "deployments.apps".into();
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
+    let spec = json!({"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}});
+    let ingress = json!({"metadata": {"name": "i"}, "spec": spec}).to_string();
+    assert_eq!(call(&server, "POST", ingresses, &ingress).await.0, 201);
+    let mut same: Value = serde_json::from_str(&definition("ingresses", "Ingress")).unwrap();
+    let name = "ingresses.networking.k8s.io";
+    same["metadata"]["name"] = name.into();
     same["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved"});
-    same["spec"]["group"] = "apps".into();
+    same["spec"]["group"] = "networking.k8s.io".into();
     assert_eq!(call(&server, "POST", DEFINITIONS, &same.to_string()).await.0, 201);
     let refused = json!({"metadata": {"name": "x"}}).to_string();
-    assert_eq!(call(&server, "POST", deployments, &refused).await.0, 422, "the built-in validation remains");
-    assert_eq!(call(&server, "DELETE", &format!("{DEFINITIONS}/deployments.apps"), "").await.0, 200);
-    assert_eq!(call(&server, "GET", &format!("{deployments}/d"), "").await.0, 200);
+    assert_eq!(call(&server, "POST", ingresses, &refused).await.0, 422, "the built-in validation remains");
+    assert_eq!(call(&server, "DELETE", &format!("{DEFINITIONS}/{name}"), "").await.0, 200);
+    assert_eq!(call(&server, "GET", &format!("{ingresses}/i"), "").await.0, 200);
 }
 
 #[tokio::test]

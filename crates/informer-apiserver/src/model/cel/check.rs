@@ -56,13 +56,21 @@ pub(crate) struct Declared {
     authorizer: bool,
     /// True if a CEL expression may construct `Object` and `JSONPatch` values.
     patches: bool,
+    /// The expression is a rule of a CRD, which has `self` and `oldSelf` instead of the variables of
+    /// policies.
+    is_rule: bool,
     /// The variables of the policy (`spec.variables`). Each has its type, or `None` if that is unknown.
     variables: Option<Vec<(String, Option<String>)>>,
 }
 
 impl Declared {
     pub(crate) fn new(params: bool) -> Self {
-        Self { params, authorizer: true, patches: false, variables: None }
+        Self { params, authorizer: true, patches: false, is_rule: false, variables: None }
+    }
+
+    /// The names that a rule of a CRD may use.
+    pub(crate) fn of_rule() -> Self {
+        Self { is_rule: true, ..Self::new(false).without_authorizer() }
     }
 
     pub(crate) fn without_authorizer(self) -> Self {
@@ -115,7 +123,8 @@ impl Declared {
         Some(found.as_deref())
     }
 
-    fn compile(&self, text: &str) -> Result<IdedExpr, String> {
+    /// Parses a CEL expression, and checks its names. The error has the text of kube-apiserver's compiler.
+    pub(crate) fn compile(&self, text: &str) -> Result<IdedExpr, String> {
         let whole = parse(text).map_err(|errors| unreadable(text, &errors))?;
         let expression = &whole;
         let mut problems: Vec<(usize, String)> = Vec::new();
@@ -156,6 +165,8 @@ impl Declared {
             "params" => self.params,
             "variables" => self.variables.is_some(),
             "authorizer" => self.authorizer,
+            "self" | "oldSelf" => self.is_rule,
+            "object" | "oldObject" | "request" | "namespaceObject" if self.is_rule => false,
             name => {
                 name.starts_with('@')
                     || ALWAYS.contains(&name)
@@ -190,7 +201,7 @@ fn unreadable(text: &str, errors: &ParseErrors) -> String {
 }
 
 /// Formats an error message with the source line of the CEL expression and a caret below the error position.
-fn pointed(text: &str, at: usize, why: &str) -> String {
+pub(super) fn pointed(text: &str, at: usize, why: &str) -> String {
     let before = text.get(..at).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     let line = before.matches('\n').count() + 1;
@@ -206,7 +217,7 @@ pub(crate) fn is_outside_of_quotes(text: &str, at: usize) -> bool {
 
 /// Returns the offset of a name in a CEL expression, or of the dot between `of` and the name. The offset is
 /// searched in the text, because the parser reports no positions.
-fn place_of(text: &str, of: Option<&str>, name: &str) -> usize {
+pub(super) fn place_of(text: &str, of: Option<&str>, name: &str) -> usize {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let bytes = text.as_bytes();
     let starts = |at: usize, what: &str| {

@@ -1,110 +1,40 @@
 //! Defaulting and validation of CRDs, and the kinds that CRDs define.
 
+mod validation;
+
 use informer_core::Gvr;
 use serde_json::{Map, Value, json};
 
 use super::Schema;
 use crate::model::error::Cause;
 use crate::model::kinds::{Kind, ScalePaths, Traits, version_priority};
-use crate::model::rules::check_conversion;
+use crate::model::rules::as_value;
 use crate::model::table::PrinterColumn;
+
+pub(crate) use validation::{approval_condition, unrecognized_formats, validate_crd};
 
 type Object = Map<String, Value>;
 
-pub(crate) fn validate_crd(object: &mut Object) -> Vec<Cause> {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
-        return vec![required("spec", "")];
-    };
-    fill(spec);
-    let mut causes = Vec::new();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    for (value, field) in [
-        (&spec["group"], "spec.group"),
-        (&spec["names"]["plural"], "spec.names.plural"),
-        (&spec["names"]["kind"], "spec.names.kind"),
-    ] {
-        if text(value).is_empty() {
-            causes.push(required(field, ""));
-        }
-    }
-    if name != format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"])) {
-        let why = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), why));
-    }
-    match spec["scope"].as_str().unwrap_or_default() {
-        "Namespaced" | "Cluster" => {}
-        "" => causes.push(required("spec.scope", "")),
-        other => {
-            let supported = "\"Cluster\", \"Namespaced\"";
-            causes.push(Cause::not_supported("spec.scope", &format!("{other:?}"), supported));
-        }
-    }
-    check_versions(&spec["versions"], &mut causes);
-    check_conversion(&spec["conversion"], "spec.conversion", &mut causes);
-    causes
-}
-
-/// Updates `status.storedVersions`, and rejects changes of immutable fields.
-pub(crate) fn update_crd(old: &Object, new: &mut Object) -> Vec<Cause> {
-    let (Some(was), Some(spec)) = (old.get("spec").cloned(), new.get("spec").cloned()) else {
-        return Vec::new();
-    };
-    let mut causes = Vec::new();
-    let conditions = old.get("status").map(|status| status["conditions"].clone()).unwrap_or_default();
-    let established = |one: &Value| one["type"] == "Established" && one["status"] == "True";
-    if conditions.as_array().into_iter().flatten().any(established) {
-        for (field, old, new) in [
-            ("spec.scope", &was["scope"], &spec["scope"]),
-            ("spec.names.kind", &was["names"]["kind"], &spec["names"]["kind"]),
-        ] {
-            if old != new {
-                causes.push(Cause::invalid(field, &new.to_string(), "field is immutable"));
-            }
-        }
-    }
-    let names = |versions: &Value| -> Vec<Value> {
-        versions.as_array().into_iter().flatten().map(|version| version["name"].clone()).collect()
-    };
-    let stored = spec["versions"].as_array().into_iter().flatten().find(|version| version["storage"] == true);
+/// Updates `status.storedVersions` of a definition, and validates it.
+pub(crate) fn update_crd(old: &Value, new: &mut Object) -> Vec<Cause> {
+    let versions = new.get("spec").and_then(|spec| spec["versions"].as_array());
+    let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
     let stored = stored.map(|version| version["name"].clone());
-    let Some(status) = new.get_mut("status").and_then(Value::as_object_mut) else { return causes };
-    let held = status.entry("storedVersions").or_insert_with(|| json!([]));
-    if let (Some(held), Some(stored)) = (held.as_array_mut(), stored)
+    if let Some(status) = new.get_mut("status").and_then(Value::as_object_mut)
+        && let (Some(held), Some(stored)) =
+            (status.entry("storedVersions").or_insert_with(|| json!([])).as_array_mut(), stored)
         && !held.contains(&stored)
     {
         held.push(stored);
     }
-    let there = names(&spec["versions"]);
-    for (index, version) in held.as_array().into_iter().flatten().enumerate() {
-        if !there.contains(version) {
-            let name = version.as_str().unwrap_or_default();
-            let why = format!(
-                "missing from spec.versions; {name} was previously a storage version, and must remain in \
-                 spec.versions until a storage migration ensures no data remains persisted in {name} and removes \
-                 {name} from status.storedVersions"
-            );
-            causes.push(Cause::invalid(
-                &format!("status.storedVersions[{index}]"),
-                &version.to_string(),
-                &why,
-            ));
-        }
-    }
-    causes
+    as_value(new, |new| validate_crd(new, Some(old)))
 }
 
-fn required(field: &str, why: &str) -> Cause {
-    let mut cause = Cause::required(field, why);
-    if why.is_empty() {
-        "Required value".clone_into(&mut cause.message);
-    }
-    cause
-}
-
-fn fill(spec: &mut Value) {
+/// Applies the defaults of a definition.
+pub(crate) fn fill_crd(object: &mut Object) {
+    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
-    if let Some(names) = spec["names"].as_object_mut() {
+    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
         names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
         names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
     }
@@ -115,82 +45,6 @@ fn fill(spec: &mut Value) {
         && let Some(service) = service.as_object_mut()
     {
         service.entry("port").or_insert_with(|| 443.into());
-    }
-}
-
-fn check_versions(versions: &Value, causes: &mut Vec<Cause>) {
-    let empty = Vec::new();
-    let versions = versions.as_array().unwrap_or(&empty);
-    let stored = versions.iter().filter(|version| version["storage"] == true).count();
-    if stored != 1 {
-        let shown: Vec<String> = versions.iter().map(go_version).collect();
-        let why = "must have exactly one version marked as storage version";
-        causes.push(Cause::invalid("spec.versions", &format!("[{}]", shown.join(",")), why));
-        if stored == 0 {
-            let why = "must have at least one stored version";
-            causes.push(Cause::invalid("status.storedVersions", "null", why));
-        }
-        return;
-    }
-    for (index, version) in versions.iter().enumerate() {
-        let schema = &version["schema"]["openAPIV3Schema"];
-        if !schema.is_object() {
-            causes.push(required(&format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
-            continue;
-        }
-        // For a CRD with a single version, kube-apiserver reports the path of the schema in the former
-        // `v1beta1` API.
-        let path = match versions.len() {
-            1 => "spec.validation.openAPIV3Schema".to_owned(),
-            _ => format!("spec.versions[{index}].schema.openAPIV3Schema"),
-        };
-        check_structure(schema, &path, SchemaPosition::Root, causes);
-    }
-}
-
-/// Formats a CRD version as Go's JSON encoder does, without the fields that kube-apiserver removes before it
-/// reports the version in an error.
-fn go_version(version: &Value) -> String {
-    let flag = |name: &str| version[name] == true;
-    format!(
-        "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":null,\"Schema\":null,\
-         \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-        version["name"],
-        flag("served"),
-        flag("storage"),
-        flag("deprecated"),
-    )
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SchemaPosition {
-    Root,
-    Property,
-    Item,
-}
-
-/// Validates that a schema is structural, that is, every part of it has a type.
-fn check_structure(schema: &Value, path: &str, place: SchemaPosition, causes: &mut Vec<Cause>) {
-    let typed = !schema["type"].as_str().unwrap_or_default().is_empty();
-    let untyped = schema["x-kubernetes-int-or-string"] == true
-        || schema["x-kubernetes-preserve-unknown-fields"] == true && place != SchemaPosition::Root;
-    if !typed && !untyped {
-        let what = match place {
-            SchemaPosition::Root => "must not be empty at the root",
-            SchemaPosition::Property => "must not be empty for specified object fields",
-            SchemaPosition::Item => "must not be empty for specified array items",
-        };
-        causes.push(Cause::required(&format!("{path}.type"), what));
-    }
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        check_structure(property, &format!("{path}.properties[{name}]"), SchemaPosition::Property, causes);
-    }
-    if schema["items"].is_object() {
-        check_structure(&schema["items"], &format!("{path}.items"), SchemaPosition::Item, causes);
-    }
-    if schema["additionalProperties"].is_object() {
-        let path = format!("{path}.additionalProperties");
-        check_structure(&schema["additionalProperties"], &path, SchemaPosition::Property, causes);
     }
 }
 

@@ -121,6 +121,14 @@ pub(crate) struct ConditionState<'a> {
     pub(crate) message: &'a str,
 }
 
+/// Returns true if a CRD has a condition in this state.
+pub(crate) fn has_condition(definition: &Value, kind: &str, state: ConditionState<'_>) -> bool {
+    condition(definition, kind).is_some_and(|condition| {
+        let fields = [("status", state.status), ("reason", state.reason), ("message", state.message)];
+        fields.iter().all(|(name, value)| condition[name] == *value)
+    })
+}
+
 /// Sets a condition in the status of a CRD. Its `lastTransitionTime` changes only if its status changes.
 pub(crate) fn set_condition(definition: &mut Value, kind: &str, state: ConditionState<'_>, now: &str) {
     let ConditionState { status, reason, message } = state;

@@ -1,6 +1,9 @@
 //! The CEL validation rules (`x-kubernetes-validations`) of a CRD schema.
 
 #[cfg(feature = "cel")]
+use std::collections::HashSet;
+
+#[cfg(feature = "cel")]
 use kube_cel::{CompiledSchema, Validator};
 use serde_json::Value;
 
@@ -16,6 +19,9 @@ pub(super) struct Rules {
     /// True if at least one CEL rule is nested so deeply that it must be evaluated on a large stack.
     #[cfg(feature = "cel")]
     is_deep: bool,
+    /// The rules with a `fieldPath`. The path of their errors is not that of the validated part.
+    #[cfg(feature = "cel")]
+    rules_with_path: HashSet<String>,
 }
 
 /// Maximum nesting depth of a CEL rule that is evaluated on the caller's stack.
@@ -34,7 +40,11 @@ impl Rules {
             })
         });
         match compiled {
-            Some((compiled, is_deep)) => Self { compiled: Some(compiled), is_deep },
+            Some((compiled, is_deep)) => {
+                let mut rules_with_path = HashSet::new();
+                collect_rules_with_path(schema, &mut rules_with_path);
+                Self { compiled: Some(compiled), is_deep, rules_with_path }
+            }
             None => Self::default(),
         }
     }
@@ -43,15 +53,17 @@ impl Rules {
         self.compiled.is_none()
     }
 
-    pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    /// Evaluates the rules. For each failed rule, also returns whether its error is dropped if the validated
+    /// part is unchanged, which applies to rules that do not read the old object.
+    pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<(Cause, bool)> {
         let check = || self.check_here(object, old);
         if self.is_deep { nesting::on_large_stack(check) } else { check() }
     }
 
-    fn check_here(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    fn check_here(&self, object: &Value, old: Option<&Value>) -> Vec<(Cause, bool)> {
         let Some(compiled) = &self.compiled else { return Vec::new() };
         if let Some(cause) = super::costs::find_excess(compiled, object, old) {
-            return vec![cause];
+            return vec![(cause, false)];
         }
         let Err(errors) = Validator::new().validate_compiled(compiled, object, old) else {
             return Vec::new();
@@ -76,7 +88,9 @@ impl Rules {
                 "FieldValueDuplicate" => format!("Duplicate value: {}", value.trim_end_matches(": ")),
                 _ => format!("Invalid value: {value}{}", error.message),
             };
-            Cause { reason, message, field: path }
+            let ratchets =
+                !error.rule.contains("oldSelf") && !self.rules_with_path.contains(error.rule.as_str());
+            (Cause { reason, message, field: path }, ratchets)
         };
         errors.as_slice().iter().map(cause).collect()
     }
@@ -104,6 +118,20 @@ fn reject_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
 }
 
 #[cfg(feature = "cel")]
+fn collect_rules_with_path(schema: &Value, rules: &mut HashSet<String>) {
+    match schema {
+        Value::Object(members) => {
+            if let (Some(Value::String(rule)), Some(_)) = (members.get("rule"), members.get("fieldPath")) {
+                rules.insert(rule.clone());
+            }
+            members.values().for_each(|member| collect_rules_with_path(member, rules));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_rules_with_path(item, rules)),
+        _ => {}
+    }
+}
+
+#[cfg(feature = "cel")]
 fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {
@@ -124,7 +152,7 @@ impl Rules {
         true
     }
 
-    pub(super) fn check(&self, _: &Value, _: Option<&Value>) -> Vec<Cause> {
+    pub(super) fn check(&self, _: &Value, _: Option<&Value>) -> Vec<(Cause, bool)> {
         Vec::new()
     }
 }

@@ -1,24 +1,49 @@
-//! Validates custom resources by the structural schema of their CRD, with the messages of kube-apiserver.
+//! Validates values by a structural schema, with the messages of kube-apiserver.
+//!
+//! The order of the checks, and which failure of an `anyOf` or `oneOf` is reported, are those of the
+//! validator in `k8s.io/kube-openapi`.
 
-use serde_json::{Value, json};
+mod number;
+mod ratchet;
+
+use serde_json::{Map, Value, json};
 
 use super::Schema;
+use super::formats::{has_format, is_supported};
 use crate::model::error::Cause;
+pub(super) use number::go_number;
 
 /// Maximum number of validation errors for one object, as a limit for hostile objects.
 const MAX_CAUSES: usize = 1000;
 /// Maximum nesting depth of `allOf`, `anyOf`, `oneOf` and `not` in a schema.
 const MAX_DEPTH: usize = 64;
+/// The largest float that Go accepts as an integer.
+const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_991.0;
+/// The field of errors that kube-apiserver reports without a path.
+pub(super) const NO_PATH: &str = "<nil>";
 
+/// Validates an object. The errors of parts that equal the same part of the old object are dropped.
 pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut check = Validator { schema, causes: Vec::new() };
-    check.value(&schema.root, (object, old), "", 0);
-    check.causes
+    validate_part(schema, &schema.root, object, old)
 }
 
-struct Validator<'a> {
-    schema: &'a Schema,
-    causes: Vec<Cause>,
+/// Validates a value by a part of a schema. The paths of the errors are relative to the value.
+pub(super) fn validate_part(schema: &Schema, part: &Value, value: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let check = Validator { schema };
+    check.ratcheted(part, Node { value, old, path: "" }, 0).causes
+}
+
+/// Prepends the path of a value to the fields of errors that are relative to the value.
+pub(super) fn prefix(path: &str, causes: Vec<Cause>) -> impl Iterator<Item = Cause> {
+    causes.into_iter().map(move |mut cause| {
+        cause.field = match cause.field.trim_start_matches('.') {
+            _ if cause.field == NO_PATH => path.to_owned(),
+            "" => path.to_owned(),
+            field if path.is_empty() || field.starts_with('[') => format!("{path}{field}"),
+            field => format!("{path}.{field}"),
+        };
+        cause
+    })
 }
 
 pub(super) fn type_of(value: &Value) -> &'static str {
@@ -33,218 +58,377 @@ pub(super) fn type_of(value: &Value) -> &'static str {
     }
 }
 
-impl Validator<'_> {
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    value: &'a Value,
+    /// The same part of the stored object, if the two can be correlated.
+    old: Option<&'a Value>,
+    path: &'a str,
+}
+
+/// The errors of one validation.
+#[derive(Default)]
+struct Outcome {
+    causes: Vec<Cause>,
+    /// The number of passed checks. It decides which failed alternative of an `anyOf` or `oneOf` is reported.
+    matches: usize,
+}
+
+impl Outcome {
+    fn add(&mut self, cause: Cause) {
+        let is_known = |known: &Cause| known.field == cause.field && known.message == cause.message;
+        if self.causes.len() < MAX_CAUSES && !self.causes.iter().any(is_known) {
+            self.causes.push(cause);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        other.causes.into_iter().for_each(|cause| self.add(cause));
+        self.matches += other.matches;
+    }
+
     fn report(&mut self, reason: &'static str, message: String, path: &str) {
-        if self.causes.len() < MAX_CAUSES {
-            self.causes.push(Cause { reason, message, field: path.to_owned() });
-        }
+        let field = if path.is_empty() { NO_PATH } else { path };
+        self.add(Cause { reason, message, field: field.to_owned() });
     }
 
-    fn invalid(&mut self, path: &str, value: &Value, why: &str) {
-        self.report("FieldValueInvalid", format!("Invalid value: {value}: {path} in body {why}"), path);
+    fn invalid(&mut self, path: &str, shown: &str, why: &str) {
+        self.report("FieldValueInvalid", format!("Invalid value: {shown}: {path} in body {why}"), path);
     }
 
-    fn value(&mut self, schema: &Value, (value, old): (&Value, Option<&Value>), path: &str, depth: usize) {
-        // Ratcheting validation: an update may keep values unchanged that are already invalid.
-        if old == Some(value) || depth > MAX_DEPTH {
-            return;
+    /// Reports an error for which kube-apiserver has no path.
+    fn pathless(&mut self, why: &str) {
+        self.report("FieldValueInvalid", format!("Invalid value: \"\": {why}"), "");
+    }
+
+    fn wrong_type(&mut self, path: &str, wanted: &str, found: &str) {
+        let why = format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}");
+        self.report("FieldValueTypeInvalid", why, path);
+    }
+}
+
+struct Validator<'a> {
+    schema: &'a Schema,
+}
+
+impl Validator<'_> {
+    /// Validates a value, and drops the errors if the value is unchanged.
+    fn ratcheted(&self, schema: &Value, node: Node<'_>, depth: usize) -> Outcome {
+        let mut outcome = self.value(schema, node, depth);
+        if node.old.is_some_and(|old| ratchet::are_equal(schema, old, node.value)) {
+            outcome.causes.clear();
         }
-        if value.is_null() && schema["nullable"] == true {
-            return;
+        outcome
+    }
+
+    fn value(&self, schema: &Value, node: Node<'_>, depth: usize) -> Outcome {
+        let mut outcome = Outcome::default();
+        if depth > MAX_DEPTH {
+            return outcome;
         }
-        if !self.has_type(schema, value, path) {
-            return;
+        let Node { value, path, .. } = node;
+        let types = Types::of(schema);
+        outcome.merge(types.check(value, path));
+        if value.is_null() {
+            check_enum(schema, value, path, &mut outcome);
+            return outcome;
         }
-        if let Some(allowed) = schema["enum"].as_array().filter(|allowed| !allowed.contains(value)) {
-            let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
-            let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
-            self.report("FieldValueNotSupported", message, path);
+        if types.applies() {
+            outcome.matches += 1;
         }
+        outcome.merge(self.combined(schema, node, depth));
+        outcome.matches += 1;
         match value {
-            Value::Object(_) => self.object(schema, (value, old), path, depth),
-            Value::Array(items) => self.array(schema, (items, old), path, depth),
-            Value::String(text) => self.text(schema, text, value, path),
-            Value::Number(number) => self.number(schema, number.as_f64().unwrap_or_default(), value, path),
+            Value::String(text) => {
+                self.text(schema, text, path, &mut outcome);
+                outcome.matches += 1;
+                if !types.format.is_empty() {
+                    if !has_format(types.format, text) {
+                        outcome.wrong_type(path, types.format, text);
+                    }
+                    outcome.matches += 1;
+                }
+            }
+            Value::Number(number) => {
+                number::check(schema, types.single(), types.format, number, path, &mut outcome);
+                outcome.matches += 2;
+            }
+            Value::Array(items) => {
+                self.array(schema, (items, node.old), path, depth, &mut outcome);
+                outcome.matches += 2;
+            }
             _ => {}
         }
-        self.combined(schema, value, path, depth);
+        check_enum(schema, value, path, &mut outcome);
+        outcome.matches += 1;
+        if let Value::Object(members) = value {
+            self.object(schema, (members, node.old), path, depth, &mut outcome);
+            outcome.matches += 1;
+        }
+        outcome.matches += 1;
+        outcome
     }
 
-    fn has_type(&mut self, schema: &Value, value: &Value, path: &str) -> bool {
-        let found = type_of(value);
-        let wanted = match schema["type"].as_str() {
-            Some(wanted) => wanted,
-            None if schema["x-kubernetes-int-or-string"] == true => {
-                return matches!(found, "integer" | "string")
-                    || self.report_wrong_type(found, "integer,string", path);
-            }
-            None => return true,
-        };
-        let is_valid = wanted == found
-            || (wanted == "number" && found == "integer")
-            || (wanted == "integer" && value.as_f64().is_some_and(|number| number.fract() == 0.0));
-        if !is_valid {
-            self.report_wrong_type(found, wanted, path);
-            if wanted == "integer" && found == "number" {
-                let why = format!(
-                    "Invalid value: \"\": Checked value must be of type integer (default format) in {path}"
-                );
-                self.report("FieldValueInvalid", why, "<nil>");
-            }
-        }
-        is_valid
-    }
-
-    fn report_wrong_type(&mut self, found: &str, wanted: &str, path: &str) -> bool {
-        let message =
-            format!("Invalid value: \"{found}\": {path} in body must be of type {wanted}: \"{found}\"");
-        self.report("FieldValueTypeInvalid", message, path);
-        false
-    }
-
-    fn object(&mut self, schema: &Value, (value, old): (&Value, Option<&Value>), path: &str, depth: usize) {
-        let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        if schema["x-kubernetes-embedded-resource"] == true {
-            for name in ["apiVersion", "kind"].into_iter().filter(|name| value.get(*name).is_none()) {
-                self.report("FieldValueRequired", "Required value".to_owned(), &at(name));
-            }
-        }
-        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            if value.get(name).is_none() {
-                self.report("FieldValueRequired", "Required value".to_owned(), &at(name));
-            }
-        }
-        let count = value.as_object().map_or(0, serde_json::Map::len) as u64;
-        if let Some(max) = schema["maxProperties"].as_u64().filter(|max| count > *max) {
-            let message = format!("Too many: {count}: must have at most {max} items");
-            self.report("FieldValueTooMany", message, path);
-        }
-        if let Some(min) = schema["minProperties"].as_u64().filter(|min| count < *min) {
-            self.invalid(path, value, &format!("should have at least {min} properties"));
-        }
-        for (name, member) in value.as_object().into_iter().flatten() {
-            let schema = match schema["properties"].get(name) {
-                Some(schema) => schema,
-                None if path.is_empty() && name == "metadata" => continue,
-                None => &schema["additionalProperties"],
-            };
-            if schema.is_object() {
-                let old = old.and_then(|old| old.get(name));
-                self.value(schema, (member, old), &at(name), depth);
-            }
-        }
-    }
-
-    fn array(&mut self, schema: &Value, (items, old): (&[Value], Option<&Value>), path: &str, depth: usize) {
-        let count = items.len() as u64;
-        if let Some(max) = schema["maxItems"].as_u64().filter(|max| count > *max) {
-            let message = format!("Too many: {count}: must have at most {max} items");
-            self.report("FieldValueTooMany", message, path);
-        }
-        if let Some(min) = schema["minItems"].as_u64().filter(|min| count < *min) {
-            self.invalid(path, &json!(count), &format!("should have at least {min} items"));
-        }
-        for (index, item) in items.iter().enumerate() {
-            let old = old.and_then(|old| old.get(index));
-            self.value(&schema["items"], (item, old), &format!("{path}[{index}]"), depth);
-        }
-        let identity: Box<dyn Fn(&Value) -> Value> = match schema["x-kubernetes-list-type"].as_str() {
-            Some("set") => Box::new(Value::clone),
-            Some("map") => {
-                let keys = schema["x-kubernetes-list-map-keys"].as_array().cloned().unwrap_or_default();
-                Box::new(move |item| {
-                    let of = |key: &Value| Some((key.as_str()?.to_owned(), item.get(key.as_str()?)?.clone()));
-                    Value::Object(keys.iter().filter_map(of).collect())
-                })
-            }
-            _ => return,
-        };
-        let mut seen = std::collections::HashSet::new();
-        for (index, item) in items.iter().enumerate() {
-            let identity = identity(item);
-            if !seen.insert(identity.to_string()) {
-                let message = format!("Duplicate value: {identity}");
-                self.report("FieldValueDuplicate", message, &format!("{path}[{index}]"));
-            }
-        }
-    }
-
-    fn text(&mut self, schema: &Value, text: &str, value: &Value, path: &str) {
+    fn text(&self, schema: &Value, text: &str, path: &str, outcome: &mut Outcome) {
         let count = text.chars().count() as u64;
         if let Some(max) = schema["maxLength"].as_u64().filter(|max| count > *max) {
-            let message = format!("Too long: may not be more than {max} bytes");
-            self.report("FieldValueTooLong", message, path);
+            let unit = if max == 1 { "byte" } else { "bytes" };
+            let message = format!("Too long: may not be more than {max} {unit}");
+            return outcome.report("FieldValueTooLong", message, path);
         }
+        let shown = || Value::from(text).to_string();
         if let Some(min) = schema["minLength"].as_u64().filter(|min| count < *min) {
-            self.invalid(path, value, &format!("should be at least {min} chars long"));
+            return outcome.invalid(path, &shown(), &format!("should be at least {min} chars long"));
         }
-        if let Some(pattern) = schema["pattern"].as_str()
+        if let Some(pattern) = schema["pattern"].as_str().filter(|pattern| !pattern.is_empty())
             && self.schema.patterns.get(pattern).is_some_and(|regex| !regex.is_match(text))
         {
-            self.invalid(path, value, &format!("should match '{pattern}'"));
-        }
-        if let Some(format) = schema["format"].as_str().filter(|format| !has_format(format, text)) {
-            let message = format!("Invalid value: {value}: {path} in body must be of type {format}: {value}");
-            self.report("FieldValueTypeInvalid", message, path);
+            outcome.invalid(path, &shown(), &format!("should match '{pattern}'"));
         }
     }
 
-    fn number(&mut self, schema: &Value, number: f64, value: &Value, path: &str) {
-        let bound = |name: &str| schema[name].as_f64();
-        let shown = |name: &str| schema[name].to_string();
-        if let Some(min) = bound("minimum") {
-            let exclusive = schema["exclusiveMinimum"] == true;
-            if number < min || (exclusive && number <= min) {
-                let than = if exclusive { "greater than" } else { "greater than or equal to" };
-                self.invalid(path, value, &format!("should be {than} {}", shown("minimum")));
+    fn array(
+        &self,
+        schema: &Value,
+        (items, old): (&[Value], Option<&Value>),
+        path: &str,
+        depth: usize,
+        outcome: &mut Outcome,
+    ) {
+        if schema["items"].is_object() {
+            for (index, item) in items.iter().enumerate() {
+                let old = old.and_then(|old| ratchet::correlated(schema, old, item));
+                let path = format!("{path}[{index}]");
+                outcome.merge(self.ratcheted(
+                    &schema["items"],
+                    Node { value: item, old, path: &path },
+                    depth,
+                ));
             }
         }
-        if let Some(max) = bound("maximum") {
-            let exclusive = schema["exclusiveMaximum"] == true;
-            if number > max || (exclusive && number >= max) {
-                let than = if exclusive { "less than" } else { "less than or equal to" };
-                self.invalid(path, value, &format!("should be {than} {}", shown("maximum")));
-            }
+        let count = items.len() as u64;
+        if let Some(min) = schema["minItems"].as_u64().filter(|min| count < *min) {
+            outcome.invalid(path, &count.to_string(), &format!("should have at least {min} items"));
         }
-        if let Some(of) = bound("multipleOf").filter(|of| *of != 0.0 && (number / of).fract() != 0.0) {
-            self.invalid(path, value, &format!("should be a multiple of {of}"));
-        }
+        too_many(schema, "maxItems", count, path, outcome);
     }
 
-    fn combined(&mut self, schema: &Value, value: &Value, path: &str, depth: usize) {
-        for part in schema["allOf"].as_array().into_iter().flatten() {
-            self.value(part, (value, None), path, depth + 1);
+    fn object(
+        &self,
+        schema: &Value,
+        (members, old): (&Map<String, Value>, Option<&Value>),
+        path: &str,
+        depth: usize,
+        outcome: &mut Outcome,
+    ) {
+        let count = members.len() as u64;
+        if let Some(min) = schema["minProperties"].as_u64().filter(|min| count < *min) {
+            outcome.invalid(path, &count.to_string(), &format!("should have at least {min} properties"));
         }
-        let holds = |part: &Value| {
-            let mut check = Validator { schema: self.schema, causes: Vec::new() };
-            check.value(part, (value, None), path, depth + 1);
-            check.causes.is_empty()
+        too_many(schema, "maxProperties", count, path, outcome);
+        let additional = &schema["additionalProperties"];
+        // kube-apiserver does not correlate the type of the root, since both objects have the same.
+        let old = |name: &str| match (path, name) {
+            ("", "apiVersion" | "kind") => None,
+            _ => old.and_then(|old| old.get(name)),
         };
-        let count =
-            |name: &str| schema[name].as_array().map(|parts| parts.iter().filter(|part| holds(part)).count());
-        let (any, one) = (count("anyOf"), count("oneOf"));
-        let not = schema.get("not").is_some_and(holds);
-        if any == Some(0) {
-            self.invalid(path, &json!(""), "must validate at least one schema (anyOf)");
+        for (name, value) in members.iter().filter(|(name, _)| schema["properties"].get(*name).is_none()) {
+            if *additional == false {
+                let why = format!("Invalid value: {name:?}: {path}.{name} in body is a forbidden property");
+                outcome.report("FieldValueInvalid", why, path);
+            } else if additional.is_object() {
+                let path = format!("{path}.{name}");
+                outcome.merge(self.ratcheted(additional, Node { value, old: old(name), path: &path }, depth));
+            }
         }
-        if one.is_some_and(|count| count != 1) {
-            self.invalid(path, &json!(""), "must validate one and only one schema (oneOf)");
+        for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+            let Some(value) = members.get(name) else { continue };
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            outcome.merge(self.ratcheted(schema, Node { value, old: old(name), path: &path }, depth));
         }
-        if not {
-            self.invalid(path, &json!(""), "must not validate the schema (not)");
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if !members.contains_key(name) {
+                let path = format!("{path}.{name}");
+                outcome.report(
+                    "FieldValueRequired",
+                    "Required value".to_owned(),
+                    path.trim_start_matches('.'),
+                );
+            }
         }
+    }
+
+    fn combined(&self, schema: &Value, node: Node<'_>, depth: usize) -> Outcome {
+        let mut outcome = Outcome::default();
+        let path = node.path;
+        let parts = |name: &str| schema[name].as_array().map_or(&[][..], Vec::as_slice);
+        let check = |part: &Value| self.value(part, node, depth + 1);
+        let any = parts("anyOf");
+        if !any.is_empty() {
+            let (valid, best) = alternatives(any, &check, true);
+            if valid == 0 {
+                outcome.pathless(&format!("{path:?} must validate at least one schema (anyOf)"));
+            }
+            outcome.merge(best);
+        }
+        let one = parts("oneOf");
+        if !one.is_empty() {
+            let (valid, best) = alternatives(one, &check, false);
+            if valid != 1 {
+                let found = match valid {
+                    0 => "Found none valid".to_owned(),
+                    valid => format!("Found {valid} valid alternatives"),
+                };
+                outcome.pathless(&format!("{path:?} must validate one and only one schema (oneOf). {found}"));
+            }
+            if valid <= 1 {
+                outcome.merge(best);
+            }
+        }
+        let all = parts("allOf");
+        let mut valid = 0;
+        for part in all {
+            let part = check(part);
+            valid += usize::from(part.causes.is_empty());
+            outcome.merge(part);
+        }
+        if valid != all.len() {
+            let none = if valid == 0 { ". None validated" } else { "" };
+            outcome.pathless(&format!("{path:?} must validate all the schemas (allOf){none}"));
+        }
+        if schema.get("not").is_some_and(|not| not.is_object() && check(not).causes.is_empty()) {
+            outcome.pathless(&format!("{path:?} must not validate the schema (not)"));
+        }
+        outcome.matches += 1;
+        outcome
     }
 }
 
-/// Returns true if a string has the `format` of a schema. As in kube-apiserver, an unknown format accepts
-/// every string.
-fn has_format(format: &str, text: &str) -> bool {
-    match format {
-        "date-time" => text.contains(['T', 't']) && text.parse::<jiff::Timestamp>().is_ok(),
-        "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
-        "uuid" => uuid::Uuid::try_parse(text).is_ok(),
-        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
-        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-        _ => true,
+/// Validates alternatives. Returns the number of valid ones, and the outcome of the first valid one, or else
+/// of the one that passed most checks.
+fn alternatives(parts: &[Value], check: &dyn Fn(&Value) -> Outcome, stop: bool) -> (usize, Outcome) {
+    let (mut valid, mut best): (usize, Option<Outcome>) = (0, None);
+    for part in parts {
+        let outcome = check(part);
+        if outcome.causes.is_empty() {
+            valid += 1;
+            if valid == 1 {
+                best = Some(outcome);
+            }
+            if stop {
+                break;
+            }
+        } else if valid == 0 && best.as_ref().is_none_or(|best| outcome.matches > best.matches) {
+            best = Some(outcome);
+        }
+    }
+    (valid, best.unwrap_or_default())
+}
+
+fn too_many(schema: &Value, name: &str, count: u64, path: &str, outcome: &mut Outcome) {
+    if let Some(max) = schema[name].as_u64().filter(|max| count > *max) {
+        let unit = if max == 1 { "item" } else { "items" };
+        let message = format!("Too many: {count}: must have at most {max} {unit}");
+        outcome.report("FieldValueTooMany", message, path);
     }
 }
+
+fn check_enum(schema: &Value, value: &Value, path: &str, outcome: &mut Outcome) {
+    let Some(allowed) = schema["enum"].as_array().filter(|allowed| !allowed.is_empty()) else { return };
+    let is_same = |one: &Value| match (one, value) {
+        (_, Value::Null) | (Value::Null, _) => false,
+        (Value::Number(one), Value::Number(value)) if one.is_f64() || value.is_f64() => {
+            one.as_f64() == value.as_f64()
+        }
+        (one, value) => one == value,
+    };
+    if allowed.iter().any(is_same) {
+        return;
+    }
+    let quoted = allowed.iter().map(|one| match one {
+        Value::String(text) => json!(text).to_string(),
+        other => json!(other.to_string()).to_string(),
+    });
+    let quoted: Vec<String> = quoted.collect();
+    let shown = match value {
+        Value::Number(number) => go_number(number),
+        value => value.to_string(),
+    };
+    let message = format!("Unsupported value: {shown}: supported values: {}", quoted.join(", "));
+    outcome.report("FieldValueNotSupported", message, path);
+}
+
+/// The types that a schema allows, and its format if the format applies to the type.
+struct Types<'a> {
+    all: Vec<&'a str>,
+    nullable: bool,
+    format: &'a str,
+}
+
+impl<'a> Types<'a> {
+    fn of(schema: &'a Value) -> Self {
+        let single = schema["type"].as_str().unwrap_or_default();
+        let all = match single {
+            _ if schema["x-kubernetes-int-or-string"] == true => vec!["integer", "string"],
+            "" => Vec::new(),
+            single => vec![single],
+        };
+        let format = schema["format"].as_str().unwrap_or_default();
+        let kind = if all.len() == 1 { all[0] } else { "" };
+        let format = if is_supported(format, kind) { format } else { "" };
+        Self { all, nullable: schema["nullable"] == true, format }
+    }
+
+    fn applies(&self) -> bool {
+        !self.all.is_empty() || !self.format.is_empty()
+    }
+
+    fn single(&self) -> &'a str {
+        if let [single] = self.all[..] { single } else { "" }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.all.contains(&name)
+    }
+
+    fn check(&self, value: &Value, path: &str) -> Outcome {
+        let mut outcome = Outcome { matches: 1, ..Outcome::default() };
+        if !value.is_null() && !self.applies() {
+            return Outcome::default();
+        }
+        let found = type_of(value);
+        let wanted = self.all.join(",");
+        let mut wrong = |wanted: &str, found: &str| {
+            outcome.matches = 0;
+            outcome.wrong_type(path, wanted, found);
+        };
+        if value.is_null() {
+            if !self.all.is_empty() && !self.nullable {
+                wrong(&wanted, found);
+            }
+            return outcome;
+        }
+        let is_exact = |number: f64| number.fract() == 0.0 && number.abs() <= MAX_EXACT_FLOAT;
+        let whole = value.as_f64().is_some_and(is_exact);
+        let is_whole = found == "number" && whole && self.has("integer");
+        let is_number = found == "integer" && self.has("number");
+        let is_text = matches!(value, Value::String(_) | Value::Array(_));
+        let is_right = self.has(found) || is_whole || is_number;
+        if !is_text && !self.format.is_empty() && !is_right {
+            let format = match found {
+                "integer" => "int64",
+                "number" => "float64",
+                _ => "",
+            };
+            wrong(self.format, format);
+        } else if is_text && !self.format.is_empty() && !(self.has("number") || self.has("integer")) {
+            // A string format is checked separately.
+        } else if !is_right {
+            wrong(&wanted, found);
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

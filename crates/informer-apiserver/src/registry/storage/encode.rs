@@ -26,6 +26,8 @@ pub(crate) struct Draft {
     version_at: usize,
     metadata: Range<usize>,
     bare_at: usize,
+    /// The object as it was written, if reads return it with other fields.
+    written: Option<Box<[u8]>>,
 }
 
 /// Initial capacity of the buffer, which is enough for most objects.
@@ -53,6 +55,21 @@ const METADATA_ORDER: [&str; 14] = [
 /// Encodes an object of a kind. Its resourceVersion, if it has one, is dropped.
 pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
     encoded(kind, key, object, None)
+}
+
+/// Encodes an object that is stored. Reads of a custom resource drop the fields that its schema does not
+/// contain, and apply the defaults. The object is also kept as it was written, because a later schema may
+/// contain the fields or have other defaults.
+pub(crate) fn draft_stored(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
+    let Some(schema) = &kind.schema else { return draft(kind, key, object) };
+    let mut read = object.clone();
+    schema.read(&mut read);
+    let mut draft = draft(kind, key, &read);
+    if read != *object {
+        let written = serde_json::to_vec(object).expect("writing JSON to memory does not fail");
+        draft.written = Some(written.into());
+    }
+    draft
 }
 
 /// Encodes an object of a built-in kind, with `managers` as the JSON text of its managed fields.
@@ -90,6 +107,7 @@ fn encoded(kind: &Kind, key: ObjectKey, object: &Map<String, Value>, managers: O
         version_at: encoder.version_at,
         metadata: encoder.metadata,
         bare_at,
+        written: None,
     }
 }
 
@@ -293,6 +311,7 @@ impl Draft {
             version_at: gap..gap + digits.len(),
             metadata: self.metadata.start..self.metadata.end + digits.len(),
             bare_at: self.bare_at,
+            written: self.written,
             wire: OnceLock::new(),
         }
     }

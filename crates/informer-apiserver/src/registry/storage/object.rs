@@ -29,6 +29,9 @@ pub(crate) struct Stored {
     pub(super) metadata: Range<usize>,
     /// The offset after `kind` and `apiVersion` within the object, for list items that omit both.
     pub(super) bare_at: usize,
+    /// The object as it was written, if reads return it with other fields: a custom resource whose schema has
+    /// defaults for missing fields, or no longer contains a field.
+    pub(super) written: Option<Box<[u8]>>,
     /// The protobuf encoding, created when a client first requests it.
     pub(super) wire: OnceLock<Option<Wire>>,
 }
@@ -89,6 +92,11 @@ impl Stored {
 
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.line[self.object.clone()]
+    }
+
+    /// Returns the object as it was written, if reads return it with other fields.
+    pub(crate) fn written(&self) -> Option<&[u8]> {
+        self.written.as_deref()
     }
 
     pub(crate) fn metadata(&self) -> &[u8] {

@@ -1,0 +1,118 @@
+//! The defaults of a schema, which must be valid and pruned.
+
+use serde_json::{Map, Value, json};
+
+use super::{items, members};
+use crate::model::crd::{Schema, object_meta, pruning, validate};
+use crate::model::error::Cause;
+
+pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
+    if !super::schema::has_defaults(schema) {
+        return Vec::new();
+    }
+    let compiled = Schema::new(schema.clone());
+    let mut check = Defaults { compiled: &compiled, causes: Vec::new() };
+    check.part(schema, path, Position { embedded: true, metadata: None });
+    check.causes
+}
+
+struct Defaults<'a> {
+    compiled: &'a Schema,
+    causes: Vec<Cause>,
+}
+
+/// The position of a schema relative to the resource that contains it.
+#[derive(Clone)]
+struct Position {
+    /// The schema is that of a resource.
+    embedded: bool,
+    /// The path within the resource, if the schema is that of a part of its type or metadata.
+    metadata: Option<Vec<Step>>,
+}
+
+#[derive(Clone)]
+enum Step {
+    Field(String),
+    Item,
+}
+
+impl Position {
+    fn below(&self, step: Step) -> Self {
+        let metadata = match (&self.metadata, &step) {
+            (Some(path), _) => Some(path.iter().cloned().chain([step]).collect()),
+            (None, Step::Field(name))
+                if self.embedded && matches!(name.as_str(), "metadata" | "apiVersion" | "kind") =>
+            {
+                Some(vec![step])
+            }
+            _ => None,
+        };
+        Self { embedded: false, metadata }
+    }
+}
+
+impl Defaults<'_> {
+    fn part(&mut self, schema: &Value, path: &str, at: Position) {
+        let is_embedded = schema["x-kubernetes-embedded-resource"] == true;
+        let at = if is_embedded { Position { embedded: true, metadata: None } } else { at };
+        if let Some(default) = pruning::default_of(schema) {
+            self.default(schema, default, &format!("{path}.default"), &at);
+        }
+        // Defaults are forbidden within `additionalProperties`.
+        if let Some(items) = items(schema) {
+            self.part(items, &format!("{path}.items"), at.below(Step::Item));
+        }
+        for (name, field) in members(schema, "properties") {
+            let path = format!("{path}.properties[{name}]");
+            self.part(field, &path, at.below(Step::Field(name.clone())));
+        }
+    }
+
+    fn default(&mut self, schema: &Value, default: &Value, path: &str, at: &Position) {
+        if let Some(steps) = &at.metadata {
+            let resource = surrounding(default, steps);
+            let mut causes = Vec::new();
+            object_meta::check_embedded(&resource, "", &mut causes);
+            if !causes.is_empty() {
+                let why = format!("must result in valid metadata: {}", Cause::joined(&causes));
+                self.causes.push(Cause::invalid(path, &default.to_string(), &why));
+                return;
+            }
+        } else {
+            if !is_pruned(schema, default) {
+                let why = "must not have unknown fields";
+                self.causes.push(Cause::invalid(path, &default.to_string(), why));
+            }
+            let causes = object_meta::validate(schema, default, path);
+            if !causes.is_empty() {
+                self.causes.extend(causes);
+                return;
+            }
+        }
+        let causes = validate::validate_part(self.compiled, schema, default, None);
+        if !causes.is_empty() {
+            self.causes.extend(validate::prefix(path, causes));
+            return;
+        }
+        let rules = crate::model::crd::rules::Rules::new(schema).check(default, None);
+        self.causes.extend(validate::prefix(path, rules.into_iter().map(|(cause, _)| cause).collect()));
+    }
+}
+
+fn is_pruned(schema: &Value, default: &Value) -> bool {
+    let mut pruned = default.clone();
+    pruning::prune_value(schema, &mut pruned);
+    pruned == *default
+}
+
+/// Returns a resource that has the value at a path.
+fn surrounding(value: &Value, steps: &[Step]) -> Map<String, Value> {
+    let value = steps.iter().rev().fold(value.clone(), |value, step| match step {
+        Step::Field(name) => json!({name.as_str(): value}),
+        Step::Item => json!([value]),
+    });
+    let mut resource = value.as_object().cloned().unwrap_or_default();
+    resource.entry("kind").or_insert_with(|| "Validation".into());
+    resource.entry("apiVersion").or_insert_with(|| "validation/v1".into());
+    resource
+}
