@@ -21,6 +21,7 @@ use crate::service::{Certificates, Connection, Service};
 use crate::slots::Slot;
 use crate::socket::{ResetFlag, Socket, Transport};
 use crate::tls::TlsConfig;
+use crate::upgrade::{PendingUpgrade, Upgrade};
 
 /// Size of an HTTP/2 connection window in stream windows; the same as in kube-apiserver.
 const WINDOWED_STREAMS: u32 = 100;
@@ -105,17 +106,21 @@ impl<S: Service> ConnectionDriver<S> {
         let connection = Connection { client, slot: Arc::clone(slot), reset, closing: Notify::new() };
         let connection = Arc::new(connection);
         let (driver, of_requests, timer) = (Arc::clone(self), Arc::clone(&connection), monitor.clone());
-        let respond = service_fn(move |request| {
+        let upgrade = PendingUpgrade::default();
+        let upgrades = upgrade.clone();
+        let respond = service_fn(move |mut request| {
             let (driver, connection) = (Arc::clone(&driver), Arc::clone(&of_requests));
-            let in_flight = timer.on_request();
+            let (in_flight, upgrades) = (timer.on_request(), upgrades.clone());
             async move {
+                let upgraded = PendingUpgrade::requested_by(&mut request);
                 let mut response = driver.service.respond(request, &connection).await;
+                upgrades.set(upgraded, response.extensions_mut().remove::<Upgrade>());
                 let long_running = response.extensions_mut().remove::<LongRunning>().is_some();
                 Ok::<_, Infallible>(response.map(|body| in_flight.on_response(body, long_running)))
             }
         });
         let builder = builder(self.options.http2_streams);
-        let mut serving = pin!(builder.serve_connection(stream, respond));
+        let mut serving = pin!(builder.serve_connection_with_upgrades(stream, respond));
         let mut stopping = false;
         loop {
             let timeout = async {
@@ -132,7 +137,7 @@ impl<S: Service> ConnectionDriver<S> {
                     if let Err(error) = result {
                         tracing::debug!(%error, "connection failed");
                     }
-                    return;
+                    break;
                 }
                 idle = timeout => if stopping || !idle {
                     return tracing::debug!(idle, "connection timed out");
@@ -140,6 +145,11 @@ impl<S: Service> ConnectionDriver<S> {
             }
             stopping = true;
             serving.as_mut().graceful_shutdown();
+        }
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = upgrade.serve() => {}
         }
     }
 }

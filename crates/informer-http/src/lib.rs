@@ -18,6 +18,7 @@ mod slots;
 mod socket;
 mod timer;
 mod tls;
+mod upgrade;
 
 pub use clock::{Clock, Sleep, TokioClock};
 pub use hyper::body::Incoming;
@@ -32,3 +33,4 @@ pub use tls::{
     CertificateReloader, PemError, Tls, TlsConfig, TlsError, authorities, certified_key, default_provider,
     server_config,
 };
+pub use upgrade::{Upgrade, UpgradedIo};

@@ -204,13 +204,18 @@ impl Body for ApiBody {
 /// A response body for hyper, which writes the segments of a batch to the socket without joining them.
 pub(crate) struct SocketBody {
     body: ApiBody,
-    _serving: Serving,
+    _serving: Option<Serving>,
 }
 
 impl SocketBody {
     /// The connection is not closed in favor of another one while the body exists.
     pub(crate) fn new(body: ApiBody, serving: Serving) -> Self {
-        Self { body, _serving: serving }
+        Self { body, _serving: Some(serving) }
+    }
+
+    /// Returns a body that does not mark the connection as serving a request.
+    pub(crate) fn unguarded(body: ApiBody) -> Self {
+        Self { body, _serving: None }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod browser;
 mod service;
+mod websocket;
 
 use std::io;
 use std::net::SocketAddr;

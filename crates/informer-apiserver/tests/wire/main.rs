@@ -35,4 +35,5 @@ mod tls;
 mod tokens;
 mod watches;
 mod webhooks;
+mod websockets;
 mod writes;

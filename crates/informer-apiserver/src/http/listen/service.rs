@@ -4,6 +4,7 @@ use http::{HeaderValue, Request, Response};
 use informer_http::{Certificates, Connection, Incoming, Service};
 
 use super::browser;
+use super::websocket::Handshake;
 use crate::http::ApiService;
 use crate::http::body::SocketBody;
 use crate::http::service::GoAway;
@@ -37,6 +38,9 @@ impl Service for RemoteService {
         connection: &Connection<Option<PeerCertificate>>,
     ) -> Response<SocketBody> {
         let serving = connection.serve();
+        let (head, body) = request.into_parts();
+        let handshake = Handshake::of(&head);
+        request = Request::from_parts(head, body);
         // The reset flag closes the whole connection, so it is only used with HTTP/1.1. Over HTTP/2 only the
         // stream is reset.
         let http1 = request.version() < http::Version::HTTP_2;
@@ -52,6 +56,10 @@ impl Service for RemoteService {
             Some(GoAway) => connection.close(),
             None => {}
         }
-        response.map(|body| SocketBody::new(body.with_reset_flag(reset), serving))
+        let response = response.map(|body| body.with_reset_flag(reset));
+        match handshake {
+            Some(handshake) => handshake.switch(response, serving),
+            None => response.map(|body| SocketBody::new(body, serving)),
+        }
     }
 }
