@@ -1,6 +1,7 @@
 //! A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
 
 mod ask;
+mod bootstrap;
 mod cluster;
 mod files;
 mod process;
@@ -61,6 +62,8 @@ pub(crate) enum RealCommand {
     /// Compact etcd's history at its newest revision: watches and lists at an older resourceVersion then fail
     /// with status 410.
     Compact(Place),
+    /// Record the objects that kube-apiserver creates when it starts, for the embedded API server.
+    Bootstrap(Place),
 }
 
 /// The directory of the servers' data, logs and kubeconfigs.
@@ -121,6 +124,7 @@ pub(crate) fn run(root: &Path, command: &RealCommand) -> Report {
         RealCommand::Backup(place) => with_stopped(root, place, Cluster::backup),
         RealCommand::Restore(place) => with_stopped(root, place, Cluster::restore),
         RealCommand::Compact(place) => compact(root, place, &mut report),
+        RealCommand::Bootstrap(place) => record_bootstrap(root, place, &mut report),
     };
     if let Err(error) = outcome {
         report.problems.push(told(&error));
@@ -199,6 +203,13 @@ fn status(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealErr
             report.problems.push(format!("{name} is {state}"));
         }
     }
+    Ok(())
+}
+
+fn record_bootstrap(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealError> {
+    let cluster = Cluster::open(&place.folder(root))?;
+    let objects = bootstrap::record(root, &cluster)?;
+    report.figure("objects", f64::from(objects));
     Ok(())
 }
 

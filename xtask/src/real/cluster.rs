@@ -81,6 +81,8 @@ pub(crate) enum RealError {
     },
     #[error("etcd did not compact: {0}")]
     Compact(String),
+    #[error("cannot read {path}: {why}")]
+    Get { path: String, why: String },
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -216,6 +218,23 @@ impl Cluster {
         let Ok(authority) = std::fs::read_to_string(self.folder.join("ca.crt")) else { return false };
         let api = Peer { port: self.ports.api, authority: Some(&authority), token: &self.token };
         matches!(api.ask("GET", path, ""), Ok((200, _)))
+    }
+
+    /// Reads an object or a list from kube-apiserver.
+    pub(super) fn get(&self, path: &str) -> Result<serde_json::Value, RealError> {
+        let failed = |why: String| RealError::Get { path: path.to_owned(), why };
+        let authority = self.folder.join("ca.crt");
+        let authority = std::fs::read_to_string(&authority).map_err(|source| RealError::File {
+            what: "cannot read",
+            path: authority,
+            source,
+        })?;
+        let api = Peer { port: self.ports.api, authority: Some(&authority), token: &self.token };
+        match api.ask("GET", path, "") {
+            Ok((200, body)) => serde_json::from_str(&body).map_err(|error| failed(error.to_string())),
+            Ok((status, _)) => Err(failed(format!("status {status}"))),
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 
     pub(crate) fn token(&self) -> &str {

@@ -22,7 +22,7 @@ use crate::registry::expiry::Expiry;
 use crate::registry::storage::{History, Storage, WireBytes};
 use crate::registry::{Controllers, Store};
 use crate::requests::RequestLog;
-use crate::server::bootstrap::write_bootstrap_policy;
+use crate::server::bootstrap::BootstrapObjects;
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
 
@@ -47,6 +47,7 @@ pub struct ApiServerBuilder {
     tokens: Tokens,
     client_ca: Option<ClientCa>,
     rbac: bool,
+    bootstrap: bool,
     aggregated_discovery: bool,
     compression: bool,
     allowed_hosts: Vec<String>,
@@ -111,8 +112,22 @@ impl ApiServerBuilder {
 
     /// Enables RBAC authorization, as `--authorization-mode=RBAC` does. Defaults to false, which allows every
     /// authenticated request.
+    ///
+    /// The server then has the default roles of users: `cluster-admin`, `admin`, `edit`, `view`, and those
+    /// for discovery and self reviews. [`bootstrap`](Self::bootstrap) adds those of components.
     pub fn rbac(mut self, rbac: bool) -> Self {
         self.rbac = rbac;
+        self
+    }
+
+    /// Creates the objects that kube-apiserver creates when it starts. Defaults to false, so that a server of
+    /// a test is small.
+    ///
+    /// These are the priority classes, flow schemas, priority levels and APIServices, the default
+    /// ServiceCIDR, and the service `default/kubernetes`; with [RBAC](Self::rbac) also all default roles and
+    /// bindings. The service has no endpoints, because a server may have several listeners.
+    pub fn bootstrap(mut self, bootstrap: bool) -> Self {
+        self.bootstrap = bootstrap;
         self
     }
 
@@ -272,9 +287,7 @@ impl ApiServerBuilder {
             let object = serde_json::json!({"metadata": {"name": name}});
             server.create(&namespaces, "", object).expect("the initial objects of a server are valid");
         }
-        if self.rbac {
-            write_bootstrap_policy(&server);
-        }
+        BootstrapObjects { rbac: self.rbac, all: self.bootstrap }.create(&server);
         server
     }
 }
@@ -299,6 +312,7 @@ impl ApiServer {
             tokens: Tokens::default(),
             client_ca: None,
             rbac: false,
+            bootstrap: false,
             aggregated_discovery: true,
             compression: true,
             allowed_hosts: Vec::new(),

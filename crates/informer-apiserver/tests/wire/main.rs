@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bootstrap;
 mod browsers;
 mod certificates;
 mod classes;

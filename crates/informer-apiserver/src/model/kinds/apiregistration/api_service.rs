@@ -1,12 +1,13 @@
 use serde_json::{Value, json};
 
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("apiregistration.k8s.io", "v1", "APIService", Traits::STATUS)
+        .name_format(ObjectName::PathSegment)
         .bookmark(r#","spec":{"groupPriorityMinimum":0,"versionPriority":0},"status":{}"#)
         .cells(cells);
 
