@@ -24,13 +24,14 @@ pub use clock::{Clock, Sleep, TokioClock};
 pub use hyper::body::Incoming;
 pub use monitor::LongRunning;
 pub use options::ServerOptions;
+pub use rustls::ServerConfig;
 pub use server::Server;
 pub use service::{Certificates, Connection, Service};
 pub use slots::Serving;
 pub use socket::ResetFlag;
 pub use timer::Timeouts;
 pub use tls::{
-    CertificateReloader, PemError, Tls, TlsConfig, TlsError, authorities, certified_key, default_provider,
-    server_config,
+    CertificateReloader, PemError, Tls, TlsConfig, TlsError, TlsOptions, TlsOptionsError, TlsVersion,
+    authorities, certified_key, default_provider, server_config,
 };
 pub use upgrade::{Upgrade, UpgradedIo};

@@ -2,6 +2,7 @@
 //! replaced while the server runs.
 
 mod files;
+mod options;
 mod pem;
 
 use std::sync::Arc;
@@ -9,11 +10,12 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 pub use files::{CertificateReloader, Tls, TlsError};
+pub use options::{TlsOptions, TlsOptionsError, TlsVersion};
 pub use pem::{PemError, authorities, certified_key};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -36,6 +38,13 @@ impl From<ServerConfig> for TlsConfig {
     }
 }
 
+impl From<watch::Receiver<Arc<ServerConfig>>> for TlsConfig {
+    /// Returns the configuration of a channel, whose sender may replace it. It stays valid without the sender.
+    fn from(config: watch::Receiver<Arc<ServerConfig>>) -> Self {
+        Self(config)
+    }
+}
+
 /// Returns a TLS configuration with one certificate. `clients` verifies the certificates of clients; without
 /// it, none are requested. `protocols` are those of ALPN, by preference.
 ///
@@ -47,15 +56,8 @@ pub fn server_config(
     certificate: impl Into<Arc<CertifiedKey>>,
     clients: Option<Arc<dyn ClientCertVerifier>>,
     protocols: &[&[u8]],
-) -> Result<ServerConfig, rustls::Error> {
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let config = match clients {
-        None => config.with_no_client_auth(),
-        Some(clients) => config.with_client_cert_verifier(clients),
-    };
-    let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certificate.into())));
-    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    Ok(config)
+) -> Result<ServerConfig, TlsOptionsError> {
+    TlsOptions::new().server_config(provider, certificate, clients, protocols)
 }
 
 /// Returns the crypto provider that the process has installed, or else that of the feature `ring` or

@@ -13,7 +13,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 
-use super::{Cause, PemError, TlsConfig, authorities, certified_key, server_config};
+use super::{Cause, PemError, TlsConfig, TlsOptions, authorities, certified_key};
 
 /// The interval between two reads of a server's certificate files, as in controller-runtime. Certificates are
 /// usually replaced hours before they expire, so the delay does not matter.
@@ -29,6 +29,7 @@ pub struct Tls {
     key: PathBuf,
     authorities: Option<PathBuf>,
     provider: Arc<CryptoProvider>,
+    options: TlsOptions,
 }
 
 impl Tls {
@@ -44,6 +45,7 @@ impl Tls {
             key: key.into(),
             authorities: None,
             provider: provider.into(),
+            options: TlsOptions::default(),
         }
     }
 
@@ -61,6 +63,12 @@ impl Tls {
     /// (`--admission-control-config-file`).
     pub fn client_authority(mut self, authorities: impl Into<PathBuf>) -> Self {
         self.authorities = Some(authorities.into());
+        self
+    }
+
+    /// Sets the versions of TLS and the cipher suites that the server accepts.
+    pub fn options(mut self, options: TlsOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -86,8 +94,9 @@ impl Tls {
             PemError::Rejected(cause) => self.error("the key does not match the certificate", cause),
             error => self.error(error.to_string(), error.into_cause()),
         })?;
-        server_config(Arc::clone(&self.provider), pair, clients, &[b"http/1.1"])
-            .map_err(|error| self.error("the provider supports no version of TLS", error))
+        self.options
+            .server_config(Arc::clone(&self.provider), pair, clients, &[b"http/1.1"])
+            .map_err(|error| self.error(error.to_string(), error))
     }
 
     /// Creates the verifier of client certificates from the certificate authorities that were read from the
