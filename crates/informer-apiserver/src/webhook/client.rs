@@ -11,6 +11,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -74,7 +75,7 @@ impl Webhooks {
         let deadline = clock.elapsed() + call.timeout;
         tokio::select! {
             biased;
-            response = self.exchange(call, &target, body) => {
+            response = self.exchange(call, &target, body, clock.timestamp()) => {
                 let response = response.map_err(failed)?;
                 match response.status {
                     200..=299 if response.body.is_empty() => Err(CallError(format!(
@@ -119,13 +120,14 @@ impl Webhooks {
         call: &Post<'_>,
         target: &Target,
         body: Vec<u8>,
+        now: Timestamp,
     ) -> Result<WebhookResponse, String> {
         let request = target.request(call, body)?;
         let authority = match target.route.clone()? {
             ServiceRoute::Authority(authority) => authority,
             ServiceRoute::Handler(handler) => return handle(&handler, request).await,
         };
-        let connector = TlsConnector::from(tls::client_config(call.config.ca_bundle.as_deref())?);
+        let connector = TlsConnector::from(tls::client_config(call.config.ca_bundle.as_deref(), now)?);
         let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
         let handshake_failed = |error: std::io::Error| tls::handshake_error(&error, &target.server_name);
         if let Some(connect) = self.connector(&authority) {

@@ -1,19 +1,22 @@
 //! TLS connections to webhooks. Errors have the messages of Go's crypto/tls.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// Returns the TLS configuration of a client that trusts the certificates of a `caBundle`. Without a
-/// `caBundle` it trusts no certificate.
-pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>, String> {
+/// `caBundle` it trusts no certificate. Certificates must be valid at `now`, the time of the server.
+pub(super) fn client_config(ca_bundle: Option<&str>, now: Timestamp) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let pem = STANDARD.decode(ca_bundle.unwrap_or_default()).unwrap_or_default();
     let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
@@ -24,7 +27,10 @@ pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
     let provider = crate::tls::default_provider().ok_or("no provider of TLS primitives")?;
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let time = Arc::new(ServerTime(UnixTime::since_unix_epoch(
+        Duration::try_from(now.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default(),
+    )));
+    let builder = ClientConfig::builder_with_details(Arc::clone(&provider), time);
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     if bundle.is_empty() {
         return Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()));
@@ -33,6 +39,16 @@ pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>
     let authorities = authorities.build().map_err(|error| error.to_string())?;
     let verifier = Arc::new(BundleVerifier { authorities, bundle });
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+}
+
+/// The time of the server, which may be simulated.
+#[derive(Debug)]
+struct ServerTime(UnixTime);
+
+impl TimeProvider for ServerTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.0)
+    }
 }
 
 /// Accepts webhook certificates that a certificate in the `caBundle` has signed, and the certificates in the
