@@ -8,7 +8,8 @@
 //!
 //! # Lock order
 //!
-//! There is no lock: only the task of `EventSender` reads and writes the state of the series.
+//! The list of sinks has a lock, under which no other lock is taken and no code of the program runs. Only the task
+//! of `EventSender` reads and writes the state of the series.
 //!
 //! # Shutdown
 //!
@@ -23,13 +24,16 @@ mod wire;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use informer_client::StaticKind;
+use informer_core::panics::panic_text;
 use informer_core::{Gvk, Object};
 use kube_core::{DynamicObject, ObjectMeta, Resource};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{Fetched, KubeObject};
@@ -217,6 +221,88 @@ impl EventType {
 pub(crate) struct Recorded {
     pub(crate) key: EventKey,
     pub(crate) note: String,
+}
+
+/// An event as it was recorded. `Display` prints `TYPE REASON OBJECT: NOTE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedEvent {
+    /// The type of the event: normal operation, or a problem.
+    pub event_type: EventType,
+    /// The reason, such as `Created`.
+    pub reason: String,
+    /// The action that the controller took.
+    pub action: String,
+    /// The text for humans.
+    pub note: String,
+    /// The object of the event.
+    pub regarding: EventSubject,
+    /// The secondary object; see [`EventRecorder::related`].
+    pub related: Option<EventSubject>,
+    /// The name of the controller that recorded the event.
+    pub controller: String,
+}
+
+impl From<Recorded> for RecordedEvent {
+    fn from(Recorded { key, note }: Recorded) -> Self {
+        Self {
+            event_type: key.event_type,
+            reason: key.reason,
+            action: key.action,
+            note,
+            regarding: key.regarding,
+            related: key.related,
+            controller: key.controller.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for RecordedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}: {}", self.event_type.name(), self.reason, self.regarding, self.note)
+    }
+}
+
+/// Receives the events of a manager in addition to the API server, for example for a log or an audit system. It is
+/// implemented for closures.
+///
+/// A sink is called with every recorded event, also with those that the API server gets only as a count of their
+/// series or that exceed its rate limit. It runs in the task that sends events and must not block. A panic is
+/// logged.
+///
+/// Upstream: `EventBroadcaster.StartEventWatcher`.
+pub trait EventSink: Send + Sync + 'static {
+    /// Receives an event.
+    fn receive(&self, event: &RecordedEvent);
+}
+
+impl<F: Fn(&RecordedEvent) + Send + Sync + 'static> EventSink for F {
+    fn receive(&self, event: &RecordedEvent) {
+        self(event);
+    }
+}
+
+/// The sinks of a manager. They are copied under the lock and called without it.
+#[derive(Clone, Default)]
+pub(crate) struct EventSinks(Arc<Mutex<Vec<Arc<dyn EventSink>>>>);
+
+impl EventSinks {
+    pub(crate) fn add(&self, sink: impl EventSink) {
+        self.0.lock().push(Arc::new(sink));
+    }
+
+    fn send(&self, event: &Recorded) {
+        let sinks = self.0.lock().clone();
+        if sinks.is_empty() {
+            return;
+        }
+        let event = RecordedEvent::from(event.clone());
+        for sink in sinks {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| sink.receive(&event))) {
+                tracing::error!(panic = panic_text(&*panic), reason = event.reason, "an event sink panicked");
+            }
+        }
+    }
 }
 
 /// The identity of an event: its object, type, reason and action. Events with equal keys form a series.

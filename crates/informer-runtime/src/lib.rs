@@ -54,7 +54,7 @@ pub use controller::{
     ShardState, TerminalError,
 };
 pub use error::{ReadError, WriteError};
-pub use events::{EventRecorder, EventSubject, EventType};
+pub use events::{EventRecorder, EventSink, EventSubject, EventType, RecordedEvent};
 pub use finalizer::{
     FinalizeError, Finalized, Finalizers, add_finalizer, contains_finalizer, remove_finalizer,
 };

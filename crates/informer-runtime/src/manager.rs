@@ -43,7 +43,8 @@ pub use into_runnable::IntoRunnable;
 use crate::http_server::typed_response;
 use crate::instrumentation::Instrumentation;
 use crate::{
-    BoxError, Cache, CachedClient, ControllerDefaults, HttpServer, LeaderElection, LeaderElector, Probe,
+    BoxError, Cache, CachedClient, ControllerDefaults, EventSink, HttpServer, LeaderElection, LeaderElector,
+    Probe,
 };
 use handle::DriverEnd;
 
@@ -199,6 +200,21 @@ impl Manager {
                 self
             }
         }
+    }
+
+    /// Adds a sink, which receives the events of the manager and its controllers in addition to the API server.
+    ///
+    /// ```
+    /// # use informer_runtime::Manager;
+    /// use informer_runtime::RecordedEvent;
+    ///
+    /// # fn example(manager: Manager) -> Manager {
+    /// manager.event_sink(|event: &RecordedEvent| println!("{event}"))
+    /// # }
+    /// ```
+    pub fn event_sink(self, sink: impl EventSink) -> Self {
+        self.handle.add_event_sink(sink);
+        self
     }
 
     /// Serves `/healthz`, `/readyz` and `/livez` with the [checks](ManagerHandle::health) at an address such

@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+pub use crate::events::RecordedEvent;
+
 use crate::events::Recorded;
-use crate::{CachedClient, Context, EventRecorder, EventSubject, EventType, KubeObject, Request, Services};
+use crate::{CachedClient, Context, EventRecorder, KubeObject, Request, Services};
 
 /// The timeout for the first list of a watched kind. It expires only if the server rejects the list.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,7 +62,60 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct TestContext {
     context: Context,
     next: AtomicU64,
+    events: EventLog,
+}
+
+/// Keeps the events that its recorders are told, for tests of code that records events without a manager.
+///
+/// At most 1000 events are kept until the next [`take`](Self::take). Further ones are lost and
+/// [counted](EventRecorder::dropped).
+///
+/// ```
+/// use informer_runtime::EventSubject;
+/// use informer_runtime::testing::EventLog;
+///
+/// let log = EventLog::new();
+/// let pod = EventSubject::new("v1", "Pod", "default", "web");
+/// log.recorder("scheduler").warning(pod, "Unschedulable", "Schedule", "no node has room");
+/// assert_eq!(log.take()[0].to_string(), "Warning Unschedulable Pod default/web: no node has room");
+/// ```
+///
+/// Upstream: `FakeRecorder`.
+pub struct EventLog {
+    recorder: EventRecorder,
     events: Mutex<mpsc::Receiver<Recorded>>,
+}
+
+impl EventLog {
+    /// Creates an empty log.
+    pub fn new() -> Self {
+        let (recorder, events) = EventRecorder::channel();
+        Self { recorder, events: Mutex::new(events) }
+    }
+
+    /// Returns a recorder whose events have `controller` as the reporting controller.
+    pub fn recorder(&self, controller: &str) -> EventRecorder {
+        self.recorder.of(controller)
+    }
+
+    /// Returns the events that were recorded since the last call, oldest first. Unlike on a server, equal events
+    /// form no series: each of them is returned.
+    pub fn take(&self) -> Vec<RecordedEvent> {
+        let mut recorded = self.events.lock();
+        std::iter::from_fn(|| recorded.try_recv().ok()).map(RecordedEvent::from).collect()
+    }
+}
+
+impl Default for EventLog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLog").field("recorder", &self.recorder).finish_non_exhaustive()
+    }
 }
 
 /// Builds a [`TestContext`].
@@ -74,28 +129,6 @@ pub struct TestContextBuilder {
 
 type StartInformer =
     Box<dyn FnOnce(CachedClient) -> Pin<Box<dyn Future<Output = Result<(), SyncError>> + Send>> + Send>;
-
-/// An event that a reconciler has recorded in a unit test, as returned by [`TestContext::take_events`].
-///
-/// `Display` prints `TYPE REASON OBJECT: NOTE`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecordedEvent {
-    /// The type of the event: normal operation, or a problem.
-    pub event_type: EventType,
-    /// The reason, such as `Created`.
-    pub reason: String,
-    /// The action that the controller took.
-    pub action: String,
-    /// The text for humans.
-    pub note: String,
-    /// The object of the event.
-    pub regarding: EventSubject,
-    /// The secondary object; see [`EventRecorder::related`].
-    pub related: Option<EventSubject>,
-    /// The name of the controller that recorded the event.
-    pub controller: String,
-}
 
 impl TestContext {
     /// Returns a builder of a reconciler's context with this client, usually a `FakeClient` of the crate
@@ -131,8 +164,7 @@ impl TestContext {
     /// At most 1000 events are kept until the next call. Further ones are lost and
     /// [counted](crate::EventRecorder::dropped).
     pub fn take_events(&self) -> Vec<RecordedEvent> {
-        let mut recorded = self.events.lock();
-        std::iter::from_fn(|| recorded.try_recv().ok()).map(RecordedEvent::from).collect()
+        self.events.take()
     }
 
     /// Returns the current time of the contexts.
@@ -185,34 +217,14 @@ impl TestContextBuilder {
         for start in self.watched {
             start(self.client.clone()).await?;
         }
-        let (recorder, recorded) = EventRecorder::channel();
+        let events = EventLog::new();
         let services =
-            Services::new(self.client.of_controller(&self.controller), recorder.of(&self.controller));
+            Services::new(self.client.of_controller(&self.controller), events.recorder(&self.controller));
         if let Some(now) = self.now {
             services.clock.set(now);
         }
         let context = Context::detached(&self.controller, services);
-        Ok(TestContext { context, next: AtomicU64::new(1), events: Mutex::new(recorded) })
-    }
-}
-
-impl From<Recorded> for RecordedEvent {
-    fn from(Recorded { key, note }: Recorded) -> Self {
-        Self {
-            event_type: key.event_type,
-            reason: key.reason,
-            action: key.action,
-            note,
-            regarding: key.regarding,
-            related: key.related,
-            controller: key.controller.to_string(),
-        }
-    }
-}
-
-impl fmt::Display for RecordedEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}: {}", self.event_type.name(), self.reason, self.regarding, self.note)
+        Ok(TestContext { context, next: AtomicU64::new(1), events })
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{EventState, EventWrite, WriteResult};
-use super::{EventRecorder, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
+use super::{EventRecorder, EventSinks, FLUSH_TIMEOUT, MAX_REQUESTS, Recorded, wire};
 use crate::random::jitter;
 use crate::{BoxError, Runnable, RunnableGroup};
 
@@ -40,6 +40,7 @@ pub(crate) struct EventSender {
     events: mpsc::Receiver<Recorded>,
     dropped: Arc<AtomicU64>,
     state: EventState,
+    sinks: EventSinks,
 }
 
 impl EventSender {
@@ -47,7 +48,22 @@ impl EventSender {
         let (recorder, events) = EventRecorder::channel();
         let dropped = Arc::clone(&recorder.dropped);
         let instance: Arc<str> = std::env::var("HOSTNAME").unwrap_or_else(|_| "informer".to_owned()).into();
-        (Self { client, instance, events, dropped, state: EventState::default() }, recorder)
+        (
+            Self {
+                client,
+                instance,
+                events,
+                dropped,
+                state: EventState::default(),
+                sinks: EventSinks::default(),
+            },
+            recorder,
+        )
+    }
+
+    /// Returns the list of sinks, to which sinks can be added while the sender runs.
+    pub(crate) fn sinks(&self) -> EventSinks {
+        self.sinks.clone()
     }
 
     async fn send_all(mut self, stop: CancellationToken) {
@@ -99,6 +115,7 @@ impl EventSender {
     }
 
     fn record(&mut self, event: Recorded) -> Option<EventWrite> {
+        self.sinks.send(&event);
         self.state.record(event, now(), Timestamp::now()).unwrap_or_else(|()| {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             None

@@ -445,3 +445,24 @@ fn number_of_series_is_bounded() {
         assert!(state.len() <= 2 * MAX_SERIES);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn sinks_receive_each_event_of_a_series_and_may_panic() {
+    let server = ApiServer::builder().build();
+    let received = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let log = Arc::clone(&received);
+    let client = Client::from_service(server.service(), "default");
+    let manager = crate::Manager::new(client)
+        .event_sink(|_: &super::RecordedEvent| panic!("in a sink"))
+        .event_sink(move |event: &super::RecordedEvent| log.lock().push(event.to_string()));
+    let (handle, recorder) = (manager.handle(), manager.handle().recorder("tests"));
+    let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    for note in ["first", "second", "third"] {
+        recorder.normal(&pod(), "Moved", "Move", note);
+    }
+    sleep(Duration::from_secs(1)).await;
+    handle.stop();
+    task.await.expect("no panic").expect("a clean stop");
+    let expected = ["first", "second", "third"].map(|note| format!("Normal Moved Pod shop/web: {note}"));
+    assert_eq!(*received.lock(), expected);
+}

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AddError, BoxError, ManagerStatus};
 use crate::controller::{ControllerMetricsProvider, Environment};
-use crate::events::EventSender;
+use crate::events::{EventSender, EventSink, EventSinks};
 use crate::instrumentation::Instrumentation;
 use crate::leader::health::LeaseHealth;
 use crate::{
@@ -69,6 +69,7 @@ pub(super) struct ManagerShared {
     health: HealthChecks,
     pub(super) instrumentation: Arc<Instrumentation>,
     recorder: EventRecorder,
+    sinks: EventSinks,
     pub(super) ready: Arc<AtomicBool>,
 }
 
@@ -113,6 +114,7 @@ impl ManagerHandle {
             health,
             instrumentation,
             recorder,
+            sinks: events.sinks(),
             ready,
         };
         let handle = Self { shared: Arc::new(shared) };
@@ -196,6 +198,11 @@ impl ManagerHandle {
     /// Returns a recorder whose events have `controller` as the reporting controller.
     pub fn recorder(&self, controller: &str) -> EventRecorder {
         self.shared.recorder.of(controller)
+    }
+
+    /// Adds a sink, which receives the events that are recorded from now on in addition to the API server.
+    pub fn add_event_sink(&self, sink: impl EventSink) {
+        self.shared.sinks.add(sink);
     }
 
     /// Returns a receiver of informer metrics. An informer that is built with it appears in the manager's
