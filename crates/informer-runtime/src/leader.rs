@@ -15,6 +15,7 @@
 //! 1. If a write of the Lease is in flight, the driver waits for it, at most for the renew deadline.
 //! 2. A leader releases its Lease, so that another candidate can become the leader immediately.
 
+mod candidate;
 pub(crate) mod driver;
 mod error;
 pub(crate) mod failures;
@@ -23,6 +24,7 @@ pub(crate) mod lease;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,7 @@ use informer_client::Client;
 use informer_control::election::ElectionTimes;
 use tokio::sync::watch;
 
+pub use candidate::Coordination;
 pub use driver::LeaderElector;
 pub use error::ElectionConfigError;
 pub use informer_control::election::{Fence, LeaderLost};
@@ -102,6 +105,9 @@ pub struct LeaderElection {
     times: ElectionTimes,
     release: bool,
     share_connections: bool,
+    labels: BTreeMap<String, String>,
+    client: Option<Client>,
+    coordination: Option<Coordination>,
     observers: Vec<Observer>,
 }
 
@@ -116,6 +122,9 @@ impl LeaderElection {
             times: ElectionTimes::default(),
             release: true,
             share_connections: false,
+            labels: BTreeMap::new(),
+            client: None,
+            coordination: None,
             observers: Vec::new(),
         }
     }
@@ -166,6 +175,39 @@ impl LeaderElection {
     pub fn share_connections(mut self, share: bool) -> Self {
         self.share_connections = share;
         self
+    }
+
+    /// Adds a label to the Lease, for example for a policy that selects Leases by labels. Labels of other programs
+    /// are kept.
+    ///
+    /// Upstream: `LeaderElectionLabels`.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the client of the election, for a Lease in another cluster than that of the manager, or with other
+    /// credentials.
+    ///
+    /// Upstream: `LeaderElectionConfig`, `LeaderElectionResourceLockInterface`.
+    pub fn client(self, client: impl Into<Client>) -> Self {
+        Self { client: Some(client.into()), ..self }
+    }
+
+    /// Makes the control plane choose the leader among the candidates (alpha and beta: the feature gate
+    /// `CoordinatedLeaderElection` of kube-apiserver, off by default). Without this feature there is no leader.
+    ///
+    /// This process creates a LeaseCandidate whose name is its identity, and deletes it when it stops. The default
+    /// identity has no underscore in this case. A leader gives up when the control plane prefers another candidate.
+    ///
+    /// Upstream: `leaderelection.NewCandidate` and `LeaderElectionConfig.Coordinated`.
+    ///
+    /// # Permissions
+    ///
+    /// The election also needs permission to `get`, `create`, `update`, `delete` and `watch` `leasecandidates` of
+    /// `coordination.k8s.io`.
+    pub fn coordinated(self, coordination: Coordination) -> Self {
+        Self { coordination: Some(coordination), ..self }
     }
 
     /// Sets a function that is called with the identity of each newly observed holder, including this

@@ -63,7 +63,9 @@ pub use http_server::{HttpServer, Tls, TlsError};
 pub use informer_client::{ResourceKind, StaticKind, StaticResource};
 pub use informer_control::{ReconcileRequest, Request, Trigger};
 pub use kind::KubeObject;
-pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
+pub use leader::{
+    Coordination, ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership,
+};
 pub use manager::{
     AddError, IntoRunnable, Manager, ManagerError, ManagerHandle, ManagerStatus, RunnableError,
 };

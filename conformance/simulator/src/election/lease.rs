@@ -46,6 +46,7 @@ impl Lease {
             transitions: write.transitions,
             acquired: Some(write.acquired.clone().unwrap_or_else(|| now.clone())),
             renewed: Some(now),
+            preferred: String::new(),
         };
         self.record = Some(record.clone());
         ElectionResponse::Lease(record, ResourceVersion::from(self.version))

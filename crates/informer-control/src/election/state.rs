@@ -60,6 +60,9 @@ pub struct LeaseRecord {
     /// The time at which the holder last renewed the lease, as written in the Lease. This time is only
     /// compared for equality.
     pub renewed: Option<String>,
+    /// The candidate that the coordinator of a [coordinated](ElectorState::coordinated) election has chosen instead
+    /// of the holder (`preferredHolder`); empty if there is none.
+    pub preferred: String,
 }
 
 /// A request that the driver must send to the API server.
@@ -151,6 +154,8 @@ pub struct ElectorState {
     identity: String,
     times: ElectionTimes,
     release: bool,
+    /// True if a coordinator chooses the holder.
+    coordinated: bool,
     role: Role,
     observed: Option<ObservedLease>,
     in_flight: Option<(RequestKind, Instant)>,
@@ -170,6 +175,7 @@ impl ElectorState {
             identity,
             times,
             release,
+            coordinated: false,
             role: Role::Standby,
             observed: None,
             in_flight: None,
@@ -179,6 +185,13 @@ impl ElectorState {
             action: None,
             notices: VecDeque::new(),
         }
+    }
+
+    /// Makes a coordinator choose the holder of the Lease (KEP-4355). This candidate never creates the Lease, and
+    /// acquires it only if the coordinator wrote its identity into it. It gives up its leadership when the
+    /// coordinator prefers another candidate, or when the Lease was deleted.
+    pub fn coordinated(self) -> Self {
+        Self { coordinated: true, ..self }
     }
 
     /// Returns the next request to send. The caller must pass the response to
@@ -345,7 +358,7 @@ impl ElectorState {
         let first_seen = match &self.observed {
             // The record is unchanged, so the time of its first observation stays the same. A change of other
             // fields of the Lease, such as a label, is not a renewal.
-            Some(observed) if observed.record == record => observed.first_seen,
+            Some(observed) if is_unchanged(&observed.record, &record) => observed.first_seen,
             _ => now,
         };
         self.observed = Some(ObservedLease { record, version, first_seen });
@@ -383,12 +396,16 @@ impl ElectorState {
             (RequestKind::Get, ElectionResponse::NotFound) if self.held_by_another(now) => {
                 self.next = self.next.into_iter().chain(self.expiry()).min();
             }
-            (RequestKind::Get, ElectionResponse::NotFound) if self.stopping.is_none() => {
+            (RequestKind::Get, ElectionResponse::NotFound)
+                if self.stopping.is_none() && !self.coordinated =>
+            {
                 let write = self.lease_write(0, None);
                 self.send(ElectionAction::Create(write), now);
             }
             (RequestKind::Get, ElectionResponse::Lease(record, version)) if self.stopping.is_none() => {
-                if self.held_by_another(now) {
+                if self.coordinated && !self.is_chosen(record, now) {
+                    // The coordinator notices an expired Lease.
+                } else if self.held_by_another(now) {
                     self.next = self.next.into_iter().chain(self.expiry()).min();
                 } else {
                     let write = self.next_lease_write(record);
@@ -397,6 +414,12 @@ impl ElectorState {
             }
             _ => {}
         }
+    }
+
+    /// Returns true if the coordinator has chosen this candidate, and the Lease has not expired since.
+    fn is_chosen(&self, record: &LeaseRecord, now: Instant) -> bool {
+        let is_chosen = record.holder == self.identity && record.preferred.is_empty();
+        is_chosen && self.expiry().is_some_and(|expiry| expiry > now)
     }
 
     fn lease_write(&self, transitions: i32, acquired: Option<String>) -> LeaseWrite {
@@ -451,6 +474,17 @@ impl ElectorState {
             {
                 self.lose(format!("{} is the holder", record.holder), now);
             }
+            (_, ElectionResponse::Lease(record, _))
+                if self.coordinated
+                    && self.stopping.is_none()
+                    && !record.preferred.is_empty()
+                    && record.preferred != self.identity =>
+            {
+                self.lose(format!("the coordinator prefers {}", record.preferred), now);
+            }
+            (RequestKind::Get, ElectionResponse::NotFound) if self.coordinated && self.stopping.is_none() => {
+                self.lose("the Lease was deleted".to_owned(), now);
+            }
             _ if self.stopping.is_some() => {}
             // After a failed renewal, immediately read the Lease and try the renewal once more. If the second
             // attempt fails, too, wait for `retry`.
@@ -494,4 +528,10 @@ impl ElectorState {
         self.in_flight = Some((request, now));
         self.action = Some(action);
     }
+}
+
+/// Returns true if the holder has not renewed the lease between two reads. A preference of the coordinator is not a
+/// renewal.
+fn is_unchanged(before: &LeaseRecord, now: &LeaseRecord) -> bool {
+    *before == LeaseRecord { preferred: before.preferred.clone(), ..now.clone() }
 }

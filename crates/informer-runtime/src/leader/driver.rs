@@ -8,25 +8,22 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http_body_util::BodyExt;
 use informer_client::Client;
 use informer_core::panics::panic_text;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::candidate::LeaseCandidate;
 use super::failures::Failure;
 use super::health::{LeaseHealth, LeaseUse};
 use super::lease::{LeaseLock, LeaseReply};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
+use crate::api_request::watch_with_hints;
 use crate::clock::{now, sleep_until};
 use crate::random::{jitter, uuid};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{ElectionAction, ElectionNotice, ElectorState};
-
-/// The delay before the driver retries a watch of the Lease that was rejected or failed. A long delay is
-/// sufficient, because candidates also read the Lease periodically.
-const WATCH_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// A candidate in a leader election. [`LeaderElection::elector`] creates it for use without a manager; a
 /// manager with leader election creates its own.
@@ -37,6 +34,8 @@ pub struct LeaderElector {
     request_timeout: Duration,
     state: ElectorState,
     lock: LeaseLock,
+    /// The candidate of a coordinated election, which runs with the elector.
+    candidate: Option<LeaseCandidate>,
     observers: Vec<Observer>,
     leadership: watch::Sender<Leadership>,
     /// The time until which the lease of this leader excludes other candidates; `None` if this process is not
@@ -56,18 +55,29 @@ impl LeaderElector {
         client: Client,
         leadership: watch::Sender<Leadership>,
     ) -> Result<Self, ElectionConfigError> {
-        let identity = election.identity.unwrap_or_else(own_identity);
+        let client = election.client.unwrap_or(client);
+        let is_coordinated = election.coordination.is_some();
+        let identity = election.identity.unwrap_or_else(|| {
+            let identity = own_identity();
+            // The identity is the name of the LeaseCandidate.
+            if is_coordinated { identity.replace('_', "-").to_lowercase() } else { identity }
+        });
         let namespace = election.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         ElectionConfigError::check(&election.name, &namespace, &identity, election.times)?;
         let client = if election.share_connections { client } else { client.with_separate_connections() };
         let tolerance = election.times.renew;
+        let candidate = election.coordination.map(|coordination| {
+            LeaseCandidate::new(client.clone(), &namespace, (&election.name, &identity), coordination)
+        });
+        let state = ElectorState::new(identity.clone(), election.times, election.release, now());
         let health =
             LeaseHealth::new(LeaseUse::LeaderElection, &namespace, &election.name, &identity, tolerance);
         Ok(Self {
             health,
             request_timeout: (election.times.renew / 2).max(Duration::from_secs(1)),
-            state: ElectorState::new(identity.clone(), election.times, election.release, now()),
-            lock: LeaseLock::new(client, &namespace, &election.name),
+            state: if is_coordinated { state.coordinated() } else { state },
+            candidate,
+            lock: LeaseLock::new(client, &namespace, &election.name, election.labels),
             name: election.name,
             identity,
             observers: election.observers,
@@ -126,8 +136,25 @@ impl LeaderElector {
     ///
     /// Dropping the future does not release the lease, which then expires.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaderLost> {
+        let candidate = self.candidate.take();
+        let own = candidate.as_ref().map(|own| (self.lock.client().clone(), own.own_path()));
+        let candidate = candidate.map(|candidate| candidate.run().boxed());
+        let end = self.elect(stop, candidate).await;
+        // A lost lease must be reported at once. The coordinator notices by itself that the candidate has ended.
+        if let (Ok(()), Some((client, path))) = (&end, own) {
+            LeaseCandidate::remove(client, path).await;
+        }
+        end
+    }
+
+    async fn elect(
+        mut self,
+        stop: CancellationToken,
+        mut candidate: Option<BoxFuture<'static, ()>>,
+    ) -> Result<(), LeaderLost> {
         let (hint, mut hints) = mpsc::channel(1);
-        let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
+        let mut watching =
+            Some(watch_with_hints(self.lock.client().clone(), self.lock.watch(), hint).boxed());
         let mut in_flight: PendingReply = None;
         let mut stopping = false;
         // True if the last request to the API server succeeded. If the state machine then sends no further
@@ -165,6 +192,7 @@ impl LeaderElector {
                 }
                 Some(()) = hints.recv() => self.state.hint(now()),
                 () = running(&mut watching) => {}
+                () = running(&mut candidate) => {}
                 () = sleep_until(self.state.next_deadline()) => {}
             }
         }
@@ -288,24 +316,4 @@ async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
 pub(crate) fn own_identity() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
     format!("{}_{}", host.as_deref().unwrap_or("process"), uuid())
-}
-
-/// Watches the Lease of an election. For each received event, sends a hint that the election should read the
-/// Lease soon instead of at the end of its retry period.
-async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint: mpsc::Sender<()>) {
-    loop {
-        if let Ok(response) = client.request(request.clone()).await
-            && response.status().is_success()
-        {
-            let mut body = response.into_body();
-            while let Some(Ok(_)) = body.frame().await {
-                // The channel has room for one hint. If it is full, the election will read the Lease anyway,
-                // so this hint can be dropped.
-                let _ = hint.try_send(());
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        } else {
-            tokio::time::sleep(WATCH_RETRY_DELAY).await;
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! The JSON encoding of an election's Lease, and the requests that read and write it.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use informer_client::Client;
@@ -9,15 +11,13 @@ use serde_json::{Value, json};
 
 use super::failures::{Failure, FailureKind};
 use crate::EventSubject;
-use crate::api_request::{exchange, json_request};
+use crate::api_request::{exchange, json_request, watch_request};
 
 use informer_control::election::{ElectionAction, ElectionResponse, LeaseRecord, LeaseWrite};
 
 /// The maximum size in bytes of a response with a Lease. The fields of an election have some hundred bytes;
 /// the rest is for labels and annotations of other programs.
-const MAX_LEASE_BYTES: usize = 1 << 20;
-
-const WATCH_SECONDS: u32 = 300;
+pub(super) const MAX_LEASE_BYTES: usize = 1 << 20;
 
 pub(super) struct LeaseReply {
     pub(super) response: ElectionResponse,
@@ -44,15 +44,17 @@ pub(super) struct LeaseLock {
     path: String,
     name: String,
     namespace: String,
+    /// The labels that each write sets.
+    labels: BTreeMap<String, String>,
     /// The Lease of the last response. Updates are based on it, so that they keep the fields of other
     /// clients.
     last: Option<Value>,
 }
 
 impl LeaseLock {
-    pub(super) fn new(client: Client, namespace: &str, name: &str) -> Self {
+    pub(super) fn new(client: Client, namespace: &str, name: &str, labels: BTreeMap<String, String>) -> Self {
         let path = Gvr::new("coordination.k8s.io", "v1", "leases").path(Some(namespace));
-        Self { client, path, name: name.to_owned(), namespace: namespace.to_owned(), last: None }
+        Self { client, path, name: name.to_owned(), namespace: namespace.to_owned(), labels, last: None }
     }
 
     pub(super) fn request(&self, action: &ElectionAction, now: Timestamp) -> Request<Bytes> {
@@ -63,17 +65,24 @@ impl LeaseLock {
                 let metadata = json!({"name": self.name, "namespace": self.namespace});
                 let mut lease =
                     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata});
-                write_record(&mut lease, write, now);
+                self.write(&mut lease, write, now);
                 json_request(Method::POST, self.path.clone(), Some(lease))
             }
             ElectionAction::Update(version, write) => {
                 let mut lease = self.last.clone().unwrap_or_else(|| json!({}));
                 lease["metadata"]["name"] = json!(self.name);
                 lease["metadata"]["resourceVersion"] = json!(version.to_string());
-                write_record(&mut lease, write, now);
+                self.write(&mut lease, write, now);
                 json_request(Method::PUT, named, Some(lease))
             }
         }
+    }
+
+    fn write(&self, lease: &mut Value, write: &LeaseWrite, now: Timestamp) {
+        for (name, value) in &self.labels {
+            lease["metadata"]["labels"][name] = json!(value);
+        }
+        write_record(lease, write, now);
     }
 
     /// Sends a request for the election's Lease. Returns the received Lease, which the caller passes to
@@ -124,9 +133,7 @@ impl LeaseLock {
     /// Returns the request that watches the election's Lease. The content of the events is not read: each
     /// event is a hint to read the Lease.
     pub(super) fn watch(&self) -> Request<Bytes> {
-        let query =
-            format!("watch=1&fieldSelector=metadata.name%3D{}&timeoutSeconds={WATCH_SECONDS}", self.name);
-        json_request(Method::GET, format!("{}?{query}", self.path), None)
+        watch_request(&self.path, &self.name)
     }
 }
 
@@ -145,6 +152,7 @@ fn read_record(lease: &Value) -> Option<(LeaseRecord, ResourceVersion)> {
             .unwrap_or(0),
         acquired: text("acquireTime"),
         renewed: text("renewTime"),
+        preferred: text("preferredHolder").unwrap_or_default(),
     };
     Some((record, ResourceVersion::from(version)))
 }

@@ -447,3 +447,74 @@ async fn two_controllers_of_one_manager_lead_and_stop_together() {
     sleep(seconds(3)).await;
     assert_eq!(take(), ["two: maps a/x", "two: secrets a/x"], "both controllers move together");
 }
+
+#[tokio::test(start_paused = true)]
+async fn lease_gets_labels_and_may_be_in_another_cluster_than_that_of_the_manager() {
+    let (own, other) = (server(), server());
+    let election = || {
+        LeaderElection::new("operator").label("app", "shop").label("tier", "control").client(client(&other))
+    };
+    let mut first = Replica::of(&own, election());
+    first.leads().await;
+    assert!(own.get(&leases(), "default", "operator").is_err());
+    assert_eq!(lease(&other)["metadata"]["labels"], json!({"app": "shop", "tier": "control"}));
+
+    let mut changed = lease(&other);
+    changed["metadata"]["labels"] = json!({"theirs": "kept"});
+    other.update(&leases(), "default", changed).expect("a change of labels");
+    sleep(seconds(10)).await;
+    let labels = lease(&other)["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({"app": "shop", "tier": "control", "theirs": "kept"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn coordinated_candidate_responds_to_pings_and_leads_when_it_is_chosen() {
+    let server = server();
+    let candidates = Gvr::new("coordination.k8s.io", "v1beta1", "leasecandidates");
+    let election = |identity: &str| {
+        let coordination = super::Coordination::new("1.4.0").emulation_version("1.3.0");
+        LeaderElection::new("operator").identity(identity).coordinated(coordination)
+    };
+    let (mut first, second) =
+        (Replica::of(&server, election("first")), Replica::of(&server, election("second")));
+    sleep(seconds(60)).await;
+    assert!(!first.is_leading() && !second.is_leading(), "nobody was chosen");
+    assert!(server.get(&leases(), "default", "operator").is_err());
+    let mut candidate = server.get(&candidates, "default", "first").expect("it exists");
+    let spec = &candidate["spec"];
+    assert_eq!((&spec["leaseName"], &spec["binaryVersion"]), (&json!("operator"), &json!("1.4.0")));
+    assert_eq!(
+        (&spec["emulationVersion"], &spec["strategy"]),
+        (&json!("1.3.0"), &json!("OldestEmulationVersion"))
+    );
+
+    candidate["spec"]["pingTime"] = json!("2020-01-01T00:00:00.000000Z");
+    candidate["spec"]["renewTime"] = json!("2019-01-01T00:00:00.000000Z");
+    server.update(&candidates, "default", candidate).expect("a ping");
+    sleep(seconds(5)).await;
+    let pinged = server.get(&candidates, "default", "first").expect("it exists");
+    assert!(pinged["spec"]["renewTime"].as_str() > Some("2020-01-01"), "{}", pinged["spec"]);
+
+    let chosen = json!({
+        "metadata": {"name": "operator", "namespace": "default"},
+        "spec": {
+            "holderIdentity": "first", "leaseDurationSeconds": 15, "leaseTransitions": 0,
+            "strategy": "OldestEmulationVersion",
+            "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z",
+        },
+    });
+    server.create(&leases(), "default", chosen).expect("the coordinator writes the Lease");
+    first.leads().await;
+    sleep(seconds(60)).await;
+    assert!(first.is_leading() && !second.is_leading());
+
+    let mut preferred = lease(&server);
+    preferred["spec"]["preferredHolder"] = json!("second");
+    server.update(&leases(), "default", preferred).expect("the coordinator prefers another one");
+    let lost = first.task.await.expect("no panic").expect_err("its term has ended");
+    assert!(lost.to_string().contains("the coordinator prefers second"), "{lost}");
+
+    second.stop.cancel();
+    second.task.await.expect("no panic").expect("it did not lead");
+    assert!(server.get(&candidates, "default", "second").is_err(), "a candidate that stops is deleted");
+}
