@@ -23,6 +23,7 @@ mod certificate_reads;
 mod serve;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +44,8 @@ use access::Access;
 #[cfg(feature = "prometheus")]
 pub(crate) use certificate_reads::CertificateReads;
 #[doc(inline)]
-pub use informer_http::{Tls, TlsError};
+pub use informer_http::{Tls, TlsError, TlsOptions, TlsOptionsError, TlsVersion};
+pub use tls::ServerTls;
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
@@ -68,6 +70,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// debug pages have no body.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
+/// The protocols that servers offer in the TLS handshake.
+#[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
+pub(crate) const ALPN: &[&[u8]] = &[b"http/1.1"];
+
 pub(crate) type RouteHandler =
     Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
 
@@ -91,12 +97,21 @@ pub struct HttpServer {
     pub(crate) group: RunnableGroup,
     address: Address,
     routes: Routes,
-    tls: Option<Tls>,
+    tls: Transport,
+    tls_options: Option<TlsOptions>,
     #[cfg(feature = "prometheus")]
     reads: CertificateReads,
     access: Option<Arc<Access>>,
     pub(crate) body_max: usize,
     bound: watch::Sender<Option<SocketAddr>>,
+}
+
+/// How connections to a server are protected.
+enum Transport {
+    /// Plain HTTP, unless clients send tokens.
+    Default,
+    Plain,
+    Tls(ServerTls),
 }
 
 enum Address {
@@ -139,7 +154,8 @@ impl HttpServer {
             group: RunnableGroup::HttpServers,
             address,
             routes: Routes::default(),
-            tls: None,
+            tls: Transport::Default,
+            tls_options: None,
             #[cfg(feature = "prometheus")]
             reads: CertificateReads::default(),
             access: None,
@@ -154,16 +170,33 @@ impl HttpServer {
         self
     }
 
-    /// Makes this server use HTTPS with the given certificate, instead of plain HTTP.
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
+    /// Makes this server use HTTPS with the given certificate, instead of plain HTTP: [`Tls`] for PEM files, or
+    /// another [`ServerTls`].
+    pub fn tls(mut self, tls: impl Into<ServerTls>) -> Self {
+        self.tls = Transport::Tls(tls.into());
+        self
+    }
+
+    /// Sets the versions of TLS and the cipher suites that this server accepts.
+    pub fn tls_options(mut self, options: TlsOptions) -> Self {
+        self.tls_options = Some(options);
+        self
+    }
+
+    /// Makes this server use plain HTTP although it [authorizes](Self::authorized_by) requests by tokens, for
+    /// example behind a proxy in the same pod.
+    pub fn plain_http(mut self) -> Self {
+        self.tls = Transport::Plain;
         self
     }
 
     /// Accepts only requests that the API server allows. The API server authenticates the bearer token
     /// (TokenReview), and the user of the token needs permission for the verb and the path
-    /// (`nonResourceURLs`, as in `get` on `/metrics`; SubjectAccessReview). Use this with TLS, since tokens
-    /// are secrets.
+    /// (`nonResourceURLs`, as in `get` on `/metrics`; SubjectAccessReview).
+    ///
+    /// Tokens are secrets, so the server uses TLS. Without a certificate from [`tls`](Self::tls), the server uses
+    /// a self-signed one, as in controller-runtime. This needs the feature `certificates`; without it the server
+    /// fails to start. [`plain_http`](Self::plain_http) disables TLS.
     ///
     /// The results of TokenReviews are cached for a minute, granted permissions for five minutes, and denied
     /// ones for half a minute. Tokens are not stored, only keyed hashes of them. Requests that the API server
@@ -208,6 +241,36 @@ impl HttpServer {
         self.routes.find(path)
     }
 
+    /// Waits until a managed certificate can be used. The error after the timeout contains the last problem.
+    #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
+    fn certificate_ready(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), BoxError>> + Send + 'static {
+        let rotation = match &self.tls {
+            Transport::Tls(tls) => tls.rotation(),
+            Transport::Default | Transport::Plain => None,
+        };
+        async move {
+            let Some(mut rotation) = rotation else { return Ok(()) };
+            let ready = async { rotation.wait_for(|status| status.ready).await.map(drop) };
+            match tokio::time::timeout(timeout, ready).await {
+                Ok(ready) => Ok(ready?),
+                Err(_) => {
+                    let problem = rotation.borrow().problem.clone();
+                    let problem = problem.unwrap_or_else(|| "the API server did not respond".to_owned());
+                    Err(format!("the certificate is not ready: {problem}").into())
+                }
+            }
+        }
+    }
+
+    #[cfg(not(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs"))))]
+    #[expect(clippy::unused_self, reason = "the other variant reads the certificate")]
+    fn certificate_ready(&self, _: Duration) -> std::future::Ready<Result<(), BoxError>> {
+        std::future::ready(Ok(()))
+    }
+
     /// Returns a receiver of the server's address. The address is `None` until the server listens.
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.bound.subscribe()
@@ -241,9 +304,16 @@ impl Runnable for HttpServer {
         self.group
     }
 
-    fn ready(&self, _: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
+    fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
         let mut bound = self.bound.subscribe();
-        Some(async move { Ok(bound.wait_for(Option::is_some).await.map(drop)?) }.boxed())
+        let certificate = self.certificate_ready(timeout);
+        Some(
+            async move {
+                certificate.await?;
+                Ok(bound.wait_for(Option::is_some).await.map(drop)?)
+            }
+            .boxed(),
+        )
     }
 
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
@@ -255,6 +325,29 @@ impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths: Vec<String> = self.routes.0.read().keys().cloned().collect();
         f.debug_struct("HttpServer").field("name", &self.name).field("paths", &paths).finish_non_exhaustive()
+    }
+}
+
+impl Transport {
+    /// Returns the certificate of a server; `None` for plain HTTP.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server needs a certificate and cannot generate one.
+    fn certificate(self, authorizes: bool) -> Result<Option<ServerTls>, BoxError> {
+        match self {
+            Self::Tls(tls) => Ok(Some(tls)),
+            Self::Plain => Ok(None),
+            Self::Default if !authorizes => Ok(None),
+            #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
+            Self::Default => Ok(Some(ServerTls::self_signed())),
+            #[cfg(not(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs"))))]
+            Self::Default => {
+                let problem = "authorize requests by tokens: the server has no certificate";
+                Err(format!("{problem}; set one, enable the feature `certificates`, or call plain_http")
+                    .into())
+            }
+        }
     }
 }
 

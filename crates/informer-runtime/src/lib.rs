@@ -16,6 +16,8 @@ pub mod webhook;
 mod api_request;
 mod cache;
 mod causes;
+#[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
+mod certificates;
 mod clock;
 mod controller;
 mod error;
@@ -42,6 +44,8 @@ pub use cache::{
     ReferencedState, ScopedInformer, TypedIndex, typed,
 };
 pub use causes::{CauseObject, Causes, ChangedPart, ReconcileCause};
+#[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
+pub use certificates::ManagedCertificates;
 pub use client::{
     CachedClient, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched,
     FieldValidation, Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch,
@@ -59,7 +63,7 @@ pub use finalizer::{
     FinalizeError, Finalized, Finalizers, add_finalizer, contains_finalizer, remove_finalizer,
 };
 pub use health::{HealthChecks, Heartbeat, Probe};
-pub use http_server::{HttpServer, Tls, TlsError};
+pub use http_server::{HttpServer, ServerTls, Tls, TlsError, TlsOptions, TlsOptionsError, TlsVersion};
 pub use informer_client::{ResourceKind, StaticKind, StaticResource};
 pub use informer_control::{ReconcileRequest, Request, Trigger};
 pub use kind::KubeObject;

@@ -72,7 +72,7 @@ impl Clock {
     /// differences arise because the clocks are read one after the other.
     const NOISE: Duration = Duration::from_millis(1);
 
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self {
             tokio: Instant::now(),
             system: system_now(),
@@ -87,7 +87,7 @@ impl Clock {
         *self.set.lock() = Some((now, Instant::now()));
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         #[cfg(feature = "testing")]
         if let Some((then, since)) = *self.set.lock() {
             let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);

@@ -114,6 +114,7 @@
 //! | `latest` (default) | the newest version of the Kubernetes types |
 //! | `ring` (default), `aws-lc-rs` | the provider of TLS primitives |
 //! | `webhook` | admission and conversion webhooks |
+//! | `certificates` | certificates of servers that the program generates and renews |
 //! | `testing` | an API server inside a test |
 //! | `packed` | objects that are held compressed |
 //! | `prometheus` | metrics of informers, queues and controllers |

@@ -10,13 +10,13 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use informer_http::{
-    CertificateReloader, Certificates, Connection, Incoming, Server, ServerOptions, Service, Timeouts,
-    TlsError, TokioClock,
+    Certificates, Connection, Incoming, Server, ServerOptions, Service, Timeouts, TlsError, TokioClock,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Access;
+use super::tls::LoadedTls;
 use super::{
     Address, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, MAX_CONNECTIONS, REQUEST_TIMEOUT,
     RESPONSE_TIMEOUT, Routes, text,
@@ -39,15 +39,22 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
         #[cfg(feature = "prometheus")]
         reads.count(_read.is_err());
     };
-    let HttpServer { name, address, routes, tls, access, body_max, bound, .. } = server;
-    let mut reloader = match tls {
-        Some(tls) => Some(CertificateReloader::load(tls, on_read).await?),
+    let HttpServer { name, address, routes, tls, tls_options, access, body_max, bound, .. } = server;
+    let mut tls = match tls.certificate(access.is_some())? {
+        Some(tls) => {
+            let load = tls.load(tls_options, on_read);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                loaded = load => Some(loaded?),
+            }
+        }
         None => None,
     };
     let listener = listen(&name, address).await?;
     let options = ServerOptions {
         clock: Arc::new(TokioClock::default()),
-        tls: reloader.as_ref().map(CertificateReloader::config),
+        tls: tls.as_ref().map(LoadedTls::config),
         max_connections: MAX_CONNECTIONS,
         timeouts: TIMEOUTS,
         http2_streams: None,
@@ -55,8 +62,8 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
     let server = Server::start(listener, options, Responder { routes, access, body_max })?;
     bound.send_replace(Some(server.addr()));
     let reload = async {
-        match &mut reloader {
-            Some(reloader) => reloader.run().await,
+        match &mut tls {
+            Some(tls) => tls.run().await,
             None => std::future::pending().await,
         }
     };
@@ -72,6 +79,9 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
             open,
             "closed the connections that did not end within the drain timeout"
         );
+    }
+    if let Some(tls) = &mut tls {
+        tls.stop().await;
     }
     Ok(())
 }

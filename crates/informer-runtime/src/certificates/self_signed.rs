@@ -1,0 +1,63 @@
+//! The certificate of a server whose clients do not verify it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_http::{ServerConfig, TlsConfig, certified_key, default_provider};
+use jiff::SignedDuration;
+use tokio::sync::watch;
+
+use super::state::Validity;
+use super::x509::generate_self_signed;
+use crate::BoxError;
+use crate::http_server::{ALPN, TlsOptions};
+use crate::services::Clock;
+
+/// The validity of the certificate, as in controller-runtime.
+const VALIDITY: SignedDuration = SignedDuration::from_hours(365 * 24);
+
+/// The interval at which the certificate is replaced.
+const RENEWAL: Duration = Duration::from_secs(180 * 24 * 3600);
+
+/// A self-signed certificate in the memory of this process.
+pub(crate) struct SelfSigned {
+    options: TlsOptions,
+    clock: Clock,
+    config: watch::Sender<Arc<ServerConfig>>,
+}
+
+impl SelfSigned {
+    /// # Errors
+    ///
+    /// Returns an error if there is no provider of TLS primitives, or if the options are invalid.
+    pub(crate) fn new(options: TlsOptions) -> Result<Self, BoxError> {
+        let clock = Clock::start();
+        let config = watch::Sender::new(Arc::new(generate(&options, &clock)?));
+        Ok(Self { options, clock, config })
+    }
+
+    pub(crate) fn config(&self) -> TlsConfig {
+        TlsConfig::from(self.config.subscribe())
+    }
+
+    /// Replaces the certificate long before it expires. Never returns.
+    pub(crate) async fn run(&mut self) {
+        loop {
+            tokio::time::sleep(RENEWAL).await;
+            match generate(&self.options, &self.clock) {
+                Ok(config) => drop(self.config.send_replace(Arc::new(config))),
+                Err(error) => tracing::warn!(error, "cannot renew the self-signed certificate of a server"),
+            }
+        }
+    }
+}
+
+fn generate(options: &TlsOptions, clock: &Clock) -> Result<ServerConfig, BoxError> {
+    let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
+    let names: Vec<String> = host.into_iter().chain(["localhost".to_owned()]).collect();
+    let validity = Validity { authority: VALIDITY, certificate: VALIDITY };
+    let own = generate_self_signed(&names, clock.now(), validity)?;
+    let provider = default_provider().ok_or("no provider of TLS primitives is installed")?;
+    let pair = certified_key(own.certificate.as_bytes(), own.key.as_bytes(), &provider)?;
+    Ok(options.server_config(provider, pair, None, ALPN)?)
+}
