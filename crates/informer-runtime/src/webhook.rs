@@ -4,6 +4,7 @@
 //! have a body that is too large, has another content type, is not JSON, or contains another kind. Responses
 //! contain the uid of the request if it could be read.
 
+mod access;
 mod admission;
 mod configuration;
 mod conversion;
@@ -12,6 +13,7 @@ mod function;
 mod metrics;
 mod options;
 mod patch;
+mod raw;
 mod registered;
 mod review;
 #[cfg(test)]
@@ -28,10 +30,13 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use informer_client::{ListKeys, StaticResource};
 use informer_core::{Gvk, Gvr};
+use k8s_openapi::api::authentication::v1::{TokenReviewSpec, TokenReviewStatus};
+use k8s_openapi::api::authorization::v1::{SubjectAccessReviewSpec, SubjectAccessReviewStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -43,11 +48,12 @@ pub use conversion::Conversion;
 pub use function::{Defaulter, Validator};
 pub use options::{FailurePolicy, WebhookOptions};
 pub use registered::RegisteredWebhook;
+use review::ReviewResponse;
 
 #[cfg(feature = "prometheus")]
 use crate::http_server::CertificateReads;
 use crate::http_server::text;
-use crate::{BoxError, HttpServer, RunnableGroup, Tls};
+use crate::{BoxError, HttpServer, RunnableGroup, ServerTls, TlsOptions};
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::WebhookMetrics;
 
@@ -104,19 +110,20 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// Creates a webhook server on port 9443 of all addresses, with this certificate.
-    pub fn new(tls: Tls) -> Self {
+    /// Creates a webhook server on port 9443 of all addresses, with this certificate: [`Tls`](crate::Tls) for PEM
+    /// files, or [`ManagedCertificates`](crate::ManagedCertificates) (feature `certificates`).
+    pub fn new(tls: impl Into<ServerTls>) -> Self {
         Self::of(HttpServer::at(ADDRESS).tls(tls))
     }
 
     /// Creates a webhook server that listens at the given address, such as `0.0.0.0:9443`, with this
     /// certificate.
-    pub fn at(address: impl Into<String>, tls: Tls) -> Self {
+    pub fn at(address: impl Into<String>, tls: impl Into<ServerTls>) -> Self {
         Self::of(HttpServer::at(address).tls(tls))
     }
 
     /// Creates a webhook server on a listener that is already bound, with this certificate.
-    pub fn on(listener: TcpListener, tls: Tls) -> Self {
+    pub fn on(listener: TcpListener, tls: impl Into<ServerTls>) -> Self {
         Self::of(HttpServer::on(listener).tls(tls))
     }
 
@@ -127,6 +134,12 @@ impl WebhookServer {
     /// Upstream: `StandaloneWebhook`.
     pub fn standalone() -> Self {
         Self { standalone: true, ..Self::of(HttpServer::at(ADDRESS)) }
+    }
+
+    /// Sets the versions of TLS and the cipher suites that the server accepts.
+    pub fn tls_options(mut self, options: TlsOptions) -> Self {
+        self.server = self.server.tls_options(options);
+        self
     }
 
     fn of(server: HttpServer) -> Self {
@@ -159,12 +172,25 @@ impl WebhookServer {
 
     /// Adds a webhook that validates objects of a kind, as [`validate`](Self::validate) does, with options
     /// for its registration, such as other operations.
-    pub fn validate_with<K>(mut self, options: WebhookOptions, validator: impl Validator<K>) -> Self
+    pub fn validate_with<K>(self, options: WebhookOptions, validator: impl Validator<K>) -> Self
     where
         K: StaticResource + DeserializeOwned + Send + Sync + 'static,
     {
-        let (validator, path) = (Arc::new(validator), path::<K>("validate"));
-        let resource = resource::<K>();
+        self.validate_at(path::<K>("validate"), options, validator)
+    }
+
+    /// Adds a webhook like [`validate_with`](Self::validate_with), at a path of your own. Several webhooks of one
+    /// kind need different paths.
+    pub fn validate_at<K>(
+        mut self,
+        path: impl Into<String>,
+        options: WebhookOptions,
+        validator: impl Validator<K>,
+    ) -> Self
+    where
+        K: StaticResource + DeserializeOwned + Send + Sync + 'static,
+    {
+        let (validator, path, resource) = (Arc::new(validator), path.into(), resource::<K>());
         self.register(RegisteredWebhook::Validating { path: path.clone(), resource, options });
         self.review(path, move |review| {
             let validator = Arc::clone(&validator);
@@ -189,17 +215,148 @@ impl WebhookServer {
 
     /// Adds a webhook that sets defaults in objects of a kind, as [`default`](Self::default) does, with
     /// options for its registration, such as a timeout.
-    pub fn default_with<K>(mut self, options: WebhookOptions, defaulter: impl Defaulter<K>) -> Self
+    pub fn default_with<K>(self, options: WebhookOptions, defaulter: impl Defaulter<K>) -> Self
+    where
+        K: StaticResource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        self.default_at(path::<K>("mutate"), options, defaulter)
+    }
+
+    /// Adds a webhook like [`default_with`](Self::default_with), at a path of your own.
+    pub fn default_at<K>(
+        mut self,
+        path: impl Into<String>,
+        options: WebhookOptions,
+        defaulter: impl Defaulter<K>,
+    ) -> Self
     where
         K: StaticResource + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
     {
         let (defaulter, keys) = (Arc::new(defaulter), Arc::new(self.list_keys_of::<K>()));
-        let (path, resource) = (path::<K>("mutate"), resource::<K>());
+        let (path, resource) = (path.into(), resource::<K>());
         self.register(RegisteredWebhook::Mutating { path: path.clone(), resource, options });
         self.review(path, move |review| {
             let (defaulter, keys) = (Arc::clone(&defaulter), Arc::clone(&keys));
             async move { admission::default(review, &*defaulter, &keys).await }
         })
+    }
+
+    /// Adds a webhook that validates objects of several kinds, or of kinds without a type, as JSON. `resources` are
+    /// those for which it is [registered](Self::registered).
+    ///
+    /// The object of a [connection](AdmissionOperation::Connect) are its options, such as `PodExecOptions`.
+    /// [`AdmissionRequest::typed`] decodes the objects of one kind.
+    ///
+    /// ```
+    /// use informer_runtime::webhook::{AdmissionRequest, Allowed, Denied, WebhookOptions, WebhookServer};
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use serde_json::Value;
+    ///
+    /// async fn check(request: AdmissionRequest<Value>) -> Result<Allowed, Denied> {
+    ///     if let Some(pod) = request.typed::<Pod>()? {
+    ///         return pod.object.map_or(Ok(Allowed::new()), |_| Err(Denied::new("no more pods")));
+    ///     }
+    ///     let labels = request.object.as_ref().map(|object| &object["metadata"]["labels"]);
+    ///     match labels.and_then(|labels| labels["team"].as_str()) {
+    ///         Some(_) => Ok(Allowed::new()),
+    ///         None => Err(Denied::invalid("metadata.labels.team is missing")
+    ///             .cause("metadata.labels.team", "FieldValueRequired", "name the owner")),
+    ///     }
+    /// }
+    ///
+    /// # use informer_core::Gvr;
+    /// let resources = [Gvr::new("", "v1", "pods"), Gvr::new("", "v1", "configmaps")];
+    /// let webhooks = WebhookServer::standalone()
+    ///     .validate_raw("/teams", WebhookOptions::new(), resources, check);
+    /// # drop(webhooks);
+    /// ```
+    ///
+    /// Upstream: `admission.Handler`.
+    pub fn validate_raw(
+        mut self,
+        path: impl Into<String>,
+        options: WebhookOptions,
+        resources: impl IntoIterator<Item = Gvr>,
+        validator: impl Validator<Value>,
+    ) -> Self {
+        let (validator, path) = (Arc::new(validator), path.into());
+        self.register_all(&path, resources, |path, resource| RegisteredWebhook::Validating {
+            path,
+            resource,
+            options: options.clone(),
+        });
+        self.review(path, move |review| {
+            let validator = Arc::clone(&validator);
+            async move { raw::validate(review, &*validator).await }
+        })
+    }
+
+    /// Adds a webhook that changes objects of several kinds, or of kinds without a type, as JSON. `defaulter` is
+    /// called for all operations except for deletions, and returns the changed object. The response is the
+    /// difference as a patch.
+    pub fn default_raw(
+        mut self,
+        path: impl Into<String>,
+        options: WebhookOptions,
+        resources: impl IntoIterator<Item = Gvr>,
+        defaulter: impl Defaulter<Value>,
+    ) -> Self {
+        let (defaulter, path) = (Arc::new(defaulter), path.into());
+        self.register_all(&path, resources, |path, resource| RegisteredWebhook::Mutating {
+            path,
+            resource,
+            options: options.clone(),
+        });
+        self.review(path, move |review| {
+            let defaulter = Arc::clone(&defaulter);
+            async move { raw::default(review, &*defaulter).await }
+        })
+    }
+
+    /// Adds a webhook that authenticates the bearer tokens of requests to an API server (TokenReview).
+    ///
+    /// Upstream: [`webhook/authentication`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/webhook/authentication).
+    pub fn authenticate<F, Fut>(mut self, path: impl Into<String>, authenticator: F) -> Self
+    where
+        F: Fn(TokenReviewSpec) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = TokenReviewStatus> + Send + 'static,
+    {
+        let path = path.into();
+        self.register(RegisteredWebhook::Authentication { path: path.clone() });
+        self.access(path, access::TOKEN_REVIEW, authenticator)
+    }
+
+    /// Adds a webhook that authorizes requests to an API server (SubjectAccessReview). With neither `allowed` nor
+    /// `denied` in the status, the API server asks its next authorizer.
+    pub fn authorize<F, Fut>(mut self, path: impl Into<String>, authorizer: F) -> Self
+    where
+        F: Fn(SubjectAccessReviewSpec) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = SubjectAccessReviewStatus> + Send + 'static,
+    {
+        let path = path.into();
+        self.register(RegisteredWebhook::Authorization { path: path.clone() });
+        self.access(path, access::SUBJECT_ACCESS_REVIEW, authorizer)
+    }
+
+    fn access<S, T, F, Fut>(self, path: String, kind: access::AccessReview, decide: F) -> Self
+    where
+        S: DeserializeOwned + Send + 'static,
+        T: Serialize + Send + 'static,
+        F: Fn(S) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = T> + Send + 'static,
+    {
+        let decide = Arc::new(decide);
+        self.serve(path, move |request| {
+            let decide = Arc::clone(&decide);
+            async move { review::serve_access(&request, kind, |spec| decide(spec)).await }
+        })
+    }
+
+    /// Sets the maximum size of a request body in bytes; by default 7 MiB, as in controller-runtime. Larger
+    /// requests get status 413.
+    pub fn max_body_bytes(mut self, bytes: usize) -> Self {
+        self.server.body_max = bytes;
+        self
     }
 
     /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Call this method
@@ -253,20 +410,42 @@ impl WebhookServer {
         &self.registered
     }
 
-    fn review<F, Fut>(mut self, path: String, review: F) -> Self
+    /// Registers a webhook for several resources, in the place of an earlier one with its path.
+    fn register_all(
+        &mut self,
+        path: &str,
+        resources: impl IntoIterator<Item = Gvr>,
+        registered: impl Fn(String, Gvr) -> RegisteredWebhook,
+    ) {
+        self.registered.retain(|earlier| earlier.path() != path);
+        self.registered.extend(resources.into_iter().map(|resource| registered(path.to_owned(), resource)));
+    }
+
+    fn review<F, Fut>(self, path: String, review: F) -> Self
     where
-        F: Fn(serde_json::Value) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = serde_json::Value> + Send + 'static,
+        F: Fn(Value) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Value> + Send + 'static,
     {
         let review = Arc::new(review);
+        self.serve(path, move |request| {
+            let review = Arc::clone(&review);
+            async move { review::serve(&request, |body| review(body)).await }
+        })
+    }
+
+    fn serve<F, Fut>(mut self, path: String, serve: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ReviewResponse> + Send + 'static,
+    {
         #[cfg(feature = "prometheus")]
         let (metrics, name) = (Arc::clone(&self.metrics), path.clone());
         self.server = self.server.route(path, move |request| {
-            let review = Arc::clone(&review);
             #[cfg(feature = "prometheus")]
             let began = metrics.get().map(|metrics| metrics.begin(&name));
+            let serving = serve(request);
             async move {
-                let response = review::serve(&request, |body| review(body)).await;
+                let response = serving.await;
                 #[cfg(feature = "prometheus")]
                 if let Some(began) = began {
                     began.completed(response.response.status(), response.panicked);

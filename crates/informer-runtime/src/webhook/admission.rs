@@ -85,8 +85,8 @@ pub struct AdmissionRequest<K> {
     /// review, such as `PodExecOptions`.
     pub options: Value,
     /// The object before the requested change, as JSON that the API server sent. It is decoded on demand.
-    old: Value,
-    typed: PhantomData<fn() -> K>,
+    pub(super) old: Value,
+    pub(super) typed: PhantomData<fn() -> K>,
 }
 
 impl<K: DeserializeOwned> AdmissionRequest<K> {
@@ -140,6 +140,7 @@ impl<K> std::fmt::Debug for AdmissionRequest<K> {
 #[must_use = "return it from the webhook"]
 pub struct Allowed {
     warnings: Vec<String>,
+    audit: BTreeMap<String, String>,
 }
 
 impl Allowed {
@@ -153,6 +154,21 @@ impl Allowed {
         self.warnings.push(warning.into());
         self
     }
+
+    /// Adds an annotation to the audit event of the request. The API server adds the name of the webhook in front
+    /// of the key.
+    pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.audit.insert(key.into(), value.into());
+        self
+    }
+
+    pub(super) fn response(self) -> Value {
+        let mut response = json!({"allowed": true});
+        if !self.audit.is_empty() {
+            response["auditAnnotations"] = json!(self.audit);
+        }
+        with_warnings(response, self.warnings)
+    }
 }
 
 /// The response of an admission webhook that denies the request.
@@ -162,7 +178,16 @@ pub struct Denied {
     code: u16,
     reason: Option<String>,
     message: String,
+    causes: Vec<Cause>,
     warnings: Vec<String>,
+}
+
+/// An entry of `details.causes` in the status of a denied request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Cause {
+    reason: String,
+    message: String,
+    field: String,
 }
 
 impl Denied {
@@ -172,6 +197,7 @@ impl Denied {
             code: 403,
             reason: Some("Forbidden".to_owned()),
             message: message.into(),
+            causes: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -194,10 +220,27 @@ impl Denied {
         self
     }
 
-    fn response(self) -> Value {
+    /// Adds a cause to the denial (`details.causes` of the status), for programs that read it. `field` is the path
+    /// of the field, such as `spec.replicas`, and `reason` one of the API, such as `FieldValueInvalid` or
+    /// `FieldValueRequired`. `kubectl` prints only the message of the denial, so that it should name the field,
+    /// too.
+    pub fn cause(
+        mut self,
+        field: impl Into<String>,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        self.causes.push(Cause { reason: reason.into(), message: message.into(), field: field.into() });
+        self
+    }
+
+    pub(super) fn response(self) -> Value {
         let mut status = json!({"status": "Failure", "code": self.code, "message": self.message});
         if let Some(reason) = self.reason {
             status["reason"] = json!(reason);
+        }
+        if !self.causes.is_empty() {
+            status["details"] = json!({"causes": self.causes});
         }
         with_warnings(json!({"allowed": false, "status": status}), self.warnings)
     }
@@ -213,7 +256,7 @@ fn with_warnings(mut response: Value, warnings: Vec<String>) -> Value {
 /// The field `request` of an AdmissionReview, whose objects are not decoded to their types yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RequestWire {
+pub(super) struct RequestWire {
     uid: String,
     operation: AdmissionOperation,
     kind: KindWire,
@@ -229,11 +272,11 @@ struct RequestWire {
     #[serde(default)]
     dry_run: Option<bool>,
     #[serde(default)]
-    object: Value,
+    pub(super) object: Value,
     #[serde(default)]
     old_object: Value,
     #[serde(default)]
-    options: Value,
+    pub(super) options: Value,
 }
 
 #[derive(Deserialize)]
@@ -252,9 +295,9 @@ struct ResourceWire {
     resource: String,
 }
 
-/// Checks that an AdmissionReview is for the kind of this webhook, and decodes its `request`. The objects in
+/// Checks that a review is an AdmissionReview of a supported version, and decodes its `request`. The objects in
 /// the request stay JSON.
-fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<RequestWire, Denied> {
+pub(super) fn read_request(mut review: Value) -> Result<RequestWire, Denied> {
     let wrong = |message: String| Denied::new(message).code(400);
     let kind = review["kind"].as_str().unwrap_or_default();
     if kind != "AdmissionReview" {
@@ -268,13 +311,18 @@ fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<RequestWire,
     }
     // The serde error contains the name of a field, and possibly a scalar value of it. The objects in the
     // request are not decoded here, so no value of them can appear in the error.
-    let wire: RequestWire = serde_json::from_value(review["request"].take())
-        .map_err(|error| wrong(format!("the request is invalid: {error}")))?;
+    serde_json::from_value(review["request"].take())
+        .map_err(|error| wrong(format!("the request is invalid: {error}")))
+}
+
+/// Reads an AdmissionReview like [`read_request`], and checks that it is for the kind of this webhook.
+fn read<K: Resource<DynamicType = ()>>(review: Value) -> Result<RequestWire, Denied> {
+    let wire = read_request(review)?;
     // When a client connects to a subresource, the object of the review is the options of the subresource,
     // such as PodExecOptions. Its kind is therefore not compared with that of the webhook.
     if !wire.is_of::<K>() && wire.operation != AdmissionOperation::Connect {
         let message = format!("this webhook handles {}, not {}", K::kind(&()), wire.kind.kind);
-        return Err(wrong(message));
+        return Err(Denied::new(message).code(400));
     }
     Ok(wire)
 }
@@ -292,9 +340,13 @@ impl RequestWire {
     {
         let of_another_kind = !self.is_of::<K>();
         let object = if of_another_kind { None } else { decoded(&self.object, "object")? };
-        let (options, raw) =
-            if of_another_kind { (self.object, Value::Null) } else { (self.options, self.object) };
-        let request = AdmissionRequest {
+        let raw = if of_another_kind { Value::Null } else { self.object.clone() };
+        let options = if of_another_kind { self.object.clone() } else { self.options.clone() };
+        Ok((self.request(object, options), raw))
+    }
+
+    pub(super) fn request<K>(self, object: Option<K>, options: Value) -> AdmissionRequest<K> {
+        AdmissionRequest {
             uid: self.uid,
             operation: self.operation,
             kind: Gvk::new(&self.kind.group, &self.kind.version, &self.kind.kind),
@@ -308,12 +360,14 @@ impl RequestWire {
             options,
             old: self.old_object,
             typed: PhantomData,
-        };
-        Ok((request, raw))
+        }
     }
 }
 
-fn decoded<K: DeserializeOwned>(object: &Value, name: &'static str) -> Result<Option<K>, UndecodableObject> {
+pub(super) fn decoded<K: DeserializeOwned>(
+    object: &Value,
+    name: &'static str,
+) -> Result<Option<K>, UndecodableObject> {
     if object.is_null() {
         return Ok(None);
     }
@@ -332,10 +386,7 @@ where
         Ok((request, _)) => validator(request).await,
         Err(denied) => Err(denied),
     };
-    match decided {
-        Ok(allowed) => with_warnings(json!({"allowed": true}), allowed.warnings),
-        Err(denied) => denied.response(),
-    }
+    decided.map_or_else(Denied::response, Allowed::response)
 }
 
 pub(super) async fn default<K, F, Fut>(review: Value, defaulter: &F, keys: &ListKeys) -> Value
@@ -345,20 +396,21 @@ where
     Fut: Future<Output = Result<K, Denied>>,
 {
     match defaulted(review, defaulter, keys).await {
-        Ok(Some(operations)) => {
-            let patch = STANDARD.encode(Value::Array(operations).to_string());
-            json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
-        }
-        Ok(None) => json!({"allowed": true}),
+        Ok(operations) => patched(operations),
         Err(denied) => denied.response(),
     }
 }
 
-async fn defaulted<K, F, Fut>(
-    review: Value,
-    defaulter: &F,
-    keys: &ListKeys,
-) -> Result<Option<Vec<Value>>, Denied>
+/// Returns the response that allows a request with a JSON patch of its object.
+pub(super) fn patched(operations: Vec<Value>) -> Value {
+    if operations.is_empty() {
+        return json!({"allowed": true});
+    }
+    let patch = STANDARD.encode(Value::Array(operations).to_string());
+    json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
+}
+
+async fn defaulted<K, F, Fut>(review: Value, defaulter: &F, keys: &ListKeys) -> Result<Vec<Value>, Denied>
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone,
     F: Fn(AdmissionRequest<K>, K) -> Fut,
@@ -366,21 +418,20 @@ where
 {
     let wire = read::<K>(review)?;
     if !matches!(wire.operation, AdmissionOperation::Create | AdmissionOperation::Update) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     // If an object that is being deleted cannot be decoded, its update is allowed unchanged. It needs no
     // defaults any more, and if updates were denied, its finalizers could not be removed.
     let in_deletion = !wire.object["metadata"]["deletionTimestamp"].is_null();
     let (request, raw) = match wire.decode::<K>() {
-        Err(_) if in_deletion => return Ok(None),
+        Err(_) if in_deletion => return Ok(Vec::new()),
         read => read?,
     };
-    let Some(object) = request.object.clone() else { return Ok(None) };
+    let Some(object) = request.object.clone() else { return Ok(Vec::new()) };
     let written = |object: &K| {
         serde_json::to_value(object).map_err(|_| Denied::new("the object cannot be encoded").code(500))
     };
     let before = written(&object)?;
     let after = written(&defaulter(request, object).await?)?;
-    let operations = patch::between(&raw, &before, &after, keys);
-    Ok((!operations.is_empty()).then_some(operations))
+    Ok(patch::between(&raw, &before, &after, keys))
 }

@@ -1,5 +1,7 @@
 //! The registration of admission webhooks in an API server.
 
+use std::collections::HashMap;
+
 use informer_core::Gvr;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
@@ -78,9 +80,13 @@ impl WebhookConfigurations {
                         ..ValidatingWebhook::default()
                     });
                 }
-                RegisteredWebhook::Conversion { .. } => {}
+                RegisteredWebhook::Conversion { .. }
+                | RegisteredWebhook::Authentication { .. }
+                | RegisteredWebhook::Authorization { .. } => {}
             }
         }
+        make_unique(mutating.iter_mut().map(|webhook| &mut webhook.name));
+        make_unique(validating.iter_mut().map(|webhook| &mut webhook.name));
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let mutating = (!mutating.is_empty())
             .then(|| MutatingWebhookConfiguration { metadata: metadata.clone(), webhooks: Some(mutating) });
@@ -93,6 +99,18 @@ impl WebhookConfigurations {
 fn webhook_name(Gvr { group, version, resource }: &Gvr) -> String {
     let domain = if group.is_empty() { "core" } else { group };
     format!("{version}.{resource}.{domain}")
+}
+
+/// Numbers the webhooks that have the same resource, because names are unique in a configuration.
+fn make_unique<'a>(names: impl Iterator<Item = &'a mut String>) {
+    let mut counts = HashMap::new();
+    for name in names {
+        let count = counts.entry(name.clone()).or_insert(0_usize);
+        *count += 1;
+        if *count > 1 {
+            *name = format!("{count}.{name}");
+        }
+    }
 }
 
 fn rule(Gvr { group, version, resource }: &Gvr, options: &WebhookOptions) -> RuleWithOperations {

@@ -33,15 +33,27 @@ pub enum RegisteredWebhook {
         /// The custom kind in its hub version.
         kind: Gvk,
     },
+    /// A webhook that authenticates tokens, for `--authentication-token-webhook-config-file` of an API server.
+    Authentication {
+        /// The path at which the server has the webhook.
+        path: String,
+    },
+    /// A webhook that authorizes requests, for `--authorization-config` of an API server.
+    Authorization {
+        /// The path at which the server has the webhook.
+        path: String,
+    },
 }
 
 impl RegisteredWebhook {
     /// Returns the path at which the server has the webhook, such as `/validate--v1-configmap`.
     pub fn path(&self) -> &str {
         match self {
-            Self::Mutating { path, .. } | Self::Validating { path, .. } | Self::Conversion { path, .. } => {
-                path
-            }
+            Self::Mutating { path, .. }
+            | Self::Validating { path, .. }
+            | Self::Conversion { path, .. }
+            | Self::Authentication { path }
+            | Self::Authorization { path } => path,
         }
     }
 }

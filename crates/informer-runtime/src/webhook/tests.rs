@@ -1,6 +1,7 @@
 mod clients;
 mod decoding;
 mod lists;
+mod raw;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -4,6 +4,7 @@ mod apply;
 mod cache;
 mod cache_indexes;
 mod causes;
+mod certificates;
 mod client;
 mod connections;
 mod context;

@@ -84,7 +84,7 @@ impl TestServer {
         let webhooks = Arc::new(register(WebhookServer::standalone()));
         for webhook in webhooks.registered() {
             self.route(NAMESPACE, &service_name(webhook), &webhooks);
-            self.register(webhook).map_err(|problem| {
+            self.register(webhook, webhooks.registered()).map_err(|problem| {
                 TestServerError::environment(format!("register webhook {}", webhook.path()), problem)
             })?;
         }
@@ -162,7 +162,8 @@ impl TestServer {
         });
     }
 
-    fn register(&self, webhook: &RegisteredWebhook) -> Result<(), Problem> {
+    /// Registers a webhook. One handler of several resources is registered for all of them.
+    fn register(&self, webhook: &RegisteredWebhook, all: &[RegisteredWebhook]) -> Result<(), Problem> {
         let service = service_name(webhook);
         let client = |path: &str| WebhookClientConfig {
             service: Some(ServiceReference {
@@ -176,7 +177,8 @@ impl TestServer {
         if let RegisteredWebhook::Conversion { path, kind } = webhook {
             return self.register_conversion(kind, serde_json::to_value(client(path))?);
         }
-        let configurations = WebhookConfigurations::new(&service, [webhook], client);
+        let of_path = all.iter().filter(|other| other.path() == webhook.path());
+        let configurations = WebhookConfigurations::new(&service, of_path, client);
         if let Some(mutating) = configurations.mutating {
             let loaded = [serde_json::to_value(mutating)?];
             self.server.load(&gvr::<MutatingWebhookConfiguration>(), loaded)?;
