@@ -6,6 +6,7 @@
 pub mod client;
 pub mod conditions;
 pub mod handler;
+pub mod multicluster;
 pub mod predicate;
 pub mod source;
 #[cfg(feature = "testing")]

@@ -17,6 +17,7 @@ mod finalize;
 mod fixture;
 mod informer_end;
 mod intercept;
+mod multicluster;
 mod newer_server;
 mod old_types;
 mod own_writes;
