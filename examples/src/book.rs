@@ -8,6 +8,9 @@ pub struct Delivery;
 #[doc = include_str!("../../docs/book/src/concepts/representations.md")]
 pub struct Representations;
 
+#[doc = include_str!("../../docs/book/src/guides/clusters.md")]
+pub struct ManyClusters;
+
 #[doc = include_str!("../../docs/book/src/guides/debugging.md")]
 pub struct Debugging;
 
