@@ -9,7 +9,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-use super::{CertificateReloader, PemError, Tls, TlsConfig, authorities, certified_key};
+use super::{
+    CertificateReloader, PemError, Tls, TlsConfig, TlsOptions, TlsOptionsError, TlsVersion, authorities,
+    certified_key,
+};
 
 /// Writes a self-signed certificate and its key to files. Returns the TLS configuration of a server with this
 /// certificate, and the root certificates with which a client trusts the server.
@@ -225,4 +228,44 @@ fn invalid_pair_or_authority_has_an_error_for_its_part() {
     assert!(matches!(authorities(b"-----BEGIN CERTIFICATE-----\nAAAA\n"), Err(PemError::Certificate(_))));
     let no_certificate = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     assert!(matches!(authorities(no_certificate), Err(PemError::Rejected(_))));
+}
+
+#[tokio::test]
+async fn versions_and_cipher_suites_are_restricted() {
+    let made = rcgen::generate_simple_self_signed(["here".to_owned()]).expect("a valid name");
+    let provider = Arc::new(default_provider());
+    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let config = |options: TlsOptions| {
+        let pair = certified_key(chain.as_bytes(), key.as_bytes(), &provider).expect("a matching pair");
+        options.server_config(Arc::clone(&provider), pair, None, &[])
+    };
+    let suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384";
+    let restricted = config(TlsOptions::new().cipher_suites([suite])).expect("a known suite");
+    let tls12 = |suite: &rustls::SupportedCipherSuite| match suite {
+        rustls::SupportedCipherSuite::Tls12(suite) => suite.common.suite.as_str(),
+        rustls::SupportedCipherSuite::Tls13(_) => None,
+    };
+    let suites: Vec<_> = restricted.crypto_provider().cipher_suites.iter().filter_map(tls12).collect();
+    assert_eq!(suites, [suite]);
+    assert_eq!(restricted.crypto_provider().cipher_suites.len(), 4, "all suites of TLS 1.3 are left");
+
+    let unknown = config(TlsOptions::new().cipher_suites(["TLS_RSA_WITH_RC4_128_SHA"]));
+    assert!(matches!(unknown, Err(TlsOptionsError::UnknownCipherSuite { name }) if name.contains("RC4")));
+
+    let newest = config(TlsOptions::new().min_version(TlsVersion::Tls13)).expect("a supported version");
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("it is a certificate");
+    let client = |version| {
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let config = config.with_protocol_versions(&[version]).expect("ring supports TLS");
+        TlsConnector::from(Arc::new(config.with_root_certificates(roots.clone()).with_no_client_auth()))
+    };
+    let newest = TlsConfig::from(newest);
+    for (version, accepted) in [(&rustls::version::TLS13, true), (&rustls::version::TLS12, false)] {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let name = ServerName::try_from("here").expect("a valid name");
+        let (client, server) =
+            tokio::join!(client(version).connect(name, ours), newest.acceptor().accept(theirs));
+        assert_eq!((client.is_ok(), server.is_ok()), (accepted, accepted));
+    }
 }

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use informer_apiserver::{ApiServer, Certificate, CertificateAuthority, User};
 use informer_client::Client;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -141,6 +142,65 @@ pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>)
         None => config.with_no_client_auth(),
     };
     TlsConnector::from(Arc::new(config))
+}
+
+/// Accepts any certificate, like a scraper with `insecure_skip_verify`.
+#[derive(Debug)]
+struct AnyCertificate;
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let supported = default_provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, &supported)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let supported = default_provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &supported)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Sends a request by one of these versions of TLS, without verifying the certificate of the server.
+pub(super) async fn send_over_tls(
+    address: std::net::SocketAddr,
+    request: &str,
+    versions: &[&'static SupportedProtocolVersion],
+) -> std::io::Result<String> {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let config = config.with_protocol_versions(versions).expect("ring supports TLS").dangerous();
+    let config = config.with_custom_certificate_verifier(Arc::new(AnyCertificate)).with_no_client_auth();
+    let name = ServerName::try_from("here").expect("a valid name");
+    let stream = TcpStream::connect(address).await?;
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(response)
 }
 
 #[cfg(feature = "prometheus")]

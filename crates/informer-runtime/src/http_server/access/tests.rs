@@ -2,13 +2,14 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use informer_apiserver::{ApiServer, FaultAction, FaultMatch, Tokens, User, Verb};
+use rustls::version::{TLS12, TLS13};
 use serde_json::json;
 use tower::ServiceExt;
 
 use super::limit::{UNKNOWN_BURST, UNKNOWN_PER_SECOND};
 use super::*;
-use crate::http_server::tests::{run, send};
-use crate::http_server::{HttpServer, text};
+use crate::http_server::tests::{run, send, send_over_tls};
+use crate::http_server::{HttpServer, TlsOptions, TlsVersion, text};
 
 fn head(method: &str, path: &str, token: Option<&str>) -> Parts {
     let mut request = Request::builder().method(method).uri(path);
@@ -105,7 +106,7 @@ async fn requests_are_denied_while_reviews_fail() {
 async fn handlers_are_called_only_for_authorized_requests() {
     let (_cluster, client) = cluster();
     let page = HttpServer::at("127.0.0.1:0").route("/metrics", |_| async { text(StatusCode::OK, "figures") });
-    let running = run(page.authorized_by(client)).await;
+    let running = run(page.authorized_by(client).plain_http()).await;
     for (token, status) in [("", 401), ("nobody", 401), ("other", 403), ("scraper", 200)] {
         let token =
             if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
@@ -114,6 +115,24 @@ async fn handlers_are_called_only_for_authorized_requests() {
         assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
         assert_eq!(response.ends_with("figures"), status == 200, "{response}");
     }
+}
+
+#[tokio::test]
+async fn server_that_authorizes_requests_uses_tls_by_default() {
+    let (_cluster, client) = cluster();
+    let page =
+        || HttpServer::at("127.0.0.1:0").route("/metrics", |_| async { text(StatusCode::OK, "figures") });
+    let running = run(page().authorized_by(&client)).await;
+    let request =
+        "GET /metrics HTTP/1.1\r\nhost: here\r\nauthorization: Bearer scraper\r\nconnection: close\r\n\r\n";
+    assert!(!send(running.address, request).await.contains("figures"), "plain HTTP is refused");
+    let response = send_over_tls(running.address, request, &[&TLS12, &TLS13]).await.expect("a handshake");
+    assert!(response.ends_with("figures"), "{response}");
+
+    let options = TlsOptions::new().min_version(TlsVersion::Tls13);
+    let running = run(page().authorized_by(&client).tls_options(options)).await;
+    assert!(send_over_tls(running.address, request, &[&TLS13]).await.is_ok());
+    assert!(send_over_tls(running.address, request, &[&TLS12]).await.is_err(), "TLS 1.2 is refused");
 }
 
 #[tokio::test(start_paused = true)]
