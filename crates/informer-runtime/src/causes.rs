@@ -10,7 +10,7 @@
 //! begins takes it. So no cause is lost, but the request may be added after a reconcile has taken its cause.
 //! The reconcile that then follows has no cause of its own, and sees the same state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use std::time::Duration;
 use informer_cache::Event;
 use informer_core::{Object, ObjectKey};
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use crate::{ReconcileRequest, Trigger};
 
@@ -32,6 +33,9 @@ pub(crate) const MAX_REQUESTS: usize = 65_536;
 /// The maximum number of requests for which a requeue or a retry is recorded as the first cause. If all
 /// objects are requeued regularly, there is thus still room for the causes of events.
 const MAX_REQUEUED: usize = MAX_REQUESTS / 2;
+
+/// The maximum number of reconciles, and of queued requests, whose causes a debug page shows per controller.
+const MAX_SHOWN: usize = 100;
 
 /// An event that has enqueued a request of a controller. `Display` prints it, for example `updated
 /// Deployment.apps default/web (spec, labels)`.
@@ -150,11 +154,40 @@ impl Causes {
 /// The methods of `R` for hashing and comparing requests run under the lock, as in every map of requests.
 pub(crate) struct CauseLog<R> {
     by_request: Mutex<HashMap<R, Causes>>,
+    /// The last reconciles, oldest first, for the debug page.
+    recent: Mutex<VecDeque<(R, Causes)>>,
+}
+
+/// The causes of one controller's requests as JSON, for a debug page.
+pub(crate) trait CausePage: Send + Sync {
+    fn page(&self) -> Value;
+}
+
+impl<R: ReconcileRequest> CausePage for CauseLog<R> {
+    fn page(&self) -> Value {
+        let queued: Vec<(R, Causes)> = {
+            let by_request = self.by_request.lock();
+            by_request
+                .iter()
+                .take(MAX_SHOWN)
+                .map(|(request, causes)| (request.clone(), causes.clone()))
+                .collect()
+        };
+        let recent: Vec<(R, Causes)> = self.recent.lock().iter().rev().cloned().collect();
+        let shown = |requests: Vec<(R, Causes)>| -> Vec<Value> {
+            let one = |(request, causes): &(R, Causes)| {
+                let texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
+                json!({"request": request.to_string(), "causes": texts, "omitted": causes.omitted()})
+            };
+            requests.iter().map(one).collect()
+        };
+        json!({"queued": shown(queued), "recent": shown(recent)})
+    }
 }
 
 impl<R: ReconcileRequest> CauseLog<R> {
     pub(crate) fn new() -> Self {
-        Self { by_request: Mutex::default() }
+        Self { by_request: Mutex::default(), recent: Mutex::default() }
     }
 
     /// Records a cause of a request. Must be called before the request is added to the queue.
@@ -174,7 +207,14 @@ impl<R: ReconcileRequest> CauseLog<R> {
     /// Removes and returns the causes of a request that is about to be reconciled.
     pub(crate) fn take(&self, request: &R) -> Causes {
         let taken = self.by_request.lock().remove_entry(request);
-        taken.map_or_else(Causes::none, |(_, causes)| causes)
+        let causes = taken.map_or_else(Causes::none, |(_, causes)| causes);
+        let oldest = {
+            let mut recent = self.recent.lock();
+            recent.push_back((request.clone(), causes.clone()));
+            if recent.len() > MAX_SHOWN { recent.pop_front() } else { None }
+        };
+        drop(oldest);
+        causes
     }
 }
 

@@ -10,7 +10,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::CachedClient;
+use crate::causes::CausePage;
 use crate::leader::health::LeaseHealth;
 
 #[cfg(feature = "prometheus")]
@@ -40,6 +41,8 @@ pub(crate) struct Instrumentation {
     informers: Mutex<Probes<InformerProbe>>,
     queues: Mutex<Probes<(String, QueueProbe)>>,
     leases: Mutex<Vec<Arc<LeaseHealth>>>,
+    /// The causes of the requests of the controllers that record them.
+    causes: Mutex<Vec<(String, Weak<dyn CausePage>)>>,
     #[cfg(feature = "prometheus")]
     pub(crate) prometheus: Prometheus,
 }
@@ -130,6 +133,25 @@ impl Instrumentation {
     pub(crate) fn leases_page(&self, now: Instant) -> Value {
         let leases = self.leases.lock().clone();
         json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})
+    }
+
+    /// Adds a controller that records causes to the page `/debug/reconciles`.
+    pub(crate) fn show_causes(&self, controller: &str, causes: Weak<dyn CausePage>) {
+        let mut all = self.causes.lock();
+        all.retain(|(_, causes)| causes.strong_count() > 0);
+        if all.len() < MAX_PROBES {
+            all.push((controller.to_owned(), causes));
+        }
+    }
+
+    pub(crate) fn reconciles_page(&self) -> Value {
+        let all = self.causes.lock().clone();
+        let shown = all.iter().filter_map(|(name, causes)| {
+            let mut page = causes.upgrade()?.page();
+            page["name"] = json!(name);
+            Some(page)
+        });
+        json!({"controllers": shown.collect::<Vec<_>>()})
     }
 
     /// Returns an error if an informer is restarting after a panic of its own tasks. Meanwhile its cache does

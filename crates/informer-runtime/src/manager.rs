@@ -261,11 +261,13 @@ impl Manager {
     }
 
     /// Serves `/debug/informers`, `/debug/queues` and `/debug/leases` (elections and shard groups) as JSON:
-    /// state, counters and last error of each, without any objects. These pages are not served by default;
-    /// use the loopback interface for them.
+    /// state, counters and last error of each, without any objects. `/debug/reconciles` shows the keys and causes
+    /// of the last and the queued requests of the controllers that
+    /// [record causes](crate::ControllerOptions::record_causes). These pages are not served by default; use the
+    /// loopback interface for them.
     pub fn debug_pages(self, server: impl Into<HttpServer>) -> Self {
         let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
-        let (queues, leases) = (Arc::clone(&instrumentation), Arc::clone(&instrumentation));
+        let [queues, leases, reconciles] = std::array::from_fn(|_| Arc::clone(&instrumentation));
         let page =
             |page: serde_json::Value| typed_response(StatusCode::OK, "application/json", page.to_string());
         let informers = move || page(instrumentation.informers_page(tokio::time::Instant::now().into_std()));
@@ -273,6 +275,8 @@ impl Manager {
         let server = server.route("/debug/informers", move |_| std::future::ready(informers()));
         let leases = move || page(leases.leases_page(tokio::time::Instant::now().into_std()));
         let server = server.route("/debug/queues", move |_| std::future::ready(page(queues.queues_page())));
+        let reconciles = move || page(reconciles.reconciles_page());
+        let server = server.route("/debug/reconciles", move |_| std::future::ready(reconciles()));
         let server = server.route("/debug/leases", move |_| std::future::ready(leases()));
         self.serve(server)
     }

@@ -2,12 +2,13 @@
 mod prometheus;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use informer_workqueue::QueueMetrics;
 
+use crate::causes::CausePage;
 use crate::instrumentation::Instrumentation;
 use crate::shard::ShardMetrics;
 
@@ -68,6 +69,9 @@ pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
     }
 
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics>;
+
+    /// Shows the causes of a controller's requests on the debug pages.
+    fn show_causes(&self, _name: &str, _causes: Weak<dyn CausePage>) {}
 }
 
 /// The metrics of a manager. Its controllers report to its metrics registry, if it has one. Their queues are
@@ -114,6 +118,10 @@ impl ControllerMetricsProvider for ManagerMetrics {
 
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics> {
         self.instrumentation.queue(name)
+    }
+
+    fn show_causes(&self, name: &str, causes: Weak<dyn CausePage>) {
+        self.instrumentation.show_causes(name, causes);
     }
 }
 

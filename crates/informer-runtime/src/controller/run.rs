@@ -11,7 +11,7 @@ use super::metrics::Instruments;
 use super::options::{self, ControllerDefaults};
 use super::sharded::{KeyOf, Sharded};
 use super::{BuildError, Controller, ControllerBuilder};
-use crate::causes::CauseLog;
+use crate::causes::{CauseLog, CausePage};
 use crate::kind::group_kind;
 use crate::{BoxError, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember};
 
@@ -42,6 +42,10 @@ impl<R: ReconcileRequest> Controller<R> {
         let metrics = environment.metrics.as_deref();
         if let Some(metrics) = metrics {
             queue = queue.metrics(metrics.queue(&name));
+            if let Some(causes) = &causes {
+                let page: Arc<dyn CausePage> = Arc::clone(causes) as _;
+                metrics.show_causes(&name, Arc::downgrade(&page));
+            }
         }
         let instruments = Instruments::new(metrics.and_then(|metrics| metrics.controller(&name)));
         let (member, key_of) = shares.unzip();

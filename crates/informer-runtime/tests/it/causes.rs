@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use informer_runtime::{Context, Controller, ControllerOptions, Manager, Outcome, Request};
+use informer_runtime::{Context, Controller, ControllerOptions, HttpServer, Manager, Outcome, Request};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::controller::{Running, Seen, config_map, delete, quiet, touch};
 use crate::fixture::Server;
@@ -90,4 +91,33 @@ async fn requests_of_the_program_name_it_and_causes_are_off_by_default() {
         assert_eq!(seen.take(), [format!("a/web: {expected}")]);
         running.stop().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn debug_page_shows_the_causes_of_the_last_reconciles() {
+    let server = Server::start();
+    config_map(&server, "a/web");
+    let (controller, _) = controller_with_causes(ControllerOptions::new().record_causes(true));
+    let silent = Controller::new::<Secret>("silent").reconcile(async |_, _| Ok(Outcome::Done));
+    let pages = HttpServer::at("127.0.0.1:0");
+    let mut bound = pages.bound();
+    let manager =
+        Manager::new(server.api_client()).debug_pages(pages).controller(controller).controller(silent);
+    let running = Running::start(manager);
+    let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("an address");
+    quiet().await;
+    touch(&server, "a/web", json!({"data": {"a": "c"}}));
+    quiet().await;
+
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let request = "GET /debug/reconciles HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.expect("a request");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("a text response");
+    let (_, body) = response.split_once("\r\n\r\n").expect("a body");
+    let page: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let recent = ["updated ConfigMap a/web (other fields)", "listed ConfigMap a/web"]
+        .map(|cause| json!({"request": "a/web", "causes": [cause], "omitted": 0}));
+    assert_eq!(page, json!({"controllers": [{"name": "maps", "queued": [], "recent": recent}]}));
+    running.stop().await.expect("a clean stop");
 }
