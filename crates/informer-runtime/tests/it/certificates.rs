@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informer_apiserver::{ApiServer, User};
 use informer_core::Gvr;
-use informer_runtime::webhook::{AdmissionRequest, Allowed, WebhookServer};
+use informer_runtime::webhook::{Allowed, WebhookServer};
 use informer_runtime::{
     CachedClient, HttpServer, ManagedCertificates, Manager, ManagerError, ManagerHandle, ManagerStatus,
     TlsOptions, TlsVersion,
@@ -50,7 +50,7 @@ impl Replica {
         let address = listener.local_addr().unwrap().to_string();
         let webhooks = WebhookServer::on(listener, certificates)
             .max_body_bytes(50_000)
-            .validate(|_: AdmissionRequest<ConfigMap>| async { Ok(Allowed::new()) });
+            .validate::<ConfigMap>(|_| async { Ok(Allowed::new()) });
         let manager = Manager::new(server.api_client()).add(webhooks);
         let handle = manager.handle();
         let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
