@@ -39,7 +39,8 @@ impl From<ServerConfig> for TlsConfig {
 }
 
 impl From<watch::Receiver<Arc<ServerConfig>>> for TlsConfig {
-    /// Returns the configuration of a channel, whose sender may replace it. It stays valid without the sender.
+    /// Returns the configuration of a channel, whose sender may replace it. It stays valid without the
+    /// sender.
     fn from(config: watch::Receiver<Arc<ServerConfig>>) -> Self {
         Self(config)
     }

@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 /// also read periodically.
 const WATCH_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// The time after which the server ends a watch. It is short, so that a watch on a broken connection is noticed.
+/// The time after which the server ends a watch. It is short, so that a watch on a broken connection is
+/// noticed.
 const WATCH_SECONDS: u32 = 300;
 
 pub(crate) fn json_request(method: Method, uri: String, body: Option<Value>) -> Request<Bytes> {

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! The state machine in `state.rs` decides each step, and its invariants hold. `driver.rs` performs the steps.
+//! The state machine in `state.rs` decides each step, and its invariants hold. `driver.rs` performs the
+//! steps.
 //!
 //! # Lock order
 //!
@@ -33,27 +34,31 @@ pub(crate) use self_signed::SelfSigned;
 use state::Validity;
 use targets::{Target, TargetKind};
 
+/// The protocols that servers offer in the TLS handshake.
+const ALPN: &[&[u8]] = &[b"http/1.1"];
+
 /// The default validity of a certificate authority.
 const AUTHORITY_VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The default validity of a server certificate, as in cert-manager.
 const CERTIFICATE_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// The shortest validity of a server certificate. A third of it, in which the certificate is replaced, must be
-/// much longer than the time in which API servers trust a new authority.
+/// The shortest validity of a server certificate. A third of it, in which the certificate is replaced, must
+/// be much longer than the time in which API servers trust a new authority.
 const MIN_VALIDITY: Duration = Duration::from_secs(3600);
 
 /// Certificates for a server that is called through a Service, without cert-manager and without files.
 ///
-/// The replicas of a program share a certificate authority and a server certificate in a Secret, which the first
-/// replica creates. The authority is written as `caBundle` to webhook configurations, to CRDs with conversion
-/// webhooks, and to APIServices, so that the API server trusts the certificate. Of these objects, only the
-/// entries that call the Service (or a `url` with a [name](Self::name) of the certificate) are changed.
+/// The replicas of a program share a certificate authority and a server certificate in a Secret, which the
+/// first replica creates. The authority is written as `caBundle` to webhook configurations, to CRDs with
+/// conversion webhooks, and to APIServices, so that the API server trusts the certificate. Of these objects,
+/// only the entries that call the Service (or a `url` with a [name](Self::name) of the certificate) are
+/// changed.
 ///
 /// Both are renewed when two thirds of their validity have passed, without a restart and without a refused
 /// request. A new authority is first trusted by all objects, together with the old one. After two minutes it
-/// issues the certificate. The old one is removed when all replicas serve the new certificate. Replicas report
-/// this in an annotation of the Secret; those that end without notice are ignored after a day.
+/// issues the certificate. The old one is removed when all replicas serve the new certificate. Replicas
+/// report this in an annotation of the Secret; those that end without notice are ignored after a day.
 ///
 /// An injected bundle that another program removes, for example by applying a manifest with an empty
 /// `caBundle`, is written again as soon as the change is observed. Leave the field out of manifests.
@@ -73,8 +78,9 @@ const MIN_VALIDITY: Duration = Duration::from_secs(3600);
 /// # }
 /// ```
 ///
-/// A problem, such as a missing permission, is logged, and the request is repeated. A server becomes ready when
-/// all objects that exist trust its certificate. An object that is created later is changed when it is observed.
+/// A problem, such as a missing permission, is logged, and the request is repeated. A server becomes ready
+/// when all objects that exist trust its certificate. An object that is created later is changed when it is
+/// observed.
 ///
 /// Upstream: controller-runtime has no counterpart
 /// ([#3038](https://github.com/kubernetes-sigs/controller-runtime/issues/3038)); Gatekeeper's
@@ -83,9 +89,9 @@ const MIN_VALIDITY: Duration = Duration::from_secs(3600);
 ///
 /// # Permissions
 ///
-/// In the namespace of the Secret, the program needs permission to `create` `secrets`, and to `get`, `watch` and
-/// `update` this one. It needs permission to `get`, `watch` and `patch` each object into which it writes the
-/// authority. Without `watch`, changes are noticed every 10 min.
+/// In the namespace of the Secret, the program needs permission to `create` `secrets`, and to `get`, `watch`
+/// and `update` this one. It needs permission to `get`, `watch` and `patch` each object into which it writes
+/// the authority. Without `watch`, changes are noticed every 10 min.
 #[derive(Clone)]
 #[must_use = "pass it to a server"]
 pub struct ManagedCertificates {
@@ -100,9 +106,9 @@ pub struct ManagedCertificates {
 }
 
 impl ManagedCertificates {
-    /// Creates certificates for a Service, which are stored in a Secret. Both are in the namespace of the client,
-    /// unless [`namespace`](Self::namespace) sets another one. The certificate is valid for `SERVICE`,
-    /// `SERVICE.NAMESPACE`, `SERVICE.NAMESPACE.svc` and `SERVICE.NAMESPACE.svc.cluster.local`.
+    /// Creates certificates for a Service, which are stored in a Secret. Both are in the namespace of the
+    /// client, unless [`namespace`](Self::namespace) sets another one. The certificate is valid for
+    /// `SERVICE`, `SERVICE.NAMESPACE`, `SERVICE.NAMESPACE.svc` and `SERVICE.NAMESPACE.svc.cluster.local`.
     pub fn new(client: impl Into<Client>, secret: impl Into<String>, service: impl Into<String>) -> Self {
         let client = client.into();
         let namespace = client.default_namespace().to_owned();
@@ -158,9 +164,9 @@ impl ManagedCertificates {
         self
     }
 
-    /// Sets how long certificate authorities and server certificates are valid: by default a year and 90 days.
-    /// A server certificate is valid for at least an hour, and an authority for at least three times as long as a
-    /// server certificate; shorter times are extended.
+    /// Sets how long certificate authorities and server certificates are valid: by default a year and 90
+    /// days. A server certificate is valid for at least an hour, and an authority for at least three times as
+    /// long as a server certificate; shorter times are extended.
     pub fn validity(mut self, authority: Duration, certificate: Duration) -> Self {
         let signed = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
         let certificate = certificate.clamp(MIN_VALIDITY, MAX_VALIDITY);

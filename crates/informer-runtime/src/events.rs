@@ -8,8 +8,8 @@
 //!
 //! # Lock order
 //!
-//! The list of sinks has a lock, under which no other lock is taken and no code of the program runs. Only the task
-//! of `EventSender` reads and writes the state of the series.
+//! The list of sinks has a lock, under which no other lock is taken and no code of the program runs. Only the
+//! task of `EventSender` reads and writes the state of the series.
 //!
 //! # Shutdown
 //!
@@ -263,12 +263,12 @@ impl fmt::Display for RecordedEvent {
     }
 }
 
-/// Receives the events of a manager in addition to the API server, for example for a log or an audit system. It is
-/// implemented for closures.
+/// Receives the events of a manager in addition to the API server, for example for a log or an audit system.
+/// It is implemented for closures.
 ///
-/// A sink is called with every recorded event, also with those that the API server gets only as a count of their
-/// series or that exceed its rate limit. It runs in the task that sends events and must not block. A panic is
-/// logged.
+/// A sink is called with every recorded event, also with those that the API server gets only as a count of
+/// their series or that exceed its rate limit. It runs in the task that sends events and must not block. A
+/// panic is logged.
 ///
 /// Upstream: `EventBroadcaster.StartEventWatcher`.
 pub trait EventSink: Send + Sync + 'static {

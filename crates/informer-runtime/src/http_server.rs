@@ -70,10 +70,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// debug pages have no body.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// The protocols that servers offer in the TLS handshake.
-#[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
-pub(crate) const ALPN: &[&[u8]] = &[b"http/1.1"];
-
 pub(crate) type RouteHandler =
     Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
 
@@ -170,8 +166,8 @@ impl HttpServer {
         self
     }
 
-    /// Makes this server use HTTPS with the given certificate, instead of plain HTTP: [`Tls`] for PEM files, or
-    /// another [`ServerTls`].
+    /// Makes this server use HTTPS with the given certificate, instead of plain HTTP: [`Tls`] for PEM files,
+    /// or another [`ServerTls`].
     pub fn tls(mut self, tls: impl Into<ServerTls>) -> Self {
         self.tls = Transport::Tls(tls.into());
         self
@@ -194,9 +190,9 @@ impl HttpServer {
     /// (TokenReview), and the user of the token needs permission for the verb and the path
     /// (`nonResourceURLs`, as in `get` on `/metrics`; SubjectAccessReview).
     ///
-    /// Tokens are secrets, so the server uses TLS. Without a certificate from [`tls`](Self::tls), the server uses
-    /// a self-signed one, as in controller-runtime. This needs the feature `certificates`; without it the server
-    /// fails to start. [`plain_http`](Self::plain_http) disables TLS.
+    /// Tokens are secrets, so the server uses TLS. Without a certificate from [`tls`](Self::tls), the server
+    /// uses a self-signed one, as in controller-runtime. This needs the feature `certificates`; without it
+    /// the server fails to start. [`plain_http`](Self::plain_http) disables TLS.
     ///
     /// The results of TokenReviews are cached for a minute, granted permissions for five minutes, and denied
     /// ones for half a minute. Tokens are not stored, only keyed hashes of them. Requests that the API server

@@ -177,8 +177,8 @@ impl LeaderElection {
         self
     }
 
-    /// Adds a label to the Lease, for example for a policy that selects Leases by labels. Labels of other programs
-    /// are kept.
+    /// Adds a label to the Lease, for example for a policy that selects Leases by labels. Labels of other
+    /// programs are kept.
     ///
     /// Upstream: `LeaderElectionLabels`.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -186,8 +186,8 @@ impl LeaderElection {
         self
     }
 
-    /// Sets the client of the election, for a Lease in another cluster than that of the manager, or with other
-    /// credentials.
+    /// Sets the client of the election, for a Lease in another cluster than that of the manager, or with
+    /// other credentials.
     ///
     /// Upstream: `LeaderElectionConfig`, `LeaderElectionResourceLockInterface`.
     pub fn client(self, client: impl Into<Client>) -> Self {
@@ -195,17 +195,19 @@ impl LeaderElection {
     }
 
     /// Makes the control plane choose the leader among the candidates (alpha and beta: the feature gate
-    /// `CoordinatedLeaderElection` of kube-apiserver, off by default). Without this feature there is no leader.
+    /// `CoordinatedLeaderElection` of kube-apiserver, off by default). Without this feature there is no
+    /// leader.
     ///
-    /// This process creates a LeaseCandidate whose name is its identity, and deletes it when it stops. The default
-    /// identity has no underscore in this case. A leader gives up when the control plane prefers another candidate.
+    /// This process creates a LeaseCandidate whose name is its identity, and deletes it when it stops. The
+    /// default identity has no underscore in this case. A leader gives up when the control plane prefers
+    /// another candidate.
     ///
     /// Upstream: `leaderelection.NewCandidate` and `LeaderElectionConfig.Coordinated`.
     ///
     /// # Permissions
     ///
-    /// The election also needs permission to `get`, `create`, `update`, `delete` and `watch` `leasecandidates` of
-    /// `coordination.k8s.io`.
+    /// The election also needs permission to `get`, `create`, `update`, `delete` and `watch`
+    /// `leasecandidates` of `coordination.k8s.io`.
     pub fn coordinated(self, coordination: Coordination) -> Self {
         Self { coordination: Some(coordination), ..self }
     }

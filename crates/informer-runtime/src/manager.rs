@@ -202,7 +202,8 @@ impl Manager {
         }
     }
 
-    /// Adds a sink, which receives the events of the manager and its controllers in addition to the API server.
+    /// Adds a sink, which receives the events of the manager and its controllers in addition to the API
+    /// server.
     ///
     /// ```
     /// # use informer_runtime::Manager;
@@ -261,10 +262,10 @@ impl Manager {
     }
 
     /// Serves `/debug/informers`, `/debug/queues` and `/debug/leases` (elections and shard groups) as JSON:
-    /// state, counters and last error of each, without any objects. `/debug/reconciles` shows the keys and causes
-    /// of the last and the queued requests of the controllers that
-    /// [record causes](crate::ControllerOptions::record_causes). These pages are not served by default; use the
-    /// loopback interface for them.
+    /// state, counters and last error of each, without any objects. `/debug/reconciles` shows the keys and
+    /// causes of the last and the queued requests of the controllers that
+    /// [record causes](crate::ControllerOptions::record_causes). These pages are not served by default; use
+    /// the loopback interface for them.
     pub fn debug_pages(self, server: impl Into<HttpServer>) -> Self {
         let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
         let [queues, leases, reconciles] = std::array::from_fn(|_| Arc::clone(&instrumentation));

@@ -1,8 +1,8 @@
 //! Controllers of objects in many clusters, which come and go while the program runs.
 //!
-//! [`Clusters`] is the set of clusters. Each has a client, a cache and an event recorder of its own. [`watch_in`]
-//! is the source of a controller that watches a kind in all of them. Its requests are [`ClusterRequest`]s, and
-//! [`Clusters::reconcile`] calls a reconciler with the cluster of a request.
+//! [`Clusters`] is the set of clusters. Each has a client, a cache and an event recorder of its own.
+//! [`watch_in`] is the source of a controller that watches a kind in all of them. Its requests are
+//! [`ClusterRequest`]s, and [`Clusters::reconcile`] calls a reconciler with the cluster of a request.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,13 +35,13 @@
 //! # Invariants
 //!
 //! 1. Clusters are independent: an API server that cannot be reached delays only requests of its own cluster.
-//! 2. A cluster that was disengaged gets no new requests of sources, and its reconciles are dropped at their next
-//!    await. A cluster of the same name that is engaged later is another cluster.
+//! 2. A cluster that was disengaged gets no new requests of sources, and its reconciles are dropped at their
+//!    next await. A cluster of the same name that is engaged later is another cluster.
 //!
 //! # Lock order
 //!
-//! The lock of the set of clusters and that of a source are never held together. Hooks, caches and handlers run
-//! without them.
+//! The lock of the set of clusters and that of a source are never held together. Hooks, caches and handlers
+//! run without them.
 //!
 //! # Shutdown
 //!
@@ -97,8 +97,8 @@ impl Cluster {
         &self.name
     }
 
-    /// Returns the client of the cluster, which reads from its cache. In a reconciler it writes under the name of
-    /// the controller.
+    /// Returns the client of the cluster, which reads from its cache. In a reconciler it writes under the
+    /// name of the controller.
     pub fn client(&self) -> &CachedClient {
         &self.client
     }
@@ -175,8 +175,8 @@ type Hook = Arc<dyn Fn(&Cluster) -> Result<(), BoxError> + Send + Sync>;
 /// The clusters of a program, by name. Clones share one set.
 ///
 /// A provider, which is any code of the program, [engages](Self::engage) and [disengages](Self::disengage)
-/// clusters at any time: from a list of kubeconfigs, from Secrets, or from the objects of Cluster API. Add the set
-/// to the manager, so that it ends with the manager.
+/// clusters at any time: from a list of kubeconfigs, from Secrets, or from the objects of Cluster API. Add
+/// the set to the manager, so that it ends with the manager.
 #[derive(Clone, Default)]
 #[must_use = "add it to a manager"]
 pub struct Clusters {
@@ -197,8 +197,8 @@ impl Clusters {
         Self::default()
     }
 
-    /// Adds a function that is called with each cluster before sources use it, for example to add indexes to its
-    /// cache. An error rejects the cluster.
+    /// Adds a function that is called with each cluster before sources use it, for example to add indexes to
+    /// its cache. An error rejects the cluster.
     pub fn on_engage(self, hook: impl Fn(&Cluster) -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
         self.shared.hooks.lock().push(Arc::new(hook));
         self
@@ -272,8 +272,8 @@ impl Clusters {
         Ok(cluster)
     }
 
-    /// Removes a cluster. Its queued requests are dropped, its running reconciles end at their next await, and its
-    /// informers stop. Waits for the informers. Returns false if there is no such cluster.
+    /// Removes a cluster. Its queued requests are dropped, its running reconciles end at their next await,
+    /// and its informers stop. Waits for the informers. Returns false if there is no such cluster.
     ///
     /// # Cancel safety
     ///
@@ -305,9 +305,9 @@ impl Clusters {
         self.shared.engaged.subscribe()
     }
 
-    /// Returns a reconciler that calls a function with the cluster of each request. A request of a cluster that is
-    /// not engaged succeeds without a call. If the cluster is disengaged during the reconcile, its future is
-    /// dropped.
+    /// Returns a reconciler that calls a function with the cluster of each request. A request of a cluster
+    /// that is not engaged succeeds without a call. If the cluster is disengaged during the reconcile, its
+    /// future is dropped.
     ///
     /// Upstream: `ErrClusterNotFound`, which drops the request.
     pub fn reconcile<F, Fut>(

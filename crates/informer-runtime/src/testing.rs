@@ -98,8 +98,8 @@ impl EventLog {
         self.recorder.of(controller)
     }
 
-    /// Returns the events that were recorded since the last call, oldest first. Unlike on a server, equal events
-    /// form no series: each of them is returned.
+    /// Returns the events that were recorded since the last call, oldest first. Unlike on a server, equal
+    /// events form no series: each of them is returned.
     pub fn take(&self) -> Vec<RecordedEvent> {
         let mut recorded = self.events.lock();
         std::iter::from_fn(|| recorded.try_recv().ok()).map(RecordedEvent::from).collect()

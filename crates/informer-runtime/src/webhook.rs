@@ -110,8 +110,8 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// Creates a webhook server on port 9443 of all addresses, with this certificate: [`Tls`](crate::Tls) for PEM
-    /// files, or [`ManagedCertificates`](crate::ManagedCertificates) (feature `certificates`).
+    /// Creates a webhook server on port 9443 of all addresses, with this certificate: [`Tls`](crate::Tls) for
+    /// PEM files, or [`ManagedCertificates`](crate::ManagedCertificates) (feature `certificates`).
     pub fn new(tls: impl Into<ServerTls>) -> Self {
         Self::of(HttpServer::at(ADDRESS).tls(tls))
     }
@@ -179,8 +179,8 @@ impl WebhookServer {
         self.validate_at(path::<K>("validate"), options, validator)
     }
 
-    /// Adds a webhook like [`validate_with`](Self::validate_with), at a path of your own. Several webhooks of one
-    /// kind need different paths.
+    /// Adds a webhook like [`validate_with`](Self::validate_with), at a path of your own. Several webhooks of
+    /// one kind need different paths.
     pub fn validate_at<K>(
         mut self,
         path: impl Into<String>,
@@ -241,8 +241,8 @@ impl WebhookServer {
         })
     }
 
-    /// Adds a webhook that validates objects of several kinds, or of kinds without a type, as JSON. `resources` are
-    /// those for which it is [registered](Self::registered).
+    /// Adds a webhook that validates objects of several kinds, or of kinds without a type, as JSON.
+    /// `resources` are those for which it is [registered](Self::registered).
     ///
     /// The object of a [connection](AdmissionOperation::Connect) are its options, such as `PodExecOptions`.
     /// [`AdmissionRequest::typed`] decodes the objects of one kind.
@@ -291,8 +291,8 @@ impl WebhookServer {
         })
     }
 
-    /// Adds a webhook that changes objects of several kinds, or of kinds without a type, as JSON. `defaulter` is
-    /// called for all operations except for deletions, and returns the changed object. The response is the
+    /// Adds a webhook that changes objects of several kinds, or of kinds without a type, as JSON. `defaulter`
+    /// is called for all operations except for deletions, and returns the changed object. The response is the
     /// difference as a patch.
     pub fn default_raw(
         mut self,
@@ -315,7 +315,8 @@ impl WebhookServer {
 
     /// Adds a webhook that authenticates the bearer tokens of requests to an API server (TokenReview).
     ///
-    /// Upstream: [`webhook/authentication`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/webhook/authentication).
+    /// Upstream:
+    /// [`webhook/authentication`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/webhook/authentication).
     pub fn authenticate<F, Fut>(mut self, path: impl Into<String>, authenticator: F) -> Self
     where
         F: Fn(TokenReviewSpec) -> Fut + Send + Sync + 'static,
@@ -326,8 +327,8 @@ impl WebhookServer {
         self.access(path, access::TOKEN_REVIEW, authenticator)
     }
 
-    /// Adds a webhook that authorizes requests to an API server (SubjectAccessReview). With neither `allowed` nor
-    /// `denied` in the status, the API server asks its next authorizer.
+    /// Adds a webhook that authorizes requests to an API server (SubjectAccessReview). With neither `allowed`
+    /// nor `denied` in the status, the API server asks its next authorizer.
     pub fn authorize<F, Fut>(mut self, path: impl Into<String>, authorizer: F) -> Self
     where
         F: Fn(SubjectAccessReviewSpec) -> Fut + Send + Sync + 'static,

@@ -60,8 +60,8 @@ pub struct LeaseRecord {
     /// The time at which the holder last renewed the lease, as written in the Lease. This time is only
     /// compared for equality.
     pub renewed: Option<String>,
-    /// The candidate that the coordinator of a [coordinated](ElectorState::coordinated) election has chosen instead
-    /// of the holder (`preferredHolder`); empty if there is none.
+    /// The candidate that the coordinator of a [coordinated](ElectorState::coordinated) election has chosen
+    /// instead of the holder (`preferredHolder`); empty if there is none.
     pub preferred: String,
 }
 
@@ -187,9 +187,9 @@ impl ElectorState {
         }
     }
 
-    /// Makes a coordinator choose the holder of the Lease (KEP-4355). This candidate never creates the Lease, and
-    /// acquires it only if the coordinator wrote its identity into it. It gives up its leadership when the
-    /// coordinator prefers another candidate, or when the Lease was deleted.
+    /// Makes a coordinator choose the holder of the Lease (KEP-4355). This candidate never creates the Lease,
+    /// and acquires it only if the coordinator wrote its identity into it. It gives up its leadership when
+    /// the coordinator prefers another candidate, or when the Lease was deleted.
     pub fn coordinated(self) -> Self {
         Self { coordinated: true, ..self }
     }
@@ -530,8 +530,8 @@ impl ElectorState {
     }
 }
 
-/// Returns true if the holder has not renewed the lease between two reads. A preference of the coordinator is not a
-/// renewal.
+/// Returns true if the holder has not renewed the lease between two reads. A preference of the coordinator is
+/// not a renewal.
 fn is_unchanged(before: &LeaseRecord, now: &LeaseRecord) -> bool {
     *before == LeaseRecord { preferred: before.preferred.clone(), ..now.clone() }
 }

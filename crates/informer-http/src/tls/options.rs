@@ -70,8 +70,8 @@ impl TlsOptions {
     }
 
     /// Sets the cipher suites that the server accepts for TLS 1.2, by their IANA names, such as
-    /// `TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256`. The suites of TLS 1.3 cannot be restricted, as in Go. A name
-    /// that the provider does not have is an error when the server starts.
+    /// `TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256`. The suites of TLS 1.3 cannot be restricted, as in Go. A
+    /// name that the provider does not have is an error when the server starts.
     pub fn cipher_suites(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { cipher_suites: Some(names.into_iter().map(Into::into).collect()), ..self }
     }

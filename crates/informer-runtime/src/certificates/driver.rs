@@ -11,17 +11,16 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use http::{HeaderValue, Method, Request, StatusCode};
 use informer_core::Gvr;
-use informer_http::{TlsConfig, certified_key, default_provider};
+use informer_http::{TlsConfig, TlsOptions, certified_key, default_provider};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use super::ManagedCertificates;
 use super::secret::{ChangeContext, Content};
 use super::state::{CertificateId, Change, Observed, Step, next_step};
 use super::targets::Callee;
+use super::{ALPN, ManagedCertificates};
 use crate::api_request::{exchange, json_request, watch_request, watch_with_hints};
-use crate::http_server::{ALPN, TlsOptions};
 use crate::leader::driver::own_identity;
 use crate::random::jitter;
 use crate::services::Clock;
@@ -63,7 +62,7 @@ pub(crate) struct Rotation {
     names: Vec<String>,
     identity: String,
     clock: Clock,
-    /// The Secret as last read or written, from which it is restored if somebody deletes it.
+    /// The Secret as last read or written, from which it is restored after a deletion.
     last: Option<Content>,
     serves: Option<CertificateId>,
     config: Option<watch::Sender<Arc<informer_http::ServerConfig>>>,
@@ -72,7 +71,7 @@ pub(crate) struct Rotation {
     watches: BoxFuture<'static, ()>,
 }
 
-/// What follows a step.
+/// The next action after a step.
 enum Next {
     Continue,
     Conflict,

@@ -148,7 +148,7 @@ impl Content {
         Some(next.written(now))
     }
 
-    /// Returns this Secret as a new one, for the case that somebody has deleted it.
+    /// Returns this Secret as a new one, for its restoration after a deletion.
     pub(super) fn recreated(&self) -> Value {
         let mut secret = self.secret.clone();
         if let Some(metadata) = secret["metadata"].as_object_mut() {
@@ -190,7 +190,7 @@ impl Content {
     }
 }
 
-/// What a change of the Secret needs to know.
+/// The settings of a replica that a change of the Secret needs.
 pub(super) struct ChangeContext<'a> {
     pub(super) name: &'a str,
     pub(super) identity: &'a str,

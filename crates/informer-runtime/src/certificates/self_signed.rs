@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_http::{ServerConfig, TlsConfig, certified_key, default_provider};
+use informer_http::{ServerConfig, TlsConfig, TlsOptions, certified_key, default_provider};
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
+use super::ALPN;
 use super::state::Validity;
 use super::x509::generate_self_signed;
 use crate::BoxError;
-use crate::http_server::{ALPN, TlsOptions};
 use crate::services::Clock;
 
 /// The validity of the certificate, as in controller-runtime.

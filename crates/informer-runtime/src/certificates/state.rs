@@ -83,7 +83,7 @@ pub(super) struct Certificate {
     pub(super) usable: bool,
 }
 
-/// What a replica last reported.
+/// The last report of a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Replica {
     /// The certificate that the replica serves.
@@ -104,7 +104,7 @@ pub(super) struct Shared {
     pub(super) replicas: BTreeMap<String, Replica>,
 }
 
-/// What the replica itself knows.
+/// The state of the replica itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Observed<'a> {
     pub(super) identity: &'a str,

@@ -1,5 +1,5 @@
-//! The objects into which the trusted authorities are injected, so that API servers trust the certificate of a
-//! server.
+//! The objects into which the trusted authorities are injected, so that API servers trust the certificate of
+//! a server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ pub(super) enum TargetKind {
     ApiService,
 }
 
-/// What the API server must call for a `caBundle` to be ours.
+/// The server whose callers get the `caBundle`.
 pub(super) struct Callee<'a> {
     pub(super) namespace: &'a str,
     pub(super) service: &'a str,
@@ -72,8 +72,8 @@ impl Target {
         }
     }
 
-    /// Returns the JSON patch that makes an object trust the bundle, provided that the object is still the one
-    /// that was read. Returns `None` if it trusts the bundle, or does not call the server.
+    /// Returns the JSON patch that makes an object trust the bundle, provided that the object is still the
+    /// one that was read. Returns `None` if it trusts the bundle, or does not call the server.
     pub(super) fn patch(&self, object: &Value, callee: &Callee<'_>, bundle: &str) -> Option<Value> {
         let bundle = json!(STANDARD.encode(bundle));
         let stale = self

@@ -57,7 +57,7 @@ impl From<rcgen::Error> for GenerateError {
     }
 }
 
-/// What a certificate says about itself.
+/// The parsed content of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parsed {
     pub(super) id: CertificateId,

@@ -8,8 +8,8 @@ use crate::certificates::{ManagedCertificates, Rotation, SelfSigned};
 
 /// The certificate of an [`HttpServer`](crate::HttpServer).
 ///
-/// It is created from [`Tls`] (PEM files) or from [`ManagedCertificates`](crate::ManagedCertificates) (feature
-/// `certificates`), which methods take directly.
+/// It is created from [`Tls`] (PEM files) or from [`ManagedCertificates`](crate::ManagedCertificates)
+/// (feature `certificates`), which methods take directly.
 #[derive(Debug, Clone)]
 #[must_use = "pass it to a server"]
 pub struct ServerTls(Source);
@@ -37,9 +37,9 @@ impl From<ManagedCertificates> for ServerTls {
 }
 
 impl ServerTls {
-    /// Uses a certificate that the server generates for its host name and renews while it runs. Its key exists
-    /// only in the memory of this process, and no authority has signed it, so that clients must not verify it. It
-    /// protects bearer tokens from being read on the network.
+    /// Uses a certificate that the server generates for its host name and renews while it runs. Its key
+    /// exists only in the memory of this process, and no authority has signed it, so that clients must not
+    /// verify it. It protects bearer tokens from being read on the network.
     ///
     /// Upstream: the default of `SecureServing`.
     #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
@@ -58,7 +58,8 @@ impl ServerTls {
         }
     }
 
-    /// Reads, receives or generates the first certificate. For managed certificates, waits until there is one.
+    /// Reads, receives or generates the first certificate. For managed certificates, waits until there is
+    /// one.
     pub(super) async fn load(
         self,
         options: Option<TlsOptions>,

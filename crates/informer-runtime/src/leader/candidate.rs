@@ -1,4 +1,5 @@
-//! The LeaseCandidate of a coordinated election, by which the coordinator of the control plane knows this process.
+//! The LeaseCandidate of a coordinated election, by which the coordinator of the control plane knows this
+//! process.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,15 +19,16 @@ use crate::api_request::{exchange, json_request, watch_request, watch_with_hints
 
 const API_VERSION: &str = "coordination.k8s.io/v1beta1";
 
-/// The interval between two reads of the LeaseCandidate. The coordinator pings candidates and waits some seconds for
-/// a response, so that a watch notices the ping in time, and this interval is for processes that must not watch.
+/// The interval between two reads of the LeaseCandidate. The coordinator pings candidates and waits some
+/// seconds for a response, so that a watch notices the ping in time, and this interval is for processes that
+/// must not watch.
 const READ_INTERVAL: Duration = Duration::from_secs(3);
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a process takes part in a coordinated election (KEP-4355), in which the control plane chooses the leader.
-/// It chooses the candidate with the oldest emulation version, so that an update of the program begins to lead only
-/// after the last old replica has ended.
+/// How a process takes part in a coordinated election (KEP-4355), in which the control plane chooses the
+/// leader. It chooses the candidate with the oldest emulation version, so that an update of the program
+/// begins to lead only after the last old replica has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "pass it to an election"]
 pub struct Coordination {

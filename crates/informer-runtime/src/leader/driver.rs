@@ -140,7 +140,8 @@ impl LeaderElector {
         let own = candidate.as_ref().map(|own| (self.lock.client().clone(), own.own_path()));
         let candidate = candidate.map(|candidate| candidate.run().boxed());
         let end = self.elect(stop, candidate).await;
-        // A lost lease must be reported at once. The coordinator notices by itself that the candidate has ended.
+        // A lost lease must be reported at once. The coordinator notices by itself that the candidate has
+        // ended.
         if let (Ok(()), Some((client, path))) = (&end, own) {
             LeaseCandidate::remove(client, path).await;
         }

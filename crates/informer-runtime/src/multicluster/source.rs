@@ -20,11 +20,12 @@ use crate::predicate::Predicate;
 use crate::source::{Enqueuer, Route, Source, Watch};
 use crate::{BoxError, KubeObject, ReconcileRequest, ResourceKind, Trigger};
 
-/// The time for which a controller waits at its start for the first lists of the clusters that are engaged then.
-/// A cluster that takes longer delays only its own requests.
+/// The time for which a controller waits at its start for the first lists of the clusters that are engaged
+/// then. A cluster that takes longer delays only its own requests.
 const MAX_SYNC_WAIT: Duration = Duration::from_secs(30);
 
-/// Maps the events of an object in a cluster to requests. It is implemented for closures of the same arguments.
+/// Maps the events of an object in a cluster to requests. It is implemented for closures of the same
+/// arguments.
 pub trait ClusterHandler<O, R: ReconcileRequest = ClusterRequest>: Send + Sync + 'static {
     /// Adds the requests for a trigger of a cluster to the controller's queue.
     fn handle(&self, cluster: &ClusterName, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>);
@@ -176,7 +177,8 @@ impl<O: Representation, R: ReconcileRequest> Attacher<O, R> {
         &self,
         engaged: &BTreeMap<ClusterName, Cluster>,
     ) -> Vec<(ClusterName, Arc<CacheRegistration<O>>)> {
-        // A cluster of the same name may be another one, which was engaged after the first had been disengaged.
+        // A cluster of the same name may be another one, which was engaged after the first had been
+        // disengaged.
         let is_engaged = |name: &ClusterName, watched: &Watched<O, R>| {
             !watched.cluster.gone.is_cancelled() && engaged.contains_key(name)
         };

@@ -155,8 +155,8 @@ impl Allowed {
         self
     }
 
-    /// Adds an annotation to the audit event of the request. The API server adds the name of the webhook in front
-    /// of the key.
+    /// Adds an annotation to the audit event of the request. The API server adds the name of the webhook in
+    /// front of the key.
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.audit.insert(key.into(), value.into());
         self
@@ -220,10 +220,10 @@ impl Denied {
         self
     }
 
-    /// Adds a cause to the denial (`details.causes` of the status), for programs that read it. `field` is the path
-    /// of the field, such as `spec.replicas`, and `reason` one of the API, such as `FieldValueInvalid` or
-    /// `FieldValueRequired`. `kubectl` prints only the message of the denial, so that it should name the field,
-    /// too.
+    /// Adds a cause to the denial (`details.causes` of the status), for programs that read it. `field` is the
+    /// path of the field, such as `spec.replicas`, and `reason` one of the API, such as `FieldValueInvalid`
+    /// or `FieldValueRequired`. `kubectl` prints only the message of the denial, so that it should name the
+    /// field, too.
     pub fn cause(
         mut self,
         field: impl Into<String>,
@@ -295,8 +295,8 @@ struct ResourceWire {
     resource: String,
 }
 
-/// Checks that a review is an AdmissionReview of a supported version, and decodes its `request`. The objects in
-/// the request stay JSON.
+/// Checks that a review is an AdmissionReview of a supported version, and decodes its `request`. The objects
+/// in the request stay JSON.
 pub(super) fn read_request(mut review: Value) -> Result<RequestWire, Denied> {
     let wrong = |message: String| Denied::new(message).code(400);
     let kind = review["kind"].as_str().unwrap_or_default();

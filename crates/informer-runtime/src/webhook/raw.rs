@@ -13,8 +13,8 @@ use super::admission::{
 use super::{admission, patch};
 
 impl AdmissionRequest<Value> {
-    /// Returns this request with its objects decoded as `K`; `None` if they are of another kind. This lets one
-    /// handler review several kinds by their types.
+    /// Returns this request with its objects decoded as `K`; `None` if they are of another kind. This lets
+    /// one handler review several kinds by their types.
     ///
     /// # Errors
     ///

@@ -33,7 +33,8 @@ pub enum RegisteredWebhook {
         /// The custom kind in its hub version.
         kind: Gvk,
     },
-    /// A webhook that authenticates tokens, for `--authentication-token-webhook-config-file` of an API server.
+    /// A webhook that authenticates tokens, for `--authentication-token-webhook-config-file` of an API
+    /// server.
     Authentication {
         /// The path at which the server has the webhook.
         path: String,

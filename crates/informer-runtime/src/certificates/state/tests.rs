@@ -20,8 +20,8 @@ struct World {
     /// The authorities that the target trusts, with the time since which it does so.
     trusted: Vec<(i64, Vec<CertificateId>)>,
     replicas: Vec<Member>,
-    /// The certificates that were issued although no target trusts their authority, because there was no valid
-    /// certificate.
+    /// The certificates that were issued although no target trusts their authority, because there was no
+    /// valid certificate.
     emergency: Vec<CertificateId>,
     /// The issuer and the end of each certificate.
     issued: BTreeMap<CertificateId, (CertificateId, Timestamp)>,
@@ -146,8 +146,8 @@ impl World {
         }
     }
 
-    /// Returns the problem if an API server, which observes the target with a delay of up to [`PROPAGATION`], may
-    /// refuse the certificate of a replica.
+    /// Returns the problem if an API server, which observes the target with a delay of up to [`PROPAGATION`],
+    /// may refuse the certificate of a replica.
     fn refused(&self) -> Option<String> {
         let window = self.now - PROPAGATION.as_secs();
         for member in &self.replicas {
