@@ -65,7 +65,7 @@ pub struct TestContext {
     events: EventLog,
 }
 
-/// Keeps the events that its recorders are told, for tests of code that records events without a manager.
+/// Keeps the events of its recorders, for tests of code that records events without a manager.
 ///
 /// At most 1000 events are kept until the next [`take`](Self::take). Further ones are lost and
 /// [counted](EventRecorder::dropped).

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use informer_core::ResourceVersion;
 use proptest::prelude::*;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{ElectionAction, ElectionNotice, ElectionResponse, ElectorState, LeaseRecord, LeaseWrite};
 use crate::election::ElectionTimes;
