@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use informer_core::Object;
 use informer_core::deadline::later;
 use informer_core::panics::panic_text;
@@ -131,7 +132,9 @@ pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
     shared.synced.send_replace(false);
     let span = tracing::info_span!("informer", name = %shared.name);
     let run = Run { shared: Arc::clone(shared), cancel, tasks: tasks.clone(), number };
-    tasks.spawn_on(run.run().instrument(span), &guard.runtime);
+    // The tasks of an informer are boxed: tokio compiles a task twice for each type of its future.
+    let run: BoxFuture<'static, ()> = Box::pin(run.run());
+    tasks.spawn_on(run.instrument(span), &guard.runtime);
     // `start` still holds the lifecycle lock. A handler that is added concurrently is therefore either in
     // `attached` already, or its task is spawned when the call that adds it finds the new run.
     for attached in shared.attached.lock().iter() {
@@ -202,7 +205,8 @@ impl<O: Object> Run<O> {
         core.begin(&self.shared);
         let stop = self.cancel.child_token();
         let _stop = stop.clone().drop_guard();
-        let reflecting = self.tasks.spawn(reflect(Arc::clone(&self.shared), stop.clone()).in_current_span());
+        let reflecting: BoxFuture<'static, ()> = Box::pin(reflect(Arc::clone(&self.shared), stop.clone()));
+        let reflecting = self.tasks.spawn(reflecting.in_current_span());
         let crashed = async {
             match reflecting.await {
                 Err(error) if error.is_panic() => error.into_panic(),

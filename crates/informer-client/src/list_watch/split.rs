@@ -16,6 +16,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
 use informer_cache::source::{
     ListEnd, ListPart, ListRequest, ListStream, SourceContext, SourceError, SourceErrorKind, VersionMatch,
@@ -83,7 +84,7 @@ pub(super) async fn list<O: Representation>(
     for _ in 0..split.requests.max(1) {
         let (source, context, version) = (source.clone(), context.clone(), plan.version.clone());
         let (namespaces, sender) = (Arc::clone(&namespaces), sender.clone());
-        tasks.spawn(async move {
+        let read_namespaces: BoxFuture<'static, ()> = Box::pin(async move {
             while let Some(namespace) = { namespaces.lock().next() } {
                 let source = source.clone().namespace(namespace);
                 if let Err(error) = read_one(&source, &version, &context, &sender).await {
@@ -94,6 +95,7 @@ pub(super) async fn list<O: Representation>(
                 }
             }
         });
+        tasks.spawn(read_namespaces);
     }
     let reading = Reading {
         source: source.clone(),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use informer_cache::Event;
 use informer_core::Object;
 use informer_core::panics::panic_text;
@@ -80,6 +81,8 @@ impl<R: ReconcileRequest> Enqueuer<R> {
     /// controller keeps running.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let enqueuer = self.clone();
+        // The task is boxed: tokio compiles a task twice for each type of its future.
+        let task: BoxFuture<'static, ()> = Box::pin(task);
         self.tasks.spawn(async move {
             let task = enqueuer.contain("a task of a source", task);
             enqueuer.stop.run_until_cancelled(task).await
