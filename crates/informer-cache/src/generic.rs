@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use informer_core::{LabelSelector, Object, ObjectKey};
+use informer_store::{AddIndexersError, IndexError, IndexFn, IndexFnError, Indexers};
 use tokio::sync::watch;
 
 use crate::handler::on_event;
@@ -15,7 +16,8 @@ use crate::{
     SharedInformer, SyncError,
 };
 
-/// An object of unknown type. Its key, labels, resourceVersion and fields can be read.
+/// An object of unknown type. Its metadata and [fields](Object::field) can be read, and `downcast` returns it
+/// as its type, such as `Lazy<Pod>`.
 pub type AnyObject = Arc<dyn Object>;
 
 /// An event for an object of unknown type.
@@ -128,6 +130,29 @@ impl GenericInformer {
         handler: impl FnMut(GenericEvent) + Send + 'static,
     ) -> Result<GenericRegistration, AddHandlerError> {
         self.0.add_handler(options, Box::new(handler)).map(GenericRegistration)
+    }
+
+    /// Adds an index, before or while the informer runs. The function calls its second argument with each
+    /// value of an object.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the informer has an index with this name.
+    pub fn add_index(
+        &self,
+        name: impl Into<Arc<str>>,
+        function: impl Fn(&dyn Object, &mut dyn FnMut(&str)) + Send + Sync + 'static,
+    ) -> Result<(), AddIndexersError> {
+        self.0.add_index(name.into(), Arc::new(function))
+    }
+
+    /// Returns the objects with `value` in the index `name`, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the informer has no index with this name.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<AnyObject>, IndexError> {
+        self.0.by_index(name, value)
     }
 
     /// Returns a read view of the cache, for lookups by namespace, name and label selector.
@@ -266,6 +291,18 @@ impl fmt::Debug for GenericLister {
     }
 }
 
+type GenericIndexFn = Arc<dyn Fn(&dyn Object, &mut dyn FnMut(&str)) + Send + Sync>;
+
+/// An index function that does not know the type of its objects.
+struct GenericIndex(GenericIndexFn);
+
+impl<O: Object> IndexFn<O> for GenericIndex {
+    fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
+        (self.0)(object, emit);
+        Ok(())
+    }
+}
+
 /// The methods of a [`SharedInformer`] without the type of its objects.
 pub(crate) trait ObjectInformer: Send + Sync {
     fn start(&self) -> InformerRun;
@@ -276,6 +313,8 @@ pub(crate) trait ObjectInformer: Send + Sync {
         options: HandlerOptions,
         handler: Box<dyn FnMut(GenericEvent) + Send>,
     ) -> Result<Box<dyn ObjectRegistration>, AddHandlerError>;
+    fn add_index(&self, name: Arc<str>, function: GenericIndexFn) -> Result<(), AddIndexersError>;
+    fn by_index(&self, name: &str, value: &str) -> Result<Vec<AnyObject>, IndexError>;
     fn get(&self, key: &str) -> Option<AnyObject>;
     fn list(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<AnyObject>;
 }
@@ -301,6 +340,15 @@ impl<O: Object> ObjectInformer for SharedInformer<O> {
     ) -> Result<Box<dyn ObjectRegistration>, AddHandlerError> {
         let handler = on_event(move |event: Event<O>| handler(event.into()));
         Ok(Box::new(self.add_handler_with(options, handler)?))
+    }
+
+    fn add_index(&self, name: Arc<str>, function: GenericIndexFn) -> Result<(), AddIndexersError> {
+        self.add_indexers(Indexers::new().index(name, GenericIndex(function)))
+    }
+
+    fn by_index(&self, name: &str, value: &str) -> Result<Vec<AnyObject>, IndexError> {
+        let objects = Self::by_index(self, name, value)?;
+        Ok(objects.into_iter().map(|object| object as AnyObject).collect())
     }
 
     fn get(&self, key: &str) -> Option<AnyObject> {

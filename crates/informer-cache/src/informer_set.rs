@@ -172,6 +172,13 @@ impl InformerSet {
         Some(GenericInformer::new(Arc::clone(&entry.erased)))
     }
 
+    /// Returns the informers of a resource in all object types, as [`GenericInformer`]s.
+    pub fn generics(&self, resource: &str) -> Vec<GenericInformer> {
+        let table = self.table.lock();
+        let of_resource = table.entries.iter().filter(|((name, _), _)| name == resource);
+        of_resource.map(|(_, entry)| GenericInformer::new(Arc::clone(&entry.erased))).collect()
+    }
+
     /// Returns the states of all informers of the set, sorted by resource.
     pub fn states(&self) -> Vec<InformerState> {
         let erased: Vec<_> =

@@ -69,6 +69,7 @@
 mod backoff;
 mod config;
 mod driver;
+mod into_store;
 mod list_builder;
 pub(crate) mod state;
 mod status;
@@ -95,6 +96,7 @@ pub use self::config::{
     MIN_WATCH_TIMEOUT, Paging, ReflectorConfig, ShouldResync, StreamingList, VersionHook, WatchErrorHandler,
 };
 use self::driver::Driver;
+pub use self::into_store::ReflectedStore;
 pub use self::status::{
     EventCounts, ReflectorError, ReflectorPhase, ReflectorStatus, RelistCounts, RelistReason,
 };

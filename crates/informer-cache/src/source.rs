@@ -9,6 +9,7 @@
 //! Lists and watches are streams, not collections: a list of a million objects needs memory for only a few
 //! network frames.
 
+mod closures;
 mod error;
 mod filtered;
 mod request;
@@ -19,6 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use closures::{ListWatchFns, list_watch};
 pub use error::{ServerStatus, SourceError, SourceErrorKind};
 pub use filtered::{FilterPanicked, FilteredSource, ObjectFilter};
 use informer_core::Object;

@@ -1,4 +1,6 @@
+use std::any::Any;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::header::NO_GENERATION;
 use crate::{FieldPath, Header, Labels, ObjectKey, OwnerReference, ResourceVersion};
@@ -15,7 +17,7 @@ use crate::{FieldPath, Header, Labels, ObjectKey, OwnerReference, ResourceVersio
     note = "a cache stores a representation of a kind: for `Pod`, write `Lazy<Pod>`, `Typed<Pod>` or \
             `Metadata<Pod>`"
 )]
-pub trait Object: Send + Sync + 'static {
+pub trait Object: Any + Send + Sync {
     /// Returns the metadata that needs no decoding.
     fn header(&self) -> &Header;
 
@@ -90,6 +92,35 @@ pub trait Object: Send + Sync + 'static {
     /// Returns the approximate memory of this object in bytes, which metrics report as memory per object.
     fn held_bytes(&self) -> usize {
         self.header().held_bytes()
+    }
+}
+
+impl dyn Object {
+    /// Returns the object as its type; `None` if it has another type.
+    ///
+    /// ```
+    /// use informer_core::{Header, Object, ObjectKey};
+    ///
+    /// let object: &dyn Object = &Header::new(ObjectKey::new("default", "web")?);
+    /// assert!(object.downcast_ref::<Header>().is_some());
+    /// # Ok::<(), informer_core::ParseKeyError>(())
+    /// ```
+    pub fn downcast_ref<O: Object>(&self) -> Option<&O> {
+        let any: &dyn Any = self;
+        any.downcast_ref()
+    }
+
+    /// Returns a shared object as its type, without a copy.
+    ///
+    /// # Errors
+    ///
+    /// Returns the object unchanged if it has another type.
+    pub fn downcast<O: Object>(self: Arc<Self>) -> Result<Arc<O>, Arc<Self>> {
+        if self.downcast_ref::<O>().is_none() {
+            return Err(self);
+        }
+        let any: Arc<dyn Any + Send + Sync> = self;
+        Ok(any.downcast().expect("the type was compared above"))
     }
 }
 

@@ -53,6 +53,11 @@ pub struct ReflectorConfig {
     pub progress_timeout: Duration,
     /// The backoff between failed requests.
     pub backoff: BackoffConfig,
+    /// How long a watch is resumed from the last version after error events of kind `InternalError` (500),
+    /// counted from the first of them; the default is zero. After that time, and by default immediately, such
+    /// an event is followed by a list. A minute without such an event begins the time again. client-go calls
+    /// it `MaxInternalErrorRetryDuration`; here the backoff applies between the attempts.
+    pub max_internal_error_retry: Duration,
     /// Decides when a streaming list is requested.
     pub streaming_list: StreamingList,
     /// How long a streaming list may send neither a new object nor its final bookmark before an ordinary list
@@ -139,6 +144,7 @@ impl Default for ReflectorConfig {
             watch_grace: Duration::from_secs(30),
             progress_timeout: Duration::from_secs(90),
             backoff: BackoffConfig::default(),
+            max_internal_error_retry: Duration::ZERO,
             streaming_list: StreamingList::default(),
             initial_events_deadline: Duration::from_secs(30),
             resync_period: None,

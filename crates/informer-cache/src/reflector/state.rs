@@ -66,7 +66,7 @@ use self::checking::Checking;
 use self::listing::Listing;
 pub use self::step::{Effects, Input, ListPlan, ReflectorAction, ReflectorNotice, Step, WatchPlan};
 use self::streaming::Streaming;
-use self::watching::Watching;
+use self::watching::{InternalErrors, Watching};
 use super::backoff::Backoff;
 use super::list_builder::ListBuilder;
 use super::{
@@ -143,6 +143,7 @@ pub struct ReflectorState<O: Object> {
     /// Number of consecutive watches that were short (see `SHORT_WATCH`). After several of them the reflector
     /// waits or lists.
     short_watches: u32,
+    internal_errors: InternalErrors,
     /// True if the last watch request reached no server. The next server that accepts a connection may have
     /// an older state, without the last version.
     unreached: bool,
@@ -241,6 +242,7 @@ impl<O: Object> ReflectorState<O> {
             withhold_known: false,
             streaming_cuts: 0,
             short_watches: 0,
+            internal_errors: InternalErrors::default(),
             unreached: false,
             vouched_at: None,
             resync_at: None,

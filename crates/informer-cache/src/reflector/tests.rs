@@ -3,6 +3,7 @@ mod lifecycle;
 mod lists;
 mod resumed;
 mod sequences;
+mod stores;
 mod streaming;
 mod truth;
 mod watches;

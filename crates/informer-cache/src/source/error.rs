@@ -134,6 +134,11 @@ pub struct ServerStatus {
 }
 
 impl ServerStatus {
+    /// Returns true if the status is an `InternalError` (500).
+    pub fn is_internal_error(&self) -> bool {
+        self.reason == "InternalError" || (self.reason.is_empty() && self.code == 500)
+    }
+
     /// Returns the kind of failure that the status means.
     pub fn kind(&self) -> SourceErrorKind {
         // Older servers report a resourceVersion that is too large only in the message of the status, without

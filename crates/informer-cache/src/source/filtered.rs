@@ -9,8 +9,8 @@ use informer_core::Object;
 use informer_core::panics::panic_text;
 
 use super::{
-    DynListWatch, ListPart, ListRequest, ListSource, ListStream, ListWatch, Listed, SourceError, WatchEvent,
-    WatchRequest, WatchSource, WatchStream,
+    DynListWatch, ListPart, ListRequest, ListSource, ListStream, ListWatch, Listed, SourceContext,
+    SourceError, WatchEvent, WatchRequest, WatchSource, WatchStream,
 };
 use crate::Undecodable;
 
@@ -50,9 +50,6 @@ pub type ObjectFilter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// The lists of the source must have a resourceVersion, as those of every API server have. Without one, the
-/// watch begins with synthetic additions, and a rejected one would move the version of the watch.
 ///
 /// Upstream has no counterpart ([kubernetes#115803](https://github.com/kubernetes/kubernetes/issues/115803),
 /// [controller-runtime#3552](https://github.com/kubernetes-sigs/controller-runtime/issues/3552)).
@@ -141,6 +138,23 @@ impl<O: Object> Filter<O> {
     }
 }
 
+impl<O: Object> Filter<O> {
+    /// Returns the event for a synthetic addition, with which a watch without a version begins. A rejected
+    /// object that is not cached has no event: a deletion would move the version of the watch to that of the
+    /// object, from which no watch could continue.
+    fn synthetic(
+        &self,
+        object: Arc<O>,
+        context: &SourceContext<O>,
+    ) -> Option<Result<WatchEvent<O>, SourceError>> {
+        let key = object.key().clone();
+        match self.event(WatchEvent::Added(object)) {
+            WatchEvent::Deleted(_) if !context.contains(key.as_str()) => None,
+            event => Some(Ok(event)),
+        }
+    }
+}
+
 impl<O: Object> ListSource<O> for FilteredSource<O> {
     async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
         let (list, filter) = (self.source.list(request).await?, self.filter.clone());
@@ -156,8 +170,23 @@ impl<O: Object> ListSource<O> for FilteredSource<O> {
 
 impl<O: Object> WatchSource<O> for FilteredSource<O> {
     async fn watch(&self, request: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
+        let context = request.context.clone();
+        let has_no_version = request.version.is_empty() || request.version.is_any();
+        let mut is_synthetic = has_no_version && !request.send_initial_events;
         let (watch, filter) = (self.source.watch(request).await?, self.filter.clone());
-        Ok(WatchStream::new(watch.map(move |event| event.map(|event| filter.event(event)))))
+        Ok(WatchStream::new(watch.filter_map(move |event| {
+            let event = match event {
+                Ok(event) if is_synthetic => match event {
+                    WatchEvent::Added(object) => filter.synthetic(object, &context),
+                    event => {
+                        is_synthetic = false;
+                        Some(Ok(filter.event(event)))
+                    }
+                },
+                event => Some(event.map(|event| filter.event(event))),
+            };
+            std::future::ready(event)
+        })))
     }
 }
 

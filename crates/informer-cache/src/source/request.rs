@@ -96,6 +96,11 @@ impl<O: Object> SourceContext<O> {
         same.then_some(held)
     }
 
+    /// Returns whether the cache contains an object with this key.
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.known.as_ref().is_some_and(|known| known.get(key).is_some())
+    }
+
     /// Returns the log for objects that are decoded lazily. It records objects whose decoding fails at the
     /// first access, after the list.
     pub fn undecodable(&self) -> &UndecodableLog {

@@ -133,8 +133,13 @@ impl<O: Object> ReflectorState<O> {
         for event in events {
             watching.events += 1;
             self.count(&event);
+            let is_internal = matches!(&event, WatchEvent::Error(status) if status.is_internal_error());
             if let Err(error) = self.on_event(&mut watching, event, turn) {
-                let next = after_failure(error.kind(), true);
+                let within = self.config.max_internal_error_retry;
+                let next = match error.kind() {
+                    _ if is_internal && self.internal_errors.may_retry(within, turn.now) => Next::Watch,
+                    kind => after_failure(kind, true),
+                };
                 return self.fail(error, next, turn);
             }
         }
@@ -357,6 +362,29 @@ impl<O: Object> ReflectorState<O> {
                 self.status.undecodable += 1;
             }
         }
+    }
+}
+
+/// The time without an internal error after which the time for retries begins again.
+const INTERNAL_ERRORS_RESET: Duration = Duration::from_secs(60);
+
+/// The error events of kind `InternalError` after which a watch was resumed.
+#[derive(Debug, Default)]
+pub(super) struct InternalErrors {
+    /// The times of the first and the last of these events.
+    seen: Option<(Instant, Instant)>,
+}
+
+impl InternalErrors {
+    /// Records an event. Returns true if it is at most `within` after the first one, so that the watch may be
+    /// resumed.
+    fn may_retry(&mut self, within: Duration, now: Instant) -> bool {
+        let recent =
+            self.seen.filter(|(_, last)| now.saturating_duration_since(*last) < INTERNAL_ERRORS_RESET);
+        let first = recent.map_or(now, |(first, _)| first);
+        let may_retry = !within.is_zero() && now.saturating_duration_since(first) <= within;
+        self.seen = may_retry.then_some((first, now));
+        may_retry
     }
 }
 

@@ -338,6 +338,31 @@ async fn an_error_event_ends_the_watch_and_its_kind_decides_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn internal_error_events_resume_the_watch_for_the_configured_time() {
+    let mut config = ReflectorConfig::default();
+    config.max_internal_error_retry = Duration::from_secs(10);
+    let mut world = World::start(config);
+    let mut watch = world.server.expect_sync([], 10).await;
+    let begin = tokio::time::Instant::now();
+    let mut resumed = 0;
+    while begin.elapsed() <= Duration::from_secs(10) {
+        watch.send(error_event(500, "InternalError"));
+        watch.dropped().await;
+        watch = world.server.expect_watch().await.assert_version("10").accept();
+        resumed += 1;
+    }
+    assert!(resumed > 1, "the watch is resumed several times");
+    watch.send(error_event(500, "InternalError"));
+    watch.dropped().await;
+    world.server.expect_list().await.assert_version("10").reply_page([], 11);
+    let watch = world.server.expect_watch().await.assert_version("11").accept();
+    assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::WatchFailed, 1)]);
+    watch.send(error_event(403, "Forbidden"));
+    watch.dropped().await;
+    world.server.expect_list().await.assert_version("11").reply_page([], 12);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_closed_after_its_timeout_and_resumed_from_the_last_version() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);

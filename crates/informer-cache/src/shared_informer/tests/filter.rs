@@ -80,6 +80,30 @@ async fn relist_deletes_objects_that_fail_the_filter_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watch_of_a_source_without_versions_is_not_resumed_from_a_rejected_object() {
+    let (builder, mut server) = builder();
+    let informer = builder.build();
+    let log = Log::default();
+    informer.add_handler(log.handler()).unwrap();
+    let _run = informer.start();
+    server.expect_list().await.reply_page([kept("a", "1"), kept("b", "2")], "");
+    let watch = server.expect_watch().await.assert_version("").accept();
+    // The watch begins with the current state. `b` was changed since the list, and `c` was never cached.
+    watch.send(added(kept("a", "1"))).send(added(object("c", "3")));
+    tokio::time::sleep(SOON).await;
+    watch.close();
+    let watch = server.expect_watch().await.assert_version("").accept();
+    watch.send(added(object("b", "4"))).send(modified(object("c", "6"))).send(modified(kept("a", "7")));
+    tokio::time::sleep(SOON).await;
+    watch.close();
+    let _watch = server.expect_watch().await.assert_version("7").accept();
+    assert_eq!(keys(&informer), ["a"]);
+    let seen = log.take();
+    assert!(seen.iter().any(|event| event.starts_with("deleted b")), "{seen:?}");
+    assert!(!seen.iter().any(|event| event.contains(" c ")), "{seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn streaming_list_contains_only_objects_that_pass() {
     let (source, mut server) = ScriptedSource::streaming();
     let informer =

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Log, SOON, informer, quiet};
-use crate::testing::{added, object};
+use informer_core::Object;
+
+use crate::testing::{TestObject, added, object};
 use crate::{CacheSynced, GenericEvent, GenericInformer, HandlerOptions, wait_for_cache_sync};
 
 #[tokio::test(start_paused = true)]
@@ -28,6 +30,23 @@ async fn a_handler_of_a_generic_informer_reports_its_sync_and_can_be_removed() {
     assert_eq!(log.take(), ["Added(a @1)"]);
     assert!(informer.state().handlers.is_empty());
     handler.remove();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generic_informer_has_indexes_and_its_objects_are_downcast() {
+    let (informer, mut server) = informer();
+    let generic = GenericInformer::from(informer);
+    let by_first = |object: &dyn Object, emit: &mut dyn FnMut(&str)| emit(&object.key().name()[..1]);
+    generic.add_index("first letter", by_first).unwrap();
+    generic.add_index("first letter", by_first).unwrap_err();
+    let _run = generic.start();
+    let _watch = server.expect_sync([object("ab", "1"), object("ac", "2"), object("b", "3")], "5").await;
+    generic.wait_for_sync(SOON).await.unwrap();
+    assert_eq!(generic.by_index("first letter", "a").unwrap().len(), 2);
+    assert!(generic.by_index("last letter", "a").is_err());
+    let found = generic.by_index("first letter", "b").unwrap().remove(0);
+    let found = found.downcast::<informer_core::Header>().err().expect("the object has another type");
+    assert!(found.downcast::<TestObject>().is_ok_and(|found| found.key() == "b"));
 }
 
 #[tokio::test(start_paused = true)]
