@@ -199,7 +199,7 @@ impl Translator<'_> {
         let is_named = rest.starts_with("P<")
             || rest.starts_with('<') && !rest.starts_with(['<', '='])
             || rest.starts_with('<') && !rest[1..].starts_with(['=', '!']);
-        let flags = rest.trim_start_matches(|sign: char| matches!(sign, 'i' | 'm' | 's' | 'U' | '-'));
+        let flags = rest.trim_start_matches(['i', 'm', 's', 'U', '-']);
         if !is_named && !flags.starts_with([':', ')']) {
             let part: String = rest.chars().take(1).collect();
             return Err(("invalid or unsupported Perl syntax", format!("(?{part}")));

@@ -65,7 +65,8 @@ impl BootstrapObjects {
     pub(crate) fn create(self, server: &ApiServer) {
         for record in records().filter(|record| self.includes(record)) {
             let object: Value = serde_json::from_str(record.text).expect("the recorded objects are JSON");
-            let created = server.create(&record.gvr, record.namespace, object);
+            // The objects are stored as they were recorded, with their status.
+            let created = server.raw().create(&record.gvr, record.namespace, object);
             created.expect("the recorded objects are valid");
         }
     }

@@ -249,7 +249,7 @@ fn address(given: &Given) -> Result<SocketAddr, Failure> {
 
 fn server(given: &Given) -> Result<ApiServer, Failure> {
     let mut builder = ApiServer::builder().controllers(Controllers::NONE);
-    builder = builder.rbac(rbac(given)?).bootstrap(true);
+    builder = builder.rbac(rbac(given)?);
     let off: Vec<&str> = given.list("disable-admission-plugins").collect();
     builder = builder.require_namespaces(!off.contains(&"NamespaceLifecycle"));
     let present = off.into_iter().filter(|plugin| ApiServer::admission_plugins().any(|name| name == *plugin));

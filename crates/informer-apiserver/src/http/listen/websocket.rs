@@ -121,10 +121,8 @@ async fn serve(io: UpgradedIo, mut body: SocketBody, is_text: bool) {
             let Ok(mut data) = frame.into_data() else { continue };
             pending.extend_from_slice(&data.copy_to_bytes(data.remaining()));
             while let Some(event) = next_event(&mut pending, is_text) {
-                let message = match is_text {
-                    true => Utf8Bytes::try_from(event.clone()).map_or(Message::Binary(event), Message::Text),
-                    false => Message::Binary(event),
-                };
+                let text = is_text.then(|| Utf8Bytes::try_from(event.clone()).ok()).flatten();
+                let message = text.map_or(Message::Binary(event), Message::Text);
                 sink.feed(message).await?;
             }
             sink.flush().await?;

@@ -88,7 +88,7 @@ fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    !text.is_empty() && text.len() % 4 == 0 && padding <= 2 && digits.bytes().all(is_digit)
+    !text.is_empty() && text.len().is_multiple_of(4) && padding <= 2 && digits.bytes().all(is_digit)
 }
 
 /// Parses an IPv4 address. Like kube-apiserver, it accepts leading zeros.
@@ -304,7 +304,7 @@ fn is_isbn10(text: &str) -> bool {
     }
     let value = |byte: u8| if byte == b'X' { 10 } else { u32::from(byte - b'0') };
     let sum: u32 = (1..).zip(&digits).map(|(weight, byte)| weight * value(*byte)).sum();
-    sum % 11 == 0
+    sum.is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {

@@ -29,7 +29,7 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         }
         Value::Array(items) => {
             match schema["x-kubernetes-list-type"].as_str() {
-                Some("set") => check_unique(items.iter().cloned().collect(), path, causes),
+                Some("set") => check_unique(items.to_vec(), path, causes),
                 Some("map") => check_keys(schema, items, path, causes),
                 _ => {}
             }

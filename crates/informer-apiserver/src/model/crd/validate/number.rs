@@ -36,11 +36,11 @@ fn is_in_range(number: &Number, kind: &str, format: &str) -> bool {
         ("integer", format) => {
             let whole = match number.as_i64() {
                 Some(whole) => Some(i128::from(whole)),
-                None => match number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e38) {
+                None => number
+                    .as_f64()
+                    .filter(|float| float.fract() == 0.0 && float.abs() < 1e38)
                     // The cast is exact, because the float is whole and within the range of the type.
-                    Some(float) => Some(float as i128),
-                    None => None,
-                },
+                    .map(|float| float as i128),
             };
             let range = match format {
                 "int32" => i128::from(i32::MIN)..=i128::from(i32::MAX),
