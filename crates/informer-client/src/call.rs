@@ -1,6 +1,7 @@
 //! Requests of a client for one object or one collection: reads and writes.
 
 mod error;
+mod retry;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use informer_cache::source::SourceErrorKind;
 use informer_core::ObjectKey;
 
 pub use error::CallError;
+pub use retry::{CallRetries, MAX_CALL_RETRIES, MAX_CALL_RETRY_TIME, MIN_CALL_RETRY_DELAY};
 
 use crate::list_watch::query::{self, Query};
 use crate::list_watch::response::refusal;
@@ -51,7 +53,9 @@ pub struct Call {
     subresource: Option<String>,
     query: Vec<(String, String)>,
     content_type: &'static str,
+    accept: &'static str,
     body: Body,
+    retries: bool,
 }
 
 /// The body of a call's request. The `Debug` output of this type shows only the size, because a body may
@@ -101,7 +105,9 @@ impl Call {
             subresource: None,
             query: Vec::new(),
             content_type: "application/json",
+            accept: "application/json",
             body: Body::default(),
+            retries: true,
         }
     }
 
@@ -176,6 +182,33 @@ impl Call {
         self
     }
 
+    /// Requests only the metadata of objects: the response to a get, patch or delete is a
+    /// `PartialObjectMetadata`, and the response to a list is a `PartialObjectMetadataList`.
+    pub fn metadata_only(mut self) -> Self {
+        let is_list = self.name.is_none() && self.method == Method::GET;
+        self.accept = if is_list { query::METADATA_LIST.json } else { query::METADATA.json };
+        self
+    }
+
+    /// Returns the error of a rejected call at once, instead of sending the call again as described at
+    /// [`CallRetries`].
+    pub fn without_retries(mut self) -> Self {
+        self.retries = false;
+        self
+    }
+
+    /// Returns true if the server may execute this call twice with the same result: a read, a replacement, a
+    /// deletion, a merge patch or a server-side apply. Creations, JSON patches and strategic merge patches
+    /// are not idempotent.
+    pub fn is_idempotent(&self) -> bool {
+        match self.method {
+            Method::PATCH => [PatchFormat::Merge, PatchFormat::Apply]
+                .iter()
+                .any(|format| format.content_type() == self.content_type),
+            _ => self.method != Method::POST,
+        }
+    }
+
     fn attempt(&self) -> String {
         let mut text = format!("{} {}", self.verb, self.kind.resource());
         if let Some(subresource) = &self.subresource {
@@ -207,7 +240,7 @@ impl Call {
         let mut request = Request::new(self.body.0);
         (*request.method_mut(), *request.uri_mut()) = (self.method, uri);
         let headers = request.headers_mut();
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static(self.accept));
         if !request.body().is_empty() {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         }
@@ -217,6 +250,9 @@ impl Call {
 
 impl Client {
     /// Sends a call and returns the response body: an object, a list or a `Status` as JSON.
+    ///
+    /// An idempotent call that the server rejects with 429 or 5xx and `Retry-After` is sent again after that
+    /// delay, within the limits of [`CallRetries`].
     ///
     /// # Cancel safety
     ///
@@ -228,25 +264,39 @@ impl Client {
     /// complete response, the server may have performed a write.
     pub async fn call(&self, call: Call) -> Result<Bytes, CallError> {
         let attempt = call.attempt();
+        let retried = call.retries && call.is_idempotent();
         let request = match call.into_request() {
             Ok(request) => request,
             Err(problem) => return Err(CallError::invalid_request(attempt, problem)),
         };
+        let mut retries = CallRetries::default();
+        loop {
+            let result = self.call_once(&attempt, request.clone()).await;
+            let delay =
+                result.as_ref().err().filter(|_| retried).and_then(|error| retries.delay_after(error));
+            let Some(delay) = delay else { return result };
+            tracing::debug!(attempt, ?delay, "the server rejected the call; sending it again");
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn call_once(&self, attempt: &str, request: Request<Bytes>) -> Result<Bytes, CallError> {
+        let attempt = || attempt.to_owned();
         let result = tokio::time::timeout(RESPONSE_TIMEOUT, self.request(request)).await;
         let response = match result {
-            Err(_) => return Err(CallError::timed_out(attempt, RESPONSE_TIMEOUT)),
-            Ok(Err(error)) => return Err(CallError::no_response(attempt, error)),
+            Err(_) => return Err(CallError::timed_out(attempt(), RESPONSE_TIMEOUT)),
+            Ok(Err(error)) => return Err(CallError::no_response(attempt(), error)),
             Ok(Ok(response)) if response.status().is_success() => response,
-            Ok(Ok(response)) => return Err(CallError::refused(attempt, refusal(response, None).await)),
+            Ok(Ok(response)) => return Err(CallError::refused(attempt(), refusal(response, None).await)),
         };
         let (mut body, mut text) = (response.into_body(), Vec::new());
         loop {
             match tokio::time::timeout(BODY_IDLE_TIMEOUT, body.next_frame()).await {
-                Err(_) => return Err(CallError::timed_out(attempt, BODY_IDLE_TIMEOUT)),
+                Err(_) => return Err(CallError::timed_out(attempt(), BODY_IDLE_TIMEOUT)),
                 Ok(Err(error)) => {
-                    let cause = error.into_source_error(&attempt);
+                    let cause = error.into_source_error(&attempt());
                     let (kind, problem) = (cause.kind(), "the response was cut off");
-                    return Err(CallError::incomplete(attempt, problem, kind, cause));
+                    return Err(CallError::incomplete(attempt(), problem, kind, cause));
                 }
                 Ok(Ok(None)) => return Ok(text.into()),
                 Ok(Ok(Some(frame))) => text.extend_from_slice(&frame),
@@ -254,7 +304,7 @@ impl Client {
             if text.len() > MAX_RESPONSE_BYTES {
                 let cause = format!("it is over {MAX_RESPONSE_BYTES} bytes; list in pages");
                 let (kind, problem) = (SourceErrorKind::Protocol, "the response is too large");
-                return Err(CallError::incomplete(attempt, problem, kind, cause));
+                return Err(CallError::incomplete(attempt(), problem, kind, cause));
             }
         }
     }
@@ -273,5 +323,30 @@ mod tests {
             assert_eq!(Call::patch(&kind, &key, format).content_type, format.content_type());
         }
         assert_ne!(PatchFormat::Merge.content_type(), PatchFormat::Json.content_type());
+    }
+
+    #[test]
+    fn creations_and_patches_that_add_elements_are_not_idempotent() {
+        let (kind, key) = (ResourceKind::of::<ConfigMap>(), "default/settings".parse().unwrap());
+        let patch = |format| Call::patch(&kind, &key, format);
+        for call in [
+            Call::get(&kind, &key),
+            Call::list(&kind, None),
+            Call::replace(&kind, &key),
+            Call::delete(&kind, &key),
+            Call::delete_collection(&kind, Some("default")),
+            patch(PatchFormat::Merge),
+            patch(PatchFormat::Apply),
+        ] {
+            assert!(call.is_idempotent(), "{call:?}");
+        }
+        for call in [
+            Call::create(&kind, Some("default")),
+            Call::create_under(&kind, &key).subresource("eviction"),
+            patch(PatchFormat::Json),
+            patch(PatchFormat::Strategic),
+        ] {
+            assert!(!call.is_idempotent(), "{call:?}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The HTTP client of this crate: connection pools and TLS from kube's configuration. The client does not
-//! retry failed requests, except in the cases described at [`Client`].
+//! The HTTP client of this crate: connection pools and TLS from kube's configuration. [`Client`] describes
+//! which requests it repeats.
 
 mod authenticated;
 mod body;
@@ -12,6 +12,7 @@ mod kubeconfig;
 mod program;
 mod server_version;
 mod stack;
+mod warnings;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -40,14 +41,32 @@ pub use program::program_name;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxService = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, BoxError>;
-type NewService = Arc<dyn Fn() -> BoxService + Send + Sync>;
+type NewService = Arc<dyn Fn(Protocols) -> BoxService + Send + Sync>;
+
+/// The HTTP versions that the connections of a service may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Protocols {
+    Negotiated,
+    /// HTTP/1.1, which supports protocol upgrades.
+    Http1,
+}
 
 /// A client for one API server. Clones are cheap and share connections.
 ///
 /// The client takes authentication, TLS settings, proxy and headers from [`kube_client::Config`], but has its
-/// own HTTP stack. The client repeats a request only if the credentials were outdated, or if an HTTP/2 server
-/// closed the connection or the stream without processing the request. It uses HTTP/2 if the server offers
-/// it, and detects an unresponsive server within 45 s.
+/// own HTTP stack. It uses HTTP/2 if the server offers it, and detects an unresponsive server within 45 s.
+///
+/// # Retries
+///
+/// [`request`](Self::request), which informers use, repeats a request only if the credentials were outdated,
+/// or if an HTTP/2 server closed the connection or the stream without processing the request.
+/// [`call`](Self::call) also repeats idempotent requests that the server rejects with 429 or 5xx and
+/// `Retry-After`, within the limits of [`CallRetries`](crate::CallRetries).
+///
+/// # Warnings
+///
+/// The API server sends warnings in `Warning` headers, for example if a request uses a deprecated API
+/// version. The client logs each text once. It remembers 1,024 texts; clones share them.
 ///
 /// # Credentials
 ///
@@ -94,9 +113,10 @@ struct Inner {
     server_version: server_version::Cached,
     /// The kinds for which the server sends fields that the built-in schema does not contain.
     unknown_fields: UnknownFieldsLog,
+    warnings: warnings::Warnings,
 }
 
-enum Transport {
+pub(crate) enum Transport {
     /// An HTTP service, and the function that builds another service with separate connections if the client
     /// was created from a configuration.
     Own(BoxService, Option<NewService>),
@@ -159,7 +179,7 @@ impl Client {
         let gzip = gzip && !config.disable_compression;
         let (address, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let new_service = stack::service(&config, &options)?;
-        let transport = Transport::Own(new_service(), Some(new_service));
+        let transport = Transport::Own(new_service(Protocols::Negotiated), Some(new_service));
         Ok(Self::assemble(transport, address, namespace, gzip, options.user_agent))
     }
 
@@ -172,9 +192,23 @@ impl Client {
     /// Returns a clone if `self` was created from a service or from a [`kube_client::Client`], because then
     /// there is no configuration to connect with.
     pub fn with_separate_connections(&self) -> Self {
+        self.with_connections(Protocols::Negotiated)
+    }
+
+    /// Returns a client with separate connections on which protocols can be upgraded to WebSocket, if the
+    /// feature `ws` is enabled. Returns a clone if this client was created from a service.
+    pub(crate) fn with_upgradable_connections(&self) -> Self {
+        self.with_connections(if cfg!(feature = "ws") { Protocols::Http1 } else { Protocols::Negotiated })
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    fn with_connections(&self, protocols: Protocols) -> Self {
         match &*self.transport {
             Transport::Own(_, Some(new_service)) => {
-                let transport = Transport::Own(new_service(), Some(Arc::clone(new_service)));
+                let transport = Transport::Own(new_service(protocols), Some(Arc::clone(new_service)));
                 Self { transport: Arc::new(transport), inner: Arc::clone(&self.inner) }
             }
             Transport::Own(_, None) | Transport::Kube(_) => self.clone(),
@@ -221,6 +255,7 @@ impl Client {
             schema: OnceLock::new(),
             server_version: server_version::Cached::default(),
             unknown_fields: UnknownFieldsLog::default(),
+            warnings: warnings::Warnings::default(),
         };
         Self { transport: Arc::new(transport), inner: Arc::new(inner) }
     }
@@ -263,6 +298,7 @@ impl Client {
             }
         };
         let response = result.map_err(|error| RequestError::new(&inner.address, error))?;
+        inner.warnings.log(&inner.address, response.headers());
         Ok(decompressed(response))
     }
 

@@ -4,6 +4,8 @@
 //! one request per group version otherwise.
 
 mod documents;
+mod groups;
+mod mapper;
 
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use serde::de::DeserializeOwned;
 use crate::list_watch::query::escaped;
 use crate::list_watch::response::{protocol, refusal};
 use crate::{Client, ResourceKind, ResourceScope};
+pub use groups::{DiscoveredGroup, DiscoveredVersion, Discovery};
+pub use mapper::{MAX_MAPPER_AGE, MIN_MAPPER_REFRESH, RestMapper};
 
 /// Maximum size of a discovery document. A server with thousands of custom resources sends some MB.
 const MAX_DOCUMENT_BYTES: usize = 64 << 20;
@@ -82,6 +86,24 @@ struct NameQuery<'a> {
     qualifier: Option<&'a str>,
 }
 
+impl<'a> NameQuery<'a> {
+    fn of(name: &'a str) -> Self {
+        match name.split_once('.') {
+            Some((name, qualifier)) => Self { name, qualifier: Some(qualifier) },
+            None => Self { name, qualifier: None },
+        }
+    }
+}
+
+/// Returns the error for a kind that the server does not have.
+fn no_such_kind(name: &str) -> SourceError {
+    let text = format!(
+        "find the kind {name:?}: the server has no such kind; check the spelling and that its \
+         CustomResourceDefinition is established"
+    );
+    SourceError::new(SourceErrorKind::NotFound, text)
+}
+
 impl Client {
     /// Resolves the name of a kind as `kubectl` does: kind, plural, singular or short name, in upper or lower
     /// case. The name can be qualified by the group, or by version and group (`Deployment`, `deploy`,
@@ -95,21 +117,12 @@ impl Client {
     /// Returns an error of kind [`NotFound`](SourceErrorKind::NotFound) if the server has no such kind. Other
     /// errors are those of a list request. Requests are not retried.
     pub async fn resolve(&self, name: &str) -> Result<DiscoveredKind, SourceError> {
-        let query = match name.split_once('.') {
-            Some((name, qualifier)) => NameQuery { name, qualifier: Some(qualifier) },
-            None => NameQuery { name, qualifier: None },
-        };
+        let query = NameQuery::of(name);
         let found = match self.aggregated(&query).await? {
             Aggregated::Supported(found) => found,
             Aggregated::Unsupported => self.legacy(&query).await?,
         };
-        found.ok_or_else(|| {
-            let text = format!(
-                "find the kind {name:?}: the server has no such kind; check the spelling and that its \
-                 CustomResourceDefinition is established"
-            );
-            SourceError::new(SourceErrorKind::NotFound, text)
-        })
+        found.ok_or_else(|| no_such_kind(name))
     }
 
     /// Looks up in discovery whether a collection is namespaced. Returns `None` if the server has no such

@@ -28,9 +28,10 @@
 //! - An undecodable object is quarantined; it does not affect other objects.
 //! - An object that is already in the cache at the listed resource version is not decoded again.
 //! - No error, log message or `Debug` output contains a value of an object.
-//! - Failed requests are not retried, except once after their credentials were renewed, and up to three times
-//!   if an HTTP/2 server closed the connection or the stream without processing the request. The caller
-//!   receives the status, `Retry-After` and the cause.
+//! - Failed lists and watches are not retried, except once after their credentials were renewed, and up to
+//!   three times if an HTTP/2 server closed the connection or the stream without processing the request. The
+//!   caller receives the status, `Retry-After` and the cause. [`Client::call`] also repeats idempotent
+//!   requests if the server asks for it; see [`CallRetries`].
 
 #[cfg(test)]
 mod arbitrary;
@@ -41,6 +42,7 @@ mod factory;
 mod fields;
 mod header;
 mod kind;
+mod kube;
 mod list_keys;
 mod list_watch;
 mod object;
@@ -48,10 +50,16 @@ mod prune;
 mod scan;
 mod splitter;
 mod unknown_fields;
+mod watch_stream;
 
-pub use call::{Call, CallError, PatchFormat};
+pub use call::{
+    Call, CallError, CallRetries, MAX_CALL_RETRIES, MAX_CALL_RETRY_TIME, MIN_CALL_RETRY_DELAY, PatchFormat,
+};
 pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody, program_name};
-pub use discovery::DiscoveredKind;
+pub use discovery::{
+    DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, MAX_MAPPER_AGE, MIN_MAPPER_REFRESH,
+    RestMapper,
+};
 pub use factory::SharedInformerFactory;
 pub use header::HeaderError;
 pub use kind::{ResourceKind, ResourceScope, StaticKind, StaticResource};
@@ -64,3 +72,4 @@ pub use object::Packed;
 pub use object::{DecodeError, Dynamic, Encoding, Lazy, Metadata, Origin, RawObject, Representation, Typed};
 pub use prune::Pruning;
 pub use splitter::Limits;
+pub use watch_stream::WatchChanges;

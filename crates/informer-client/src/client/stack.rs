@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
 use kube_client::client::{ConfigExt, RustlsTlsError};
 use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
 use tower::ServiceBuilder;
 use tower::util::{BoxCloneSyncService, option_layer};
 
@@ -22,7 +23,7 @@ use super::authenticated::Authenticated;
 use super::connections::{Connections, MAX_STREAMS_PER_CONNECTION};
 use super::connector::{Connector, boxed};
 use super::credentials::{Credentials, CurrentIdentity};
-use super::{BoxError, ClientError, ClientOptions, NewService};
+use super::{BoxError, ClientError, ClientOptions, NewService, Protocols};
 
 /// Idle time after which TCP keep-alive probes are sent on a connection. A dead peer is detected after the
 /// idle time and five probe intervals: 40 s.
@@ -85,7 +86,7 @@ pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewSer
         Some(proxy) => match proxy.scheme_str() {
             Some("socks5") => boxed(SocksV5::new(proxy.clone(), tcp)),
             Some("http") => boxed(tunnel(proxy, boxed(tcp))),
-            Some("https") => boxed(tunnel(proxy, tls(settings, boxed(tcp), false)?)),
+            Some("https") => boxed(tunnel(proxy, Tls::new(settings)?.wrap(boxed(tcp), false))),
             _ => {
                 let remedy = "use an http, https or socks5 URL";
                 return Err(ClientError::new("the scheme of the proxy URL is not supported", remedy));
@@ -93,7 +94,11 @@ pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewSer
         },
     };
     let is_https = settings.config.cluster_url.scheme() == Some(&Scheme::HTTPS);
-    layered(if is_https { tls(settings, connector, true)? } else { connector }, settings, options)
+    let connectors = match is_https.then(|| Tls::new(settings)).transpose()? {
+        Some(tls) => Connectors { any: tls.wrap(connector.clone(), true), http1: tls.wrap(connector, false) },
+        None => Connectors { any: connector.clone(), http1: connector },
+    };
+    layered(connectors, settings, options)
 }
 
 /// The environment variables that select a proxy; empty if they are not set.
@@ -138,8 +143,14 @@ fn tunnel(proxy: &Uri, connector: Connector) -> Tunnel<Connector> {
     }
 }
 
+/// The connectors to one server: one that negotiates the HTTP version, and one that uses only HTTP/1.1.
+struct Connectors {
+    any: Connector,
+    http1: Connector,
+}
+
 fn layered(
-    connector: Connector,
+    connectors: Connectors,
     settings: &Settings,
     options: &ClientOptions,
 ) -> Result<NewService, ClientError> {
@@ -154,8 +165,16 @@ fn layered(
         .map_err(BoxError::from)
         .layer(config.base_uri_layer());
     let (builder, credentials) = (builder(options), credentials.clone());
-    Ok(Arc::new(move || {
-        let connections = Connections::new(connector.clone(), builder.clone());
+    Ok(Arc::new(move |protocols| {
+        let mut builder = builder.clone();
+        let connector = match protocols {
+            Protocols::Negotiated => &connectors.any,
+            Protocols::Http1 => {
+                builder.http2_only(false);
+                &connectors.http1
+            }
+        };
+        let connections = Connections::new(connector.clone(), builder);
         BoxCloneSyncService::new(layers.service(Authenticated::new(credentials.clone(), connections)))
     }))
 }
@@ -197,37 +216,50 @@ fn invalid_tls(config: &Config, cause: kube_client::Error) -> ClientError {
     error.because(cause)
 }
 
-/// Adds TLS to a connector. The connector offers HTTP/2 to the API server, but not to a proxy.
-fn tls(settings: &Settings, connector: Connector, http2: bool) -> Result<Connector, ClientError> {
-    require_provider()?;
-    let Settings { config, credentials } = settings;
-    // kube accepts a CA bundle that contains no certificate; every TLS handshake would then fail.
-    let no_authority = config.root_cert.as_ref().is_some_and(Vec::is_empty);
-    if no_authority && config.root_cert_file.is_none() && !config.accept_invalid_certs {
-        return Err(ClientError::new("the CA bundle contains no certificate", TLS_REMEDY));
-    }
-    let mut settings = config.rustls_client_config().map_err(|cause| invalid_tls(config, cause))?;
-    if let Some(credentials) = credentials.as_ref().filter(|credentials| credentials.has_identity()) {
-        let fallback = Arc::clone(&settings.client_auth_cert_resolver);
-        let credentials = Arc::clone(credentials);
-        settings.client_auth_cert_resolver = Arc::new(CurrentIdentity { credentials, fallback });
-        // TLS session resumption is disabled because a resumed session would keep using the client
-        // certificate of the first connection.
-        settings.resumption = Resumption::disabled();
-    }
-    let mut builder = HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into();
-        let name = name.map_err(|cause: rustls::pki_types::InvalidDnsNameError| {
+/// The TLS settings of a configuration.
+struct Tls {
+    settings: rustls::ClientConfig,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl Tls {
+    fn new(settings: &Settings) -> Result<Self, ClientError> {
+        require_provider()?;
+        let Settings { config, credentials } = settings;
+        // kube accepts a CA bundle that contains no certificate; every TLS handshake would then fail.
+        let no_authority = config.root_cert.as_ref().is_some_and(Vec::is_empty);
+        if no_authority && config.root_cert_file.is_none() && !config.accept_invalid_certs {
+            return Err(ClientError::new("the CA bundle contains no certificate", TLS_REMEDY));
+        }
+        let mut settings = config.rustls_client_config().map_err(|cause| invalid_tls(config, cause))?;
+        if let Some(credentials) = credentials.as_ref().filter(|credentials| credentials.has_identity()) {
+            let fallback = Arc::clone(&settings.client_auth_cert_resolver);
+            let credentials = Arc::clone(credentials);
+            settings.client_auth_cert_resolver = Arc::new(CurrentIdentity { credentials, fallback });
+            // TLS session resumption is disabled because a resumed session would keep using the client
+            // certificate of the first connection.
+            settings.resumption = Resumption::disabled();
+        }
+        let name = config.tls_server_name.clone().map(ServerName::try_from).transpose();
+        let server_name = name.map_err(|cause| {
             ClientError::new("tls-server-name is not a valid DNS name", TLS_REMEDY).because(cause)
         })?;
-        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+        Ok(Self { settings, server_name })
     }
-    Ok(boxed(if http2 {
-        builder.enable_all_versions().wrap_connector(connector)
-    } else {
-        builder.enable_http1().wrap_connector(connector)
-    }))
+
+    /// Adds TLS to a connector. The connector offers HTTP/2 only if `http2` is true: to the API server, but
+    /// not to a proxy.
+    fn wrap(&self, connector: Connector, http2: bool) -> Connector {
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(self.settings.clone()).https_or_http();
+        if let Some(name) = &self.server_name {
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone()));
+        }
+        boxed(if http2 {
+            builder.enable_all_versions().wrap_connector(connector)
+        } else {
+            builder.enable_http1().wrap_connector(connector)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::DiscoveredKind;
+use super::{DiscoveredGroup, DiscoveredKind, DiscoveredVersion};
 use crate::ResourceKind;
 
 #[derive(Deserialize)]
@@ -30,6 +30,8 @@ struct VersionDiscovery {
     version: String,
     #[serde(default)]
     resources: Vec<ResourceDiscovery>,
+    #[serde(default)]
+    freshness: String,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +63,24 @@ impl GroupDiscoveryList {
                 let (group, name) = (name.clone(), version.version);
                 version.resources.into_iter().filter_map(move |resource| resource.kind(&group, &name))
             })
+        })
+    }
+}
+
+impl GroupDiscoveryList {
+    /// Returns the groups of the document, in the order in which the server lists them.
+    pub(super) fn groups(self) -> impl Iterator<Item = DiscoveredGroup> {
+        self.items.into_iter().map(|group| {
+            let name = group.metadata.name;
+            let versions = group.versions.into_iter().map(|version| DiscoveredVersion {
+                is_stale: version.freshness == "Stale",
+                kinds: {
+                    let resources = version.resources.into_iter();
+                    resources.filter_map(|resource| resource.kind(&name, &version.version)).collect()
+                },
+                version: version.version,
+            });
+            DiscoveredGroup { versions: versions.collect(), name }
         })
     }
 }

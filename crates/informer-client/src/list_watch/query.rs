@@ -10,19 +10,19 @@ use super::{HashShares, Selection};
 /// The `Accept` headers for requests of one kind: one that accepts only JSON, and one that prefers protobuf
 /// to JSON.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Accept {
-    pub(super) json: &'static str,
+pub(crate) struct Accept {
+    pub(crate) json: &'static str,
     pub(super) protobuf: &'static str,
 }
 
 pub(super) const OBJECTS: Accept =
     Accept { json: "application/json", protobuf: "application/vnd.kubernetes.protobuf,application/json" };
-pub(super) const METADATA: Accept = Accept {
+pub(crate) const METADATA: Accept = Accept {
     json: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
     protobuf: "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
 };
-pub(super) const METADATA_LIST: Accept = Accept {
+pub(crate) const METADATA_LIST: Accept = Accept {
     json: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
     protobuf: "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",

@@ -1,4 +1,6 @@
 use informer_cache::source::SourceErrorKind;
+use informer_client::MIN_MAPPER_REFRESH;
+use informer_core::{Gvk, Gvr};
 use serde_json::{Value, json};
 
 use crate::script::{Reply, Requests, script};
@@ -89,4 +91,92 @@ async fn discovery_errors_keep_retryable_kinds() {
     assert_eq!(client.resolve("pods").await.unwrap_err().kind(), SourceErrorKind::Unavailable);
     let (client, _) = script([]);
     assert_eq!(client.resolve("pods").await.unwrap_err().kind(), SourceErrorKind::Timeout);
+}
+
+fn api_groups(stale: bool) -> [Reply; 2] {
+    let core = json!([{"metadata": {}, "versions": [
+        {"version": "v1", "resources": [resource("pods", "Pod", "Namespaced", "po")]}]}]);
+    let freshness = if stale { "Stale" } else { "Current" };
+    let others = json!([
+        {"metadata": {"name": "autoscaling"}, "versions": [
+            {"version": "v2", "resources": [resource("horizontalpodautoscalers", "HorizontalPodAutoscaler", "Namespaced", "hpa")]},
+            {"version": "v1", "resources": [
+                resource("horizontalpodautoscalers", "HorizontalPodAutoscaler", "Namespaced", "hpa"),
+                resource("olds", "Old", "Cluster", "")]}]},
+        {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": freshness, "resources": []}]}]);
+    [aggregated(core), aggregated(others)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_has_all_groups_and_the_preferred_version_of_each_resource() {
+    let (client, requests) = script(api_groups(true));
+    let discovery = client.discover().await.unwrap();
+    assert_eq!(requests.uris(), ["/api", "/apis"]);
+    let names: Vec<_> = discovery.groups().iter().map(|group| &*group.name).collect();
+    assert_eq!(names, ["", "autoscaling", "metrics.k8s.io"]);
+    let autoscaling = discovery.group("autoscaling").unwrap();
+    assert_eq!(autoscaling.preferred().unwrap().version, "v2");
+    assert_eq!(autoscaling.version("v1").unwrap().kinds.len(), 2);
+    let preferred: Vec<_> =
+        discovery.preferred_kinds().iter().map(|kind| kind.kind.gvr().to_string()).collect();
+    assert_eq!(preferred, ["pods.v1", "horizontalpodautoscalers.v2.autoscaling", "olds.v1.autoscaling"]);
+    let unavailable: Vec<_> =
+        discovery.unavailable().map(|(version, error)| (version, error.is_none())).collect();
+    assert_eq!(unavailable, [("metrics.k8s.io/v1beta1", true)]);
+    assert_eq!(discovery.resolve("hpa").unwrap().kind.gvk().version, "v2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn legacy_discovery_reports_unavailable_group_versions() {
+    let mut replies = legacy();
+    replies.remove(0);
+    replies.swap(1, 2);
+    replies.insert(0, Reply::ok("{}"));
+    let (client, requests) = script(replies);
+    let discovery = client.discover().await.unwrap();
+    let uris = ["/api", "/api", "/apis", "/api/v1", "/apis/broken/v1", "/apis/apps/v1", "/apis/apps/v1beta1"];
+    assert_eq!(requests.uris(), uris);
+    let unavailable: Vec<_> =
+        discovery.unavailable().map(|(version, error)| (version, error.map(|error| error.kind()))).collect();
+    assert_eq!(unavailable, [("broken/v1", Some(SourceErrorKind::Unavailable))]);
+    assert_eq!(discovery.group("apps").unwrap().preferred().unwrap().version, "v1");
+    let preferred: Vec<_> =
+        discovery.preferred_kinds().iter().map(|kind| kind.kind.gvr().to_string()).collect();
+    assert_eq!(preferred, ["pods.v1", "deployments.v1.apps"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rest_mapper_discovers_again_for_an_unknown_kind_and_not_more_than_once_per_second() {
+    let website = json!([{"metadata": {"name": "example.com"}, "versions": [
+        {"version": "v1", "resources": [resource("websites", "Website", "Namespaced", "")]}]}]);
+    let [core, _] = api_groups(false);
+    let replies = api_groups(false).into_iter().chain(api_groups(false)).chain([core, aggregated(website)]);
+    let (client, requests) = script(replies);
+    let mapper = client.rest_mapper();
+    let pods = mapper.kind(&Gvk::new("", "v1", "Pod")).await.unwrap();
+    assert!(pods.namespaced);
+    let autoscaler = mapper.preferred("autoscaling", "HorizontalPodAutoscaler").await.unwrap();
+    assert_eq!(autoscaler.kind.gvk().version, "v2");
+    assert_eq!(requests.uris().len(), 2, "both are answered by one discovery");
+
+    let websites = Gvr::new("example.com", "v1", "websites");
+    let missing = mapper.resource(&websites).await.unwrap_err();
+    assert_eq!(missing.kind(), SourceErrorKind::NotFound);
+    assert_eq!(requests.uris().len(), 2, "the discovery is newer than the minimum interval");
+    tokio::time::advance(MIN_MAPPER_REFRESH).await;
+    assert!(mapper.resolve("website").await.is_err());
+    assert_eq!(requests.uris().len(), 4);
+    tokio::time::advance(MIN_MAPPER_REFRESH).await;
+    let found = mapper.clone().resource(&websites).await.unwrap();
+    assert_eq!((found.kind.kind(), requests.uris().len()), ("Website", 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_refresh_of_a_rest_mapper_keeps_the_cached_kinds() {
+    let (client, _) = script(api_groups(false).into_iter().chain([Reply::status(503).data("down")]));
+    let mapper = client.rest_mapper();
+    mapper.resolve("pods").await.unwrap();
+    tokio::time::advance(MIN_MAPPER_REFRESH).await;
+    assert_eq!(mapper.resolve("website").await.unwrap_err().kind(), SourceErrorKind::Unavailable);
+    assert!(mapper.resolve("pods").await.is_ok());
 }

@@ -7,6 +7,7 @@ mod bad_input;
 mod call;
 mod credentials;
 mod discovery;
+mod kube;
 mod list;
 mod panics;
 mod protobuf;

@@ -1,5 +1,6 @@
+use futures_util::StreamExt as _;
 use informer_cache::source::{SourceErrorKind, WatchRequest};
-use informer_client::{KubeListWatch, Lazy};
+use informer_client::{KubeListWatch, Lazy, StreamingLists, WatchChanges};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::script::{Reply, script, watch, watch_from};
@@ -134,4 +135,63 @@ async fn silent_watch_ends_after_its_timeout() {
     assert_eq!(seen, ["Added(x @6)"]);
     assert_eq!(ended, Err((SourceErrorKind::Timeout, "watch pods: the watch was silent for 330s".into())));
     assert_eq!(before.elapsed().as_secs(), 330);
+}
+
+fn pod_list(name: &str, version: &str) -> Reply {
+    Reply::ok(format!(
+        r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{version}"}},"items":[{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}]}}"#
+    ))
+}
+
+fn bookmark(version: &str) -> String {
+    format!(
+        r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}}}}}}"#
+    )
+}
+
+const EXPIRED: &str = r#"{"kind":"Status","status":"Failure","message":"too old resource version: 9 (30)","reason":"Expired","code":410}"#;
+
+#[tokio::test(start_paused = true)]
+async fn stream_of_changes_resumes_from_the_last_bookmark_and_lists_again_after_410() {
+    let events =
+        [event("ADDED", "y", "6"), event("MODIFIED", "y", "7"), event("DELETED", "x", "8"), bookmark("9")];
+    let (client, requests) = script([
+        pod_list("x", "5"),
+        Reply::ok(events.concat()).break_off(),
+        Reply::ok(event("ADDED", "z", "10")),
+        Reply::status(410).header("content-type", "application/json").data(EXPIRED),
+        pod_list("y", "30"),
+        Reply::ok("").stall(),
+    ]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).streaming_lists(StreamingLists::Off);
+    let mut changes = WatchChanges::new(source);
+    let mut seen = Vec::new();
+    while seen.len() < 7 {
+        seen.push(format!("{:?}", changes.next().await.unwrap()));
+    }
+    let list = "Replaced(Replacement { items: 1, undecodable: 0, version: ";
+    assert!(seen[0].starts_with(&format!("{list}5")), "{}", seen[0]);
+    assert_eq!(seen[1..3], ["Added(y @6)", "Updated(y @7)"]);
+    assert!(seen[3].starts_with("Deleted(") && seen[3].contains('x'), "{}", seen[3]);
+    assert_eq!(seen[4..6], ["Bookmark(@9)", "Added(z @10)"]);
+    assert!(seen[6].starts_with(&format!("{list}30")), "{}", seen[6]);
+    let versions = |uri: &String| {
+        uri.split(['?', '&']).find(|part| part.starts_with("resourceVersion=")).unwrap_or("none").to_owned()
+    };
+    let watches: Vec<_> =
+        requests.uris().iter().filter(|uri| uri.contains("watch=true")).map(versions).collect();
+    assert_eq!(watches[..3], ["resourceVersion=5", "resourceVersion=9", "resourceVersion=10"]);
+    assert_eq!(changes.status().last_version, "30");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_of_changes_sends_requests_only_while_it_is_polled() {
+    let (client, requests) = script([pod_list("x", "5"), Reply::ok(bookmark("6")).stall()]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).streaming_lists(StreamingLists::Off);
+    let mut changes = WatchChanges::new(source);
+    assert!(requests.uris().is_empty());
+    assert!(changes.next().await.is_some());
+    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    assert_eq!(requests.uris().len(), 1, "the list was read, and the stream was not polled again");
+    assert_eq!(format!("{:?}", changes.next().await.unwrap()), "Bookmark(@6)");
 }
