@@ -2,6 +2,7 @@
 
 mod builder;
 mod cached_object;
+mod conflict;
 mod create_or;
 mod delete;
 pub(crate) mod difference;
@@ -10,13 +11,17 @@ mod edit;
 mod error;
 mod intercept;
 mod live;
+mod metadata;
 pub mod metrics;
 mod operation;
 mod own_writes;
+mod pager;
 mod patch;
 mod read;
 mod settings;
 mod subresource;
+mod unchanged;
+mod wait;
 mod write;
 
 use std::collections::{HashMap, HashSet};
@@ -32,17 +37,21 @@ pub use builder::ClientBuilder;
 #[cfg(feature = "webhook")]
 pub(crate) use builder::list_keys;
 pub use cached_object::{Edited, Fetched};
+pub use conflict::{MAX_CONFLICT_ATTEMPTS, MaybeConflict, retry_on_conflict};
 pub use create_or::OperationResult;
 pub use delete::{DeleteOptions, Propagation};
-pub use dynamic::DynamicClient;
+pub use dynamic::{DynamicClient, DynamicSubresource};
 pub use intercept::{Intercept, Next};
-pub use live::{LiveReader, Page};
+pub use live::{GetOptions, LiveReader, Page};
+pub use metadata::MetadataClient;
 pub use metrics::ClientMetrics;
 pub use operation::{Operation, OperationVerb};
+pub use pager::ObjectStream;
 pub use patch::Patch;
 pub use settings::FieldValidation;
 pub(crate) use settings::field_owner_problem;
 pub use subresource::Subresource;
+pub use wait::WaitError;
 
 use crate::Cache;
 use crate::observers::Observers;
@@ -107,6 +116,7 @@ struct ClientInner {
     read_your_writes: Option<Duration>,
     metrics: Arc<Observers<dyn ClientMetrics>>,
     list_keys: HashMap<Gvk, ListKeys>,
+    applied: unchanged::AppliedObjects,
 }
 
 impl CachedClient {

@@ -145,6 +145,17 @@ pub enum ReadError {
     Live(#[from] WriteError),
 }
 
+impl ReadError {
+    /// Returns the delay before a retry that the API server requested with `Retry-After`; `None` if it
+    /// requested none.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Live(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+}
+
 /// The error of a failed write, or of a failed read from the API server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -279,6 +290,15 @@ impl WriteError {
             Self::Fenced { .. } => true,
             Self::Stopped { cause, .. } => cause.downcast_ref().is_some_and(Self::is_fenced),
             _ => false,
+        }
+    }
+
+    /// Returns the delay before a retry that the API server requested with `Retry-After`; `None` if it
+    /// requested none. A failed reconcile with this error is not retried earlier.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Read { cause, .. } => cause.retry_after(),
+            error => error.call()?.retry_after(),
         }
     }
 

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use futures_util::future::BoxFuture;
+use kube_core::Resource;
+use serde::Serialize;
 
-use crate::{BoxError, KubeObject};
+use crate::BoxError;
 
 /// Adds a finalizer to the metadata of an object. Returns false if the object already has it.
-pub fn add_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
+pub fn add_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
     let finalizers = object.meta_mut().finalizers.get_or_insert_default();
     let is_new = !finalizers.iter().any(|held| held == name);
     if is_new {
@@ -22,7 +24,7 @@ pub fn add_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
 
 /// Removes all occurrences of a finalizer from the metadata of an object. Returns false if the object does
 /// not have it.
-pub fn remove_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
+pub fn remove_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
     let Some(finalizers) = &mut object.meta_mut().finalizers else { return false };
     let before = finalizers.len();
     finalizers.retain(|held| held != name);
@@ -30,7 +32,7 @@ pub fn remove_finalizer<K: KubeObject>(object: &mut K, name: &str) -> bool {
 }
 
 /// Returns true if the metadata of the object contains the finalizer.
-pub fn contains_finalizer<K: KubeObject>(object: &K, name: &str) -> bool {
+pub fn contains_finalizer<K: Resource>(object: &K, name: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|held| held == name)
 }
 
@@ -81,7 +83,7 @@ pub struct FinalizeError {
     pub failed: Vec<(String, BoxError)>,
 }
 
-impl<K: KubeObject> Finalizers<K> {
+impl<K: Resource + Clone + Serialize> Finalizers<K> {
     /// Creates an empty set of finalizers.
     pub fn new() -> Self {
         Self { named: BTreeMap::new() }
@@ -131,11 +133,11 @@ impl<K: KubeObject> Finalizers<K> {
     }
 }
 
-fn status<K: KubeObject>(object: &K) -> Option<serde_json::Value> {
+fn status<K: Serialize>(object: &K) -> Option<serde_json::Value> {
     Some(serde_json::to_value(object).ok()?.get_mut("status")?.take())
 }
 
-impl<K: KubeObject> Default for Finalizers<K> {
+impl<K: Resource + Clone + Serialize> Default for Finalizers<K> {
     fn default() -> Self {
         Self::new()
     }

@@ -11,6 +11,7 @@ pub mod predicate;
 pub mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod wait;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
@@ -48,9 +49,10 @@ pub use causes::{CauseObject, Causes, ChangedPart, ReconcileCause};
 #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
 pub use certificates::ManagedCertificates;
 pub use client::{
-    CachedClient, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched,
-    FieldValidation, Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch,
-    Propagation, Subresource,
+    CachedClient, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, DynamicSubresource, Edited,
+    Fetched, FieldValidation, GetOptions, Intercept, LiveReader, MAX_CONFLICT_ATTEMPTS, MaybeConflict,
+    MetadataClient, Next, ObjectStream, Operation, OperationResult, OperationVerb, Page, Patch, Propagation,
+    Subresource, WaitError, retry_on_conflict,
 };
 pub use controller::{
     BuildError, CleanupError, Context, Controller, ControllerBuilder, ControllerDefaults, ControllerError,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use informer_core::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference as Reference;
-use kube_core::Resource;
+use kube_core::{DynamicObject, Resource};
 
 use crate::{Fetched, KubeObject};
 
@@ -24,6 +24,29 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Returns the identity of an owner whose kind is known only at run time. An object without `apiVersion`
+    /// and `kind` counts as not stored.
+    ///
+    /// ```
+    /// use informer_runtime::{Owner, OwnerError, set_controller_reference};
+    /// use kube_core::DynamicObject;
+    ///
+    /// # fn example(website: &DynamicObject, deployment: &mut DynamicObject) -> Result<(), OwnerError> {
+    /// set_controller_reference(Owner::of_dynamic(website), deployment)
+    /// # }
+    /// ```
+    pub fn of_dynamic(owner: &DynamicObject) -> Self {
+        let types = owner.types.clone().unwrap_or_default();
+        let present = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Self {
+            name: present(&owner.metadata.name).filter(|_| !types.api_version.is_empty()),
+            api_version: types.api_version,
+            kind: types.kind,
+            namespace: present(&owner.metadata.namespace),
+            uid: present(&owner.metadata.uid),
+        }
+    }
+
     /// Returns the namespace of the owner; `None` if the owner is cluster-scoped.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
@@ -148,7 +171,7 @@ pub enum OwnerError {
 ///
 /// Returns an error if the owner was never created or is in another namespace, or if the object has another
 /// controller.
-pub fn set_controller_reference<K: KubeObject>(
+pub fn set_controller_reference<K: Resource>(
     owner: impl Into<Owner>,
     object: &mut K,
 ) -> Result<(), OwnerError> {
@@ -170,7 +193,7 @@ pub fn set_controller_reference<K: KubeObject>(
 /// # Errors
 ///
 /// Returns an error if the owner was never created or is in another namespace.
-pub fn set_owner_reference<K: KubeObject>(owner: impl Into<Owner>, object: &mut K) -> Result<(), OwnerError> {
+pub fn set_owner_reference<K: Resource>(owner: impl Into<Owner>, object: &mut K) -> Result<(), OwnerError> {
     let reference = reference(&owner.into(), object)?;
     upsert(object, reference);
     Ok(())
@@ -181,7 +204,7 @@ pub fn set_owner_reference<K: KubeObject>(owner: impl Into<Owner>, object: &mut 
 /// # Errors
 ///
 /// Returns an error if `owner` is not an owner of `object`.
-pub fn remove_owner_reference<K: KubeObject>(
+pub fn remove_owner_reference<K: Resource>(
     owner: impl Into<Owner>,
     object: &mut K,
 ) -> Result<(), OwnerError> {
@@ -193,7 +216,7 @@ pub fn remove_owner_reference<K: KubeObject>(
 /// # Errors
 ///
 /// Returns an error if `owner` is not the controller of `object`.
-pub fn remove_controller_reference<K: KubeObject>(
+pub fn remove_controller_reference<K: Resource>(
     owner: impl Into<Owner>,
     object: &mut K,
 ) -> Result<(), OwnerError> {
@@ -201,17 +224,17 @@ pub fn remove_controller_reference<K: KubeObject>(
 }
 
 /// Returns true if `owner` is one of the owners of `object`, whatever API version the reference contains.
-pub fn has_owner_reference<K: KubeObject>(owner: impl Into<Owner>, object: &K) -> bool {
+pub fn has_owner_reference<K: Resource>(owner: impl Into<Owner>, object: &K) -> bool {
     let Some(reference) = owner.into().reference() else { return false };
     object.meta().owner_references.iter().flatten().any(|held| same(held, &reference))
 }
 
 /// Returns true if one of the owners of `object` is its controller.
-pub fn has_controller_reference<K: KubeObject>(object: &K) -> bool {
+pub fn has_controller_reference<K: Resource>(object: &K) -> bool {
     object.meta().owner_references.iter().flatten().any(is_controller)
 }
 
-fn reference<K: KubeObject>(owner: &Owner, object: &K) -> Result<Reference, OwnerError> {
+fn reference<K: Resource>(owner: &Owner, object: &K) -> Result<Reference, OwnerError> {
     let kind = owner.kind.clone();
     let reference = owner.reference().ok_or_else(|| OwnerError::NotStored { kind: kind.clone() })?;
     if owner
@@ -245,11 +268,7 @@ fn upsert<K: Resource>(object: &mut K, reference: Reference) {
     }
 }
 
-fn remove<K: KubeObject>(
-    owner: &Owner,
-    object: &mut K,
-    fits: impl Fn(bool) -> bool,
-) -> Result<(), OwnerError> {
+fn remove<K: Resource>(owner: &Owner, object: &mut K, fits: impl Fn(bool) -> bool) -> Result<(), OwnerError> {
     let missing =
         OwnerError::NotOwned { object: name_of(object), kind: owner.kind.clone(), owner: owner.key() };
     let Some(reference) = owner.reference() else { return Err(missing) };

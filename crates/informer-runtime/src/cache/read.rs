@@ -3,9 +3,13 @@
 use std::any::TypeId;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use informer_cache::source::VersionMatch;
 use informer_client::{Lazy, Representation};
-use informer_core::{FieldOperator, FieldPath, FieldSelector, Gvk, LabelSelector, Object, ObjectKey};
+use informer_core::{
+    FieldOperator, FieldPath, FieldSelector, Gvk, LabelSelector, Object, ObjectKey, ResourceVersion,
+};
 use informer_store::{AddIndexersError, IndexFn, Snapshot};
 
 use super::{Cache, CacheInformer, MissingInformer};
@@ -19,6 +23,8 @@ pub struct ListOptions {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
     pub(crate) limit: Option<usize>,
+    pub(crate) version: Option<(ResourceVersion, VersionMatch)>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl ListOptions {
@@ -46,6 +52,38 @@ impl ListOptions {
     /// Limits the list to `limit` of the selected objects. It is unspecified which of them are returned.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
+        self
+    }
+
+    /// Accepts a state that is not older than this resourceVersion, which the server may return from its
+    /// cache; [`ResourceVersion::any`] accepts any state. By default a live read returns the newest state.
+    /// This option is ignored for reads from a cache.
+    pub fn not_older_than(mut self, version: impl Into<ResourceVersion>) -> Self {
+        self.version = Some((version.into(), VersionMatch::NotOlderThan));
+        self
+    }
+
+    /// Requests the state at exactly this resourceVersion. The server rejects it with 410 if it does not have
+    /// that version any more. This option is ignored for reads from a cache.
+    pub fn exactly(mut self, version: impl Into<ResourceVersion>) -> Self {
+        self.version = Some((version.into(), VersionMatch::Exact));
+        self
+    }
+
+    /// Sets the time after which the server ends a live list (`timeoutSeconds`), in whole seconds and at
+    /// least one. This option is ignored for reads from a cache.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(self.version, Some((_, VersionMatch::Exact)))
+    }
+
+    /// Returns these options without a resourceVersion, so that the server returns the newest state.
+    pub(crate) fn newest(mut self) -> Self {
+        self.version = None;
         self
     }
 }

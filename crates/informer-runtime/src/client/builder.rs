@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::settings::ClientSettings;
+use super::unchanged::AppliedObjects;
 use super::{CachedClient, ClientInner, ClientMetrics};
 use crate::observers::Observers;
 use crate::{Cache, KubeObject, ResourceKind};
@@ -97,6 +98,7 @@ impl ClientBuilder {
             read_your_writes,
             metrics,
             list_keys,
+            applied: AppliedObjects::default(),
         });
         CachedClient { shared, settings: Arc::new(ClientSettings::new()) }
     }

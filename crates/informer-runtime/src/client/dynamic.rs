@@ -1,5 +1,7 @@
 //! Clients for objects of kinds that are known only at run time.
 
+mod edit;
+
 use std::fmt;
 
 use futures_util::future::BoxFuture;
@@ -13,8 +15,13 @@ use super::read::items_of;
 use super::write::{decoded, encode};
 use super::{CachedClient, DeleteOptions, Patch, WriteError};
 use crate::{ListOptions, ReadError, ResourceKind};
+pub use edit::DynamicSubresource;
 
 /// Reads and writes objects of one kind without a static type.
+///
+/// Updates, subresources and server-side apply work like those of [`CachedClient`], without a type.
+/// [`set_controller_reference`](crate::set_controller_reference), [`add_finalizer`](crate::add_finalizer) and
+/// related functions accept dynamic objects.
 ///
 /// Reads are sent to the API server unless the builder [configures
 /// otherwise](super::ClientBuilder::cache_dynamic).
@@ -137,7 +144,7 @@ impl DynamicClient {
     ///
     /// The same errors as [`CachedClient::create`].
     pub async fn create(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
-        self.write(OperationVerb::Create, object).await
+        self.write(self.on(OperationVerb::Create, object), object).await
     }
 
     /// Applies an object; see [`CachedClient::apply`].
@@ -146,9 +153,18 @@ impl DynamicClient {
     ///
     /// The same errors as [`CachedClient::apply`].
     pub async fn apply(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
+        self.apply_under(object, None).await
+    }
+
+    async fn apply_under(
+        &self,
+        object: &DynamicObject,
+        subresource: Option<&str>,
+    ) -> Result<DynamicObject, WriteError> {
         let mut object = object.clone();
         object.metadata.managed_fields = None;
-        self.write(OperationVerb::Apply, &object).await
+        let operation = self.on(OperationVerb::Apply, &object).under(subresource);
+        self.write(operation, &object).await
     }
 
     /// Replaces an object by this complete object.
@@ -161,11 +177,11 @@ impl DynamicClient {
     pub async fn replace(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         let meta = &object.metadata;
         let was_read = meta.uid.is_some() || meta.resource_version.is_some();
+        let operation = self.on(OperationVerb::Replace, object);
         if was_read && meta.managed_fields.is_none() {
-            let operation = self.on(OperationVerb::Replace, object);
             return Err(WriteError::View { attempt: operation.to_string() });
         }
-        self.write(OperationVerb::Replace, object).await
+        self.write(operation, object).await
     }
 
     /// Patches an object; see [`CachedClient::patch`].
@@ -215,8 +231,7 @@ impl DynamicClient {
         operation
     }
 
-    async fn write(&self, verb: OperationVerb, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
-        let operation = self.on(verb, object);
+    async fn write(&self, operation: Operation, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         let mut body = serde_json::to_value(object).map_err(|cause| encode(&operation, cause))?;
         let gvk = self.kind.gvk();
         body["apiVersion"] = Value::from(gvk.api_version());

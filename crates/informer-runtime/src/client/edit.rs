@@ -1,19 +1,9 @@
 //! Read-modify-write of an object by key, repeated after conflicts.
 
-use std::time::Duration;
-
+use super::conflict::edit_until_stored;
 use super::operation::{Operation, OperationVerb};
 use super::{CachedClient, Fetched, WriteError};
-use crate::random::jitter;
 use crate::{KubeObject, ReadError, ResourceKind};
-
-/// The maximum number of updates of one edit, as in client-go's `retry.DefaultRetry`. An object that others
-/// write more often than this should be changed with a patch or by server-side apply.
-const MAX_EDIT_ATTEMPTS: u32 = 5;
-
-/// The delay before the second update of an edit. It doubles with each conflict, and is multiplied by a
-/// random factor from 0.5 to 1.5, so that clients with a conflict do not meet again.
-const FIRST_DELAY: Duration = Duration::from_millis(10);
 
 impl CachedClient {
     /// Changes an object: reads it, calls `change` with a copy, and [updates](Self::update) the object with
@@ -95,38 +85,15 @@ impl CachedClient {
         subresource: Option<&str>,
         mut change: impl FnMut(&mut K),
     ) -> Result<Option<Fetched<K>>, WriteError> {
-        let mut read = self.get::<K>(key).await.map_err(|cause| read_failed::<K>(key, cause))?;
-        let mut attempt = 1;
-        while let Some(object) = read {
+        let read = self.get::<K>(key).await.map_err(|cause| read_failed::<K>(key, cause))?;
+        let update = |object: Fetched<K>| {
             let mut edited = object.edit();
             change(&mut edited);
-            match self.update_under(&edited, subresource).await {
-                Ok(updated) => return Ok(Some(updated)),
-                Err(error) if error.is_conflict() && attempt < MAX_EDIT_ATTEMPTS => {
-                    tokio::time::sleep(delay_after(attempt)).await;
-                    attempt += 1;
-                    read = self.live().get(key).await?;
-                }
-                Err(error) if error.is_not_found() => {
-                    // The object was deleted since it was read, and possibly created again. If it exists and
-                    // the update is one of a subresource, its kind does not have that subresource.
-                    read = self.live().get(key).await?;
-                    let is_retried = subresource.is_none() && attempt < MAX_EDIT_ATTEMPTS;
-                    if read.is_some() && !is_retried {
-                        return Err(error);
-                    }
-                    attempt += 1;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
+            async move { self.update_under(&edited, subresource).await }
+        };
+        let live = self.live();
+        edit_until_stored(read, subresource.is_some(), update, || live.get(key)).await
     }
-}
-
-/// Returns the delay after the conflict of an attempt, which is counted from 1.
-fn delay_after(attempt: u32) -> Duration {
-    (FIRST_DELAY * 2_u32.pow(attempt - 1)).mul_f64(0.5 + jitter())
 }
 
 fn read_failed<K: KubeObject>(key: &str, cause: ReadError) -> WriteError {
@@ -135,20 +102,6 @@ fn read_failed<K: KubeObject>(key: &str, cause: ReadError) -> WriteError {
         cause => {
             let operation = Operation::on(OperationVerb::Get, &ResourceKind::of::<K>(), key);
             super::error::read_failed(&operation, cause)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn delays_double_and_vary_by_half() {
-        for (attempt, milliseconds) in [(1, 10), (2, 20), (3, 40), (4, 80)] {
-            let middle = Duration::from_millis(milliseconds);
-            let delay = delay_after(attempt);
-            assert!((middle.mul_f64(0.5)..=middle.mul_f64(1.5)).contains(&delay), "{delay:?}");
         }
     }
 }

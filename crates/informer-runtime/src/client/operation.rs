@@ -77,6 +77,8 @@ pub struct Operation {
     pub body: Value,
     /// The query parameters of the request, as pairs of name and value.
     pub query: Vec<(String, String)>,
+    /// True if only the metadata of objects is requested. The response then contains `PartialObjectMetadata`.
+    pub metadata_only: bool,
 }
 
 impl Operation {
@@ -89,6 +91,7 @@ impl Operation {
             subresource: None,
             body: Value::Null,
             query: Vec::new(),
+            metadata_only: false,
         }
     }
 
@@ -121,6 +124,11 @@ impl Operation {
         self
     }
 
+    pub(super) fn metadata_only(mut self, metadata_only: bool) -> Self {
+        self.metadata_only = metadata_only;
+        self
+    }
+
     /// Returns the key of the object, which consists of namespace and name; `None` without a valid name.
     pub fn key(&self) -> Option<ObjectKey> {
         object_key(&self.kind, self.namespace.as_deref(), self.name.as_deref()?)
@@ -146,6 +154,9 @@ impl Operation {
         }
         if let Some(subresource) = &self.subresource {
             call = call.subresource(subresource);
+        }
+        if self.metadata_only {
+            call = call.metadata_only();
         }
         if self.body.is_null() { Ok(call) } else { Ok(call.body(Bytes::from(self.body.to_string()))) }
     }

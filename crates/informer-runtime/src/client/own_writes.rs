@@ -36,9 +36,10 @@ impl Operation {
         let removed =
             (metadata["deletionTimestamp"].is_string() || deletes) && !has_finalizers && !has_grace_period;
         // The response to a write of a subresource may be of another kind, such as Scale. It then has the
-        // version of the object, but not its labels, so selectors cannot be evaluated on it.
-        let is_object =
-            self.subresource.is_none() || response["kind"].as_str() == Some(&self.kind.gvk().kind);
+        // version of the object, but not its labels, so selectors cannot be evaluated on it. Field selectors
+        // cannot be evaluated on a response that contains only metadata.
+        let is_kind = self.subresource.is_none() || response["kind"].as_str() == Some(&self.kind.gvk().kind);
+        let is_object = is_kind && !self.metadata_only;
         Some(OwnWrite {
             kind: &self.kind,
             key,
@@ -113,7 +114,7 @@ impl CachedClient {
         if let Some(namespace) = informer.namespace_of(scope) {
             options = options.namespace(namespace);
         }
-        match self.page_values(kind, &options, None).await {
+        match self.page_values(kind, &options, None, false).await {
             Ok(page) => informer.lower_lost_writes(scope, &missing, &page.resource_version.into()),
             Err(error) => {
                 tracing::debug!(%error, "cannot read the server's version; lost writes are not detected");

@@ -19,6 +19,7 @@ pub(super) struct ClientSettings {
     pub(super) default_owner: DefaultOwner,
     pub(super) field_validation: Option<FieldValidation>,
     pub(super) namespace: Option<Arc<str>>,
+    pub(super) skip_unchanged_applies: bool,
     /// The interceptors, in the order in which they were added. The interceptor that was added last is called
     /// first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
@@ -168,6 +169,7 @@ impl ClientSettings {
             default_owner: DefaultOwner::Program(informer_client::program_name().into()),
             field_validation: None,
             namespace: None,
+            skip_unchanged_applies: false,
             interceptors: Vec::new(),
             fences: Vec::new(),
         }
@@ -212,6 +214,11 @@ impl ClientSettings {
         }
     }
 
+    /// Returns the field owner of writes.
+    pub(super) fn owner(&self) -> &str {
+        self.field_owner.as_deref().unwrap_or(self.default_owner.name())
+    }
+
     pub(super) fn parameters(&self, verb: &OperationVerb) -> Vec<(&'static str, String)> {
         let mut parameters = Vec::new();
         if !verb.is_write() {
@@ -222,8 +229,7 @@ impl ClientSettings {
         }
         let applies = *verb == OperationVerb::Apply;
         if verb.writes_fields() {
-            let owner = self.field_owner.as_deref().unwrap_or(self.default_owner.name());
-            parameters.push(("fieldManager", owner.to_owned()));
+            parameters.push(("fieldManager", self.owner().to_owned()));
         }
         if applies && self.force.unwrap_or(self.default_owner.forces()) {
             parameters.push(("force", "true".to_owned()));

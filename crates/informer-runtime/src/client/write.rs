@@ -9,8 +9,9 @@ use super::difference::{carried, changes_elements, merge_patch};
 use super::operation::{Operation, OperationVerb};
 use super::{CachedClient, ClientMetrics, Edited, Fetched, Next, Patch, WriteError};
 use crate::{KubeObject, ResourceKind};
-use informer_client::{CallError, ListKeys, PatchFormat};
+use informer_client::{CallError, CallRetries, ListKeys, PatchFormat};
 use informer_core::Gvk;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 impl CachedClient {
     /// Creates an object in the namespace of its metadata. Returns the object as the server stored it.
@@ -50,7 +51,7 @@ impl CachedClient {
     ) -> Result<Fetched<K>, WriteError> {
         let verb = OperationVerb::Patch(PatchFormat::Merge);
         let operation = on_object(verb, &**edited.original())?.under(subresource);
-        same_object(&operation, edited)?;
+        same_object(&operation, edited.original().meta(), edited.meta())?;
         let Some(mut patch) = self.difference(&operation, edited, subresource).await? else {
             return Ok(edited.original().clone());
         };
@@ -120,6 +121,9 @@ impl CachedClient {
     /// all others are kept. The object is created if it does not exist. `object` should contain only the
     /// desired fields.
     ///
+    /// With [`skip_unchanged_applies`](Self::skip_unchanged_applies), an apply that would change nothing is not
+    /// sent.
+    ///
     /// # Errors
     ///
     /// Returns a [conflict](WriteError::is_conflict) if fields belong to another owner and have another
@@ -141,8 +145,17 @@ impl CachedClient {
             // contain it.
             metadata.remove("managedFields");
         }
-        let response = self.execute(operation.clone().sending(body)).await?;
-        fetched(&operation.to_string(), response)
+        let attempt = operation.to_string();
+        let operation = operation.sending(body);
+        let Some(skippable) = self.skippable(&operation) else {
+            return fetched(&attempt, self.execute(operation).await?);
+        };
+        if let Some(held) = self.unchanged(&skippable).await {
+            return Ok(held);
+        }
+        let stored: Fetched<K> = fetched(&attempt, self.execute(operation).await?)?;
+        self.remember_apply(skippable, stored.meta());
+        Ok(stored)
     }
 
     /// Patches an object without reading it.
@@ -223,18 +236,35 @@ impl CachedClient {
         Ok(())
     }
 
-    pub(super) async fn send(&self, operation: Operation) -> Result<Value, WriteError> {
-        if operation.verb.is_write() {
-            let fenced = |cause| WriteError::Fenced { attempt: operation.to_string(), cause };
-            self.settings.fences.iter().try_for_each(|fence| fence()).map_err(fenced)?;
+    fn check_fences(&self, operation: &Operation) -> Result<(), WriteError> {
+        if !operation.verb.is_write() {
+            return Ok(());
         }
-        let (call, begin) = (operation.call()?, tokio::time::Instant::now());
-        let began = self.shared.cache.begin_write();
-        let response = self.shared.api.call(call).await;
-        let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
-        let code = response.as_ref().map_or_else(refused, |_| 200);
-        self.shared.metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
-        let text = response?;
+        let fenced = |cause| WriteError::Fenced { attempt: operation.to_string(), cause };
+        self.settings.fences.iter().try_for_each(|fence| fence()).map_err(fenced)
+    }
+
+    pub(super) async fn send(&self, operation: Operation) -> Result<Value, WriteError> {
+        self.check_fences(&operation)?;
+        let call = operation.call()?.without_retries();
+        let mut retries = CallRetries::default();
+        let (began, text) = loop {
+            let begin = tokio::time::Instant::now();
+            let began = self.shared.cache.begin_write();
+            let response = self.shared.api.call(call.clone()).await;
+            let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
+            let code = response.as_ref().map_or_else(refused, |_| 200);
+            self.shared.metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
+            let delay = match &response {
+                Err(error) if call.is_idempotent() => retries.delay_after(error),
+                _ => None,
+            };
+            let Some(delay) = delay else { break (began, response?) };
+            tokio::time::sleep(delay).await;
+            // The retries are those of `Client::call`. They are here because the process may have lost its
+            // lease during the delay.
+            self.check_fences(&operation)?;
+        };
         let response = serde_json::from_slice(&text).map_err(|cause| WriteError::Response {
             attempt: operation.to_string(),
             expected: "JSON".to_owned(),
@@ -262,10 +292,13 @@ pub(super) fn on_object<K: KubeObject>(verb: OperationVerb, object: &K) -> Resul
     }
 }
 
-/// Returns an error if the edited copy of an object differs from the original in its name, namespace or uid.
-/// An update cannot change them.
-fn same_object<K: KubeObject>(operation: &Operation, edited: &Edited<K>) -> Result<(), WriteError> {
-    let (read, now) = (edited.original().meta(), edited.meta());
+/// Returns an error if the edited copy of an object (`now`) differs from the original (`read`) in its name,
+/// namespace or uid. An update cannot change them.
+pub(super) fn same_object(
+    operation: &Operation,
+    read: &ObjectMeta,
+    now: &ObjectMeta,
+) -> Result<(), WriteError> {
     let fields = [
         ("metadata.name", &read.name, &now.name),
         ("metadata.namespace", &read.namespace, &now.namespace),

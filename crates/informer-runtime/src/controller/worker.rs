@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use informer_cache::reflector::MAX_RETRY_AFTER;
 use informer_control::controller::{self as state, Requeue, RequeueDecision};
 use informer_core::panics::panic_text;
 use informer_workqueue::Item;
@@ -229,11 +230,12 @@ fn finish<R: ReconcileRequest>(
 }
 
 /// Requeues the item of a request, or not, as a `RequeueDecision` says. An item that only needs to be marked
-/// as done is returned instead.
+/// as done is returned instead. A rate-limited retry waits at least for `retry_after`.
 fn apply_decision<R: ReconcileRequest>(
     engine: &Engine<R>,
     mut item: Item<R>,
     decision: RequeueDecision,
+    retry_after: Duration,
     cause: ReconcileCause,
 ) -> Option<Item<R>> {
     item.set_priority(decision.priority.unwrap_or(item.priority()));
@@ -248,7 +250,7 @@ fn apply_decision<R: ReconcileRequest>(
         // The methods `requeue_after` and `retry` of a queue item return false if the queue is shut down. The
         // result is ignored, since the next run of the program lists all objects again.
         Requeue::After(delay) => drop(item.requeue_after(delay)),
-        Requeue::RateLimited => drop(item.retry()),
+        Requeue::RateLimited => drop(item.retry_no_earlier(retry_after)),
     }
     None
 }
@@ -268,7 +270,8 @@ fn finish_success<R: ReconcileRequest>(
         Requeue::After(delay) => delay,
         Requeue::Never | Requeue::RateLimited => Duration::ZERO,
     };
-    (apply_decision(engine, item, decision, ReconcileCause::Requeued(delay)), result)
+    let cause = ReconcileCause::Requeued(delay);
+    (apply_decision(engine, item, decision, Duration::ZERO, cause), result)
 }
 
 /// Retries the request of a failed reconcile, unless the error is terminal. After a terminal error the
@@ -282,7 +285,8 @@ fn finish_failure<R: ReconcileRequest>(
     let (key, retries, terminal) = (item.key().to_string(), item.retries(), error.is_terminal());
     let decision = RequeueDecision::of(state::ReconcileEnd::Failed { terminal, priority: error.priority() });
     let failures = retries.saturating_add(1);
-    let done = apply_decision(engine, item, decision, ReconcileCause::Retried { failures });
+    let retry_after = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+    let done = apply_decision(engine, item, decision, retry_after, ReconcileCause::Retried { failures });
     // The log entry of a failed reconcile repeats the fields of the tracing span `reconcile`, because a
     // subscriber that records only warnings or errors does not record the span.
     let (controller, kind) = (engine.name(), &*engine.kind);

@@ -24,6 +24,7 @@ mod own_writes;
 mod packed;
 mod referenced;
 mod representations;
+mod requests;
 mod sharded;
 mod skew;
 mod writes;

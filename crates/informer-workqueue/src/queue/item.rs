@@ -147,8 +147,17 @@ impl<K: QueueKey> Item<K> {
     ///
     /// Returns false if the queue is shut down. The key is then not handed out again, unless it was added
     /// again before the shutdown.
-    pub fn retry(mut self) -> bool {
-        let delay = self.queue.shared.limiter.when(&self.key, Instant::now());
+    pub fn retry(self) -> bool {
+        self.retry_no_earlier(Duration::ZERO)
+    }
+
+    /// Finishes the key and adds it again with its priority after the delay of the rate limiter, but not
+    /// before `minimum` has elapsed, for example a `Retry-After` of a server. The rate limiter counts a
+    /// failure.
+    ///
+    /// The return value is that of [`retry`](Self::retry).
+    pub fn retry_no_earlier(mut self, minimum: Duration) -> bool {
+        let delay = self.queue.shared.limiter.when(&self.key, Instant::now()).max(minimum);
         self.end(Some((delay, self.priority)))
     }
 
