@@ -11,6 +11,9 @@ pub struct Representations;
 #[doc = include_str!("../../docs/book/src/guides/clusters.md")]
 pub struct ManyClusters;
 
+#[doc = include_str!("../../docs/book/src/guides/client.md")]
+pub struct LiveRequests;
+
 #[doc = include_str!("../../docs/book/src/guides/debugging.md")]
 pub struct Debugging;
 

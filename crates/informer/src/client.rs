@@ -7,7 +7,10 @@
 //! | how a cache holds its objects | [`Lazy`] (the default), [`Typed`], [`Dynamic`], [`Metadata`], and `Packed` (feature `packed`) |
 //! | which objects and fields a cache holds | [`ReadOptions`], [`Pruning`] |
 //! | the source of a shared informer | [`KubeListWatch`] |
-//! | kinds, also those that are found by discovery | [`ResourceKind`], [`DiscoveredKind`] |
+//! | changes of objects without a cache | [`Client::watch`], [`WatchChanges`] |
+//! | kinds, also those that are found by discovery | [`ResourceKind`], [`RestMapper`], [`Discovery`] |
+//! | single requests | [`Call`], [`Client::call`] |
+//! | logs, exec, attach, port-forward, evictions | [`Client::kube_api`] |
 //!
 //! Controllers read and write through the client of the [runtime](crate::runtime), which is built on this
 //! one.
@@ -15,8 +18,9 @@
 #[cfg(feature = "packed")]
 pub use informer_client::Packed;
 pub use informer_client::{
-    Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings, HashKey,
-    HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning,
+    Call, CallError, CallRetries, Client, ClientError, ClientOptions, DecodeError, DiscoveredGroup,
+    DiscoveredKind, DiscoveredVersion, Discovery, Dynamic, Encoding, Encodings, HashKey, HashShares,
+    HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, PatchFormat, Pruning,
     RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody,
-    SplitLists, StaticKind, StaticResource, StreamingLists, Typed, program_name,
+    RestMapper, SplitLists, StaticKind, StaticResource, StreamingLists, Typed, WatchChanges, program_name,
 };

@@ -115,6 +115,8 @@
 //! | `ring` (default), `aws-lc-rs` | the provider of TLS primitives |
 //! | `webhook` | admission and conversion webhooks |
 //! | `certificates` | certificates of servers that the program generates and renews |
+//! | `ws` | exec, attach and port-forward of pods |
+//! | `oidc`, `oauth` | credentials of the auth providers `oidc` and `gcp` |
 //! | `testing` | an API server inside a test |
 //! | `packed` | objects that are held compressed |
 //! | `prometheus` | metrics of informers, queues and controllers |
