@@ -1,4 +1,4 @@
-//! Webhooks of a type that is not a kind, with the wrong result, and that are no functions.
+//! Webhooks of a type that is not a kind, with the wrong result, and with a value that is not a function.
 
 use informer::k8s_openapi::api::core::v1::Pod;
 use informer::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};

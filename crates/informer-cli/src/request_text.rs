@@ -1,4 +1,4 @@
-//! The words of a request in the log of `serve` and in the trace of `explore`.
+//! Formats requests for the log of `serve` and the trace of `explore`.
 
 use informer_apiserver::RequestRecord;
 

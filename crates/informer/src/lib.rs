@@ -112,7 +112,7 @@
 //! | `derive` (default) | the derive `CustomResource` of kube |
 //! | `schema` | CRDs generated from types that derive `schemars::JsonSchema` |
 //! | `latest` (default) | the newest version of the Kubernetes types |
-//! | `ring` (default), `aws-lc-rs` | the provider of TLS primitives |
+//! | `ring` (default), `aws-lc-rs` | the crypto provider of TLS |
 //! | `webhook` | admission and conversion webhooks |
 //! | `certificates` | certificates of servers that the program generates and renews |
 //! | `ws` | exec, attach and port-forward of pods |

@@ -112,7 +112,7 @@ impl Translator<'_> {
         } else {
             self.out.push('\\');
             self.out.push(sign);
-            // The braces of a class or number such as `\p{Greek}` are no repetition.
+            // The braces of a class or number such as `\p{Greek}` do not mean a repetition.
             if matches!(sign, 'p' | 'P' | 'x')
                 && let Some(end) = self.rest.find('}').filter(|_| self.rest.starts_with('{'))
             {

@@ -1,7 +1,7 @@
 //! The objects that kube-apiserver creates when it starts.
 //!
-//! `cargo xtask real bootstrap` writes them to `bootstrap/objects.txt`, as a kube-apiserver without flags for
-//! them creates them.
+//! `cargo xtask real bootstrap` writes them to `bootstrap/objects.txt`, as a kube-apiserver with default
+//! flags creates them.
 
 use informer_core::Gvr;
 use serde_json::Value;

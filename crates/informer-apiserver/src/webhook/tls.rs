@@ -26,7 +26,7 @@ pub(super) fn client_config(ca_bundle: Option<&str>, now: Timestamp) -> Result<A
     if roots.is_empty() && !pem.is_empty() {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
-    let provider = crate::tls::default_provider().ok_or("no provider of TLS primitives")?;
+    let provider = crate::tls::default_provider().ok_or("no crypto provider of rustls is installed")?;
     let time = Arc::new(ServerTime(UnixTime::since_unix_epoch(
         Duration::try_from(now.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default(),
     )));

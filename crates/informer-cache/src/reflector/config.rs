@@ -55,7 +55,7 @@ pub struct ReflectorConfig {
     pub backoff: BackoffConfig,
     /// How long a watch is resumed from the last version after error events of kind `InternalError` (500),
     /// counted from the first of them; the default is zero. After that time, and by default immediately, such
-    /// an event is followed by a list. A minute without such an event begins the time again. client-go calls
+    /// an event is followed by a list. A minute without such an event restarts this period. client-go calls
     /// it `MaxInternalErrorRetryDuration`; here the backoff applies between the attempts.
     pub max_internal_error_retry: Duration,
     /// Decides when a streaming list is requested.

@@ -1,10 +1,10 @@
-//! Errors of a file of fault rules: the line of an unknown word, and the known word that is most similar.
+//! Errors of a file of fault rules: the line of an unknown field or action, and the most similar known one.
 
-/// The minimum similarity, from 0 to 1, between an unknown word and the suggested one.
+/// The minimum similarity, from 0 to 1, between an unknown name and the suggested one.
 const MIN_SIMILARITY: f64 = 0.5;
 
-/// Explains the error about an unknown field or action, as serde words it: names the line of the word in
-/// `text`, if the word is on one line only, and the most similar known word. Returns `None` for other errors.
+/// Explains serde's error about an unknown field or action: returns a message with its line in `text`, if the
+/// name is on one line only, and the most similar known name. Returns `None` for other errors.
 pub(super) fn explain(text: &str, error: &str) -> Option<String> {
     let (kind, rest) = ["unknown field `", "unknown variant `"]
         .iter()

@@ -146,7 +146,7 @@ async fn serve_names_the_file_that_it_cannot_use() {
 }
 
 #[tokio::test]
-async fn fault_file_error_names_the_line_and_the_nearest_word() {
+async fn fault_file_error_names_the_line_and_the_most_similar_name() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("faults.yaml");
     for (text, problem) in [

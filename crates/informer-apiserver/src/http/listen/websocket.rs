@@ -43,7 +43,7 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
 }
 
 impl Handshake {
-    /// Reads the handshake of a request; returns `None` for a request that stays with HTTP.
+    /// Reads the handshake of a request; returns `None` if it does not ask for WebSocket.
     pub(super) fn of(head: &request::Parts) -> Option<Self> {
         let headers = &head.headers;
         let is_upgrade =

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::check::{Declared, place_of, pointed};
 use crate::model::crd::{self, names_of, on_large_stack, parts};
 
-/// The operators that need operands of the same type, with their signs in expressions.
+/// The operators that need operands of the same type, with their symbols in expressions.
 const OPERATORS: [(&str, &str); 11] = [
     ("_==_", "=="),
     ("_!=_", "!="),
@@ -44,7 +44,7 @@ enum Type<'a> {
 }
 
 impl RuleScope<'_> {
-    /// Returns kube-apiserver's error for a rule that is invalid or whose result is no boolean.
+    /// Returns kube-apiserver's error for a rule that is invalid or whose result is not a boolean.
     pub(crate) fn rule_problem(&self, text: &str) -> Option<String> {
         self.problem(text, "bool", "cel expression must evaluate to a bool")
     }
@@ -144,7 +144,7 @@ fn field_of<'a>(
     let is_resource = *is_resource || schema["x-kubernetes-embedded-resource"] == true;
     let is_typed = schema["properties"].as_object().is_some_and(|properties| !properties.is_empty())
         && !schema["additionalProperties"].is_object();
-    // Names that are no identifiers are escaped with underscores.
+    // Names that are not CEL identifiers are escaped with underscores.
     let is_known = found.is_some()
         || name.contains("__")
         || is_resource && matches!(name, "apiVersion" | "kind" | "metadata");

@@ -346,7 +346,7 @@ fn is_ssn(text: &str) -> bool {
         && (0..11).filter(|index| !matches!(index, 3 | 6)).all(is_digit)
 }
 
-/// Returns true for 32 hexadecimal digits in five groups, whose dashes may be missing, with valid digits.
+/// Returns true for a UUID whose digits are valid. Its dashes may be missing.
 fn is_uuid(text: &str, are_valid: impl Fn(&[u8]) -> bool) -> bool {
     let mut digits = Vec::with_capacity(32);
     for byte in text.bytes() {

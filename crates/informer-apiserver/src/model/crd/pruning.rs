@@ -38,7 +38,7 @@ fn prune_nulls_within(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Returns the default of a schema. A null is no default.
+/// Returns the default of a schema. A null does not count as a default.
 pub(super) fn default_of(schema: &Value) -> Option<&Value> {
     schema.get("default").filter(|default| !default.is_null())
 }

@@ -42,7 +42,7 @@ fn check_replicas(path: &str, object: &Value) -> Option<Cause> {
     Some(Cause::invalid(&field, &replicas.to_string(), &why))
 }
 
-/// Returns the value at a path; the error of a value above it that is no object.
+/// Returns the value at a path; an error if a value above it is not an object.
 fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut above = String::new();

@@ -365,7 +365,7 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
-/// The time without an internal error after which the time for retries begins again.
+/// The time without an internal error after which the retry period restarts.
 const INTERNAL_ERRORS_RESET: Duration = Duration::from_secs(60);
 
 /// The error events of kind `InternalError` after which a watch was resumed.

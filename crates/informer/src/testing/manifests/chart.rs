@@ -104,8 +104,8 @@ fn key(line: &str) -> &str {
 /// Replaces the project's name by the Helm expression for the full name of the release, and the project's
 /// namespace by that of the release. Returns other lines unchanged.
 fn with_release_names(line: &str, project: &str) -> String {
-    // The characters before a name of the project in the value of a reference. The name of a webhook, such as
-    // `v1.shops.example.com`, refers to no object of the project.
+    // The characters that may precede the project's name where the value refers to an object of the project.
+    // Other values, such as the name `v1.shops.example.com` of a webhook, are not references.
     let before: &[char] = match key(line) {
         "name" | "namespace" | "secretName" => &[' '],
         "serverName" => &[' ', '.'],

@@ -12,7 +12,7 @@ use crate::api::website::{Website, WebsiteStatus};
 
 /// The values that all reconciles share. Add settings and clients of other services here.
 pub struct State {
-    /// Reconciles again after this time without a change, in case that an event was lost.
+    /// Reconciles again after this time without a change, in case an event was lost.
     pub resync: Duration,
 }
 

@@ -68,7 +68,7 @@ fn changed_lists_without_keys_are_validated_completely() {
 }
 
 #[test]
-fn null_is_no_value_of_an_enum() {
+fn enum_rejects_null_of_a_nullable_field() {
     assert_eq!(
         errors(json!({"type": "string", "nullable": true, "enum": ["x"]}), Value::Null),
         ["a: Unsupported value: null: supported values: \"x\""]

@@ -141,7 +141,7 @@ fn fields(schema: &Value, path: &str, context: &Context, causes: &mut Vec<Cause>
     for name in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
         let is_set = match (name, schema.get(name)) {
             (_, None | Some(Value::Null)) => false,
-            // These are pointers or maps that may be empty.
+            // Go has pointers or maps for these fields, so that an empty value also counts as set.
             ("additionalItems" | "dependencies" | "$ref", Some(_)) => true,
             (_, Some(value)) => !is_zero(value),
         };

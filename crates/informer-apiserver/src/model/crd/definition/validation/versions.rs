@@ -134,7 +134,7 @@ fn check_version(version: &Value, path: &str, shared: &Shared<'_>, causes: &mut 
                 selectable_fields::check(list(version, "selectableFields"), schema, &field, causes)
             }
             None => {
-                // kube-apiserver says this for a schema that is shared by all versions, too.
+                // kube-apiserver also reports this path for a schema that all versions share.
                 let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
                 causes.push(Cause::invalid(&field, "\"\"", why));
             }
