@@ -7,7 +7,8 @@
 //!
 //! # Lock order
 //!
-//! There are no locks. Replicas exclude each other by the resourceVersions of the Secret and of the targets.
+//! There are no locks. Concurrent writes of replicas are detected by the resourceVersions of the
+//! Secret and of the targets.
 //!
 //! # Shutdown
 //!

@@ -33,8 +33,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Creates the TLS configuration of a server from two PEM files and a provider of TLS primitives. The
-    /// provider that is installed for the process is not used.
+    /// Creates the TLS configuration of a server from two PEM files and a crypto provider. The provider that is
+    /// installed for the process is not used.
     pub fn files(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
@@ -49,8 +49,8 @@ impl Tls {
         }
     }
 
-    /// Creates the TLS configuration of a server from two PEM files. It uses the provider of TLS primitives
-    /// that is installed for the process, or else that of the feature `ring` or `aws-lc-rs`.
+    /// Creates the TLS configuration of a server from two PEM files. It uses the crypto provider that is
+    /// installed for the process, or else that of the feature `ring` or `aws-lc-rs`.
     #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
     pub fn pem_files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         let provider = super::default_provider().expect("the feature `ring` or `aws-lc-rs` has a provider");

@@ -41,14 +41,18 @@ pub struct TlsOptions {
 /// The error for TLS options that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsOptionsError {
-    /// The provider of TLS primitives has no TLS 1.2 suite with this name.
-    #[error("use the cipher suite {name}: the provider of TLS primitives does not have it for TLS 1.2")]
+    /// The crypto provider has no TLS 1.2 suite with this name.
+    #[error(
+        "use the cipher suite {name}: the crypto provider does not have it for TLS 1.2; choose another one"
+    )]
     UnknownCipherSuite {
         /// The name of the suite.
         name: String,
     },
     /// The provider has no suites for the versions.
-    #[error("use TLS {version} and newer: the provider of TLS primitives does not support it")]
+    #[error(
+        "use TLS {version} and newer: the crypto provider does not support it; lower the minimum version"
+    )]
     Unsupported {
         /// The oldest accepted version.
         version: TlsVersion,

@@ -134,9 +134,9 @@ impl CacheBuilder {
         self
     }
 
-    /// Caches only the metadata of all objects of `K`, and the bodies of those that the program reads by name
-    /// or refers to: [`Cache::referenced`]. Use this option for kinds with many objects of which the program
-    /// reads few, such as Secrets and ConfigMaps. Reconcilers need no change:
+    /// Caches only the metadata of all objects of `K`, and the bodies (the complete objects) of those that the
+    /// program reads by name or refers to: [`Cache::referenced`]. Use this option for kinds with many objects
+    /// of which the program reads few, such as Secrets and ConfigMaps. Reconcilers need no change:
     /// [`CachedClient::get`](crate::CachedClient::get) then returns the complete object, which is not older
     /// than the metadata in the cache and the program's own writes. The first read of an object sends a
     /// request.
@@ -188,8 +188,8 @@ impl CacheBuilder {
     /// as soon as the CRD is created.
     ///
     /// The cache watches the metadata of CRDs, so the program needs `list` and `watch` on
-    /// `customresourcedefinitions`. Without these permissions the option has no effect. A CRD that stops to
-    /// serve one of its versions is not detected.
+    /// `customresourcedefinitions`. Without these permissions the option has no effect. A CRD that no
+    /// longer serves one of its versions is not detected.
     pub fn follow_crds(mut self) -> Self {
         self.follows_crds = true;
         self

@@ -61,7 +61,7 @@ impl CacheInner {
         let (runs, ended) = self.table.lock().end_unserved(name);
         drop(runs);
         if ended > 0 {
-            tracing::warn!(crd = name, "the CRD was deleted; the informers of its kind have ended");
+            tracing::warn!(crd = name, "stopped the informers of a kind whose CRD was deleted");
         }
     }
 
@@ -70,7 +70,7 @@ impl CacheInner {
     fn crd_appeared(&self, name: &str) {
         let started = self.table.lock().start_served(name);
         if started > 0 {
-            tracing::info!(crd = name, "the CRD was created; the informers of its kind start");
+            tracing::info!(crd = name, "started the informers of a kind whose CRD was created");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Ends unused informers.
 //!
-//! An informer is used while the program or a controller has a handle of it, while it has a handler or a
-//! stream of events, and when it is read. Every half of the idle time, a task looks for informers that were
-//! not used since its last look; those that were not used for the idle time end.
+//! An informer is used while the program or a controller holds a handle, while it has a handler or a stream
+//! of events, and when it is read. A task checks all informers twice per idle timeout, and stops those that
+//! were unused for the whole timeout.
 //!
 //! # Shutdown
 //!
@@ -51,7 +51,7 @@ pub(super) async fn end_idle_informers(cache: Weak<CacheInner>, idle: Duration, 
         // The informers are stopped without the lock of the table.
         let (informers, bodies) = cache.table.lock().take_idle(idle, now());
         for entry in informers {
-            tracing::info!(kind = %entry.informer.kind_name(), "an unused informer ends");
+            tracing::info!(kind = %entry.informer.kind_name(), "stopped an unused informer");
             entry.informer.close();
         }
         bodies.iter().for_each(|entry| entry.erased.close());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn use_and_handle_begin_the_idle_time_again() {
+    fn use_and_handle_restart_the_idle_time() {
         let (mut usage, start) = (Usage::default(), now());
         assert!(!usage.is_idle(false, IDLE, start));
         assert!(!usage.is_idle(true, IDLE, start + 2 * IDLE), "a handle exists");

@@ -1,5 +1,5 @@
 //! [`Referenced`] caches the metadata of all objects of a kind, and the bodies of those that the program
-//! refers to.
+//! refers to. The body of an object is the complete object.
 //!
 //! # Invariants
 //!
@@ -56,8 +56,8 @@ pub const MAX_BODY_LEASES: usize = 1024;
 /// the same time again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
 
-/// Caches the metadata of all objects of a kind, and the bodies of those that the program refers to.
-/// [`Cache::referenced`] returns it.
+/// Caches the metadata of all objects of a kind, and the bodies of those that the program refers to. The body
+/// of an object is the complete object. [`Cache::referenced`] returns this cache.
 ///
 /// Use it for kinds with many objects of which the program needs few, such as Secrets and ConfigMaps: the
 /// memory is that of the [metadata](Cache::metadata), and of the bodies in use.

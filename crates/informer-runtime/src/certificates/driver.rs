@@ -313,7 +313,7 @@ impl Rotation {
     fn serve(&mut self, content: &Content) -> Result<(), String> {
         let Some(certificate) = &content.shared.certificate else { return Ok(()) };
         let invalid = |error: &dyn std::error::Error| format!("serve the certificate of the Secret: {error}");
-        let provider = default_provider().ok_or("no provider of TLS primitives is installed")?;
+        let provider = default_provider().ok_or("no crypto provider of rustls is installed")?;
         let (chain, key) = (content.served.certificate.as_bytes(), content.served.key.as_bytes());
         let pair = certified_key(chain, key, &provider).map_err(|error| invalid(&error))?;
         let config =

@@ -29,7 +29,7 @@ pub(crate) struct SelfSigned {
 impl SelfSigned {
     /// # Errors
     ///
-    /// Returns an error if there is no provider of TLS primitives, or if the options are invalid.
+    /// Returns an error if no crypto provider is installed, or if the options are invalid.
     pub(crate) fn new(options: TlsOptions) -> Result<Self, BoxError> {
         let clock = Clock::start();
         let config = watch::Sender::new(Arc::new(generate(&options, &clock)?));
@@ -57,7 +57,7 @@ fn generate(options: &TlsOptions, clock: &Clock) -> Result<ServerConfig, BoxErro
     let names: Vec<String> = host.into_iter().chain(["localhost".to_owned()]).collect();
     let validity = Validity { authority: VALIDITY, certificate: VALIDITY };
     let own = generate_self_signed(&names, clock.now(), validity)?;
-    let provider = default_provider().ok_or("no provider of TLS primitives is installed")?;
+    let provider = default_provider().ok_or("no crypto provider of rustls is installed")?;
     let pair = certified_key(own.certificate.as_bytes(), own.key.as_bytes(), &provider)?;
     Ok(options.server_config(provider, pair, None, ALPN)?)
 }

@@ -66,8 +66,8 @@ impl CachedClient {
         self.complete(operation, object.map(Fetched::of_lazy)).await
     }
 
-    /// Returns one object of a kind of which the cache holds the metadata of all objects, as
-    /// [`get`](Self::get) does.
+    /// Returns one object of a [referenced](crate::Cache::referenced) kind, as [`get`](Self::get)
+    /// does.
     pub(crate) async fn get_referenced<K: KubeObject>(
         &self,
         kind: &ResourceKind,

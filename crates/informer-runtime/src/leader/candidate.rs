@@ -89,7 +89,7 @@ impl LeaseCandidate {
                 let _ = tokio::time::timeout(READ_INTERVAL, hints.recv()).await;
             }
         };
-        // Neither of both ends.
+        // Neither of the two futures ends.
         futures_util::future::join(watching, keep).map(drop).await;
     }
 

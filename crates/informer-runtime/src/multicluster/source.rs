@@ -240,7 +240,7 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for WatchIn<O, R> {
             let synced = join_all(first.iter().map(async |(cluster, registration)| {
                 if let Err(error) = registration.wait_for_sync(within).await {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(%cluster, error, "a cluster is late; the controller starts without it");
+                    tracing::warn!(%cluster, error, "a cluster did not sync in time; the controller starts without it");
                 }
             }));
             // Clusters that join or leave meanwhile must not wait for a late one.

@@ -10,7 +10,7 @@ use super::WebhookOptions;
 pub enum RegisteredWebhook {
     /// A webhook that changes objects, for a `MutatingWebhookConfiguration`.
     Mutating {
-        /// The path at which the server has the webhook.
+        /// The path at which the server serves the webhook.
         path: String,
         /// The resource whose objects the webhook changes.
         resource: Gvr,
@@ -19,7 +19,7 @@ pub enum RegisteredWebhook {
     },
     /// A webhook that validates objects, for a `ValidatingWebhookConfiguration`.
     Validating {
-        /// The path at which the server has the webhook.
+        /// The path at which the server serves the webhook.
         path: String,
         /// The resource whose objects the webhook validates.
         resource: Gvr,
@@ -28,7 +28,7 @@ pub enum RegisteredWebhook {
     },
     /// A webhook that converts custom resources, for `spec.conversion` of a CRD.
     Conversion {
-        /// The path at which the server has the webhook. The conversions of all kinds have one path.
+        /// The path at which the server serves the webhook. The conversions of all kinds have one path.
         path: String,
         /// The custom kind in its hub version.
         kind: Gvk,
@@ -36,12 +36,12 @@ pub enum RegisteredWebhook {
     /// A webhook that authenticates tokens, for `--authentication-token-webhook-config-file` of an API
     /// server.
     Authentication {
-        /// The path at which the server has the webhook.
+        /// The path at which the server serves the webhook.
         path: String,
     },
     /// A webhook that authorizes requests, for `--authorization-config` of an API server.
     Authorization {
-        /// The path at which the server has the webhook.
+        /// The path at which the server serves the webhook.
         path: String,
     },
 }

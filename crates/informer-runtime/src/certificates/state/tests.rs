@@ -266,7 +266,7 @@ fn authority_stays_trusted_until_the_last_replica_serves_the_certificate_of_its_
 }
 
 #[test]
-fn report_of_a_replica_that_ended_does_not_keep_an_authority_for_ever() {
+fn report_of_a_replica_that_ended_does_not_keep_an_authority_forever() {
     let mut world = World::new(2);
     world.settle();
     world.replicas.pop();
