@@ -33,8 +33,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Creates the TLS configuration of a server from two PEM files and a crypto provider. The provider that is
-    /// installed for the process is not used.
+    /// Creates the TLS configuration of a server from two PEM files and a crypto provider. The
+    /// provider that is installed for the process is not used.
     pub fn files(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,

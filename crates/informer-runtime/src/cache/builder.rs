@@ -134,7 +134,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Caches only the metadata of all objects of `K`, and the bodies (the complete objects) of those that the
+    /// Caches only the metadata of all objects of `K`, and the bodies (complete objects) of those that the
     /// program reads by name or refers to: [`Cache::referenced`]. Use this option for kinds with many objects
     /// of which the program reads few, such as Secrets and ConfigMaps. Reconcilers need no change:
     /// [`CachedClient::get`](crate::CachedClient::get) then returns the complete object, which is not older
