@@ -13,7 +13,7 @@ use crate::random::jitter;
 pub const MAX_CONFLICT_ATTEMPTS: u32 = 5;
 
 /// The delay before the second attempt. It doubles with each conflict, and is multiplied by a random factor
-/// from 0.5 to 1.5, so that clients with a conflict do not meet again.
+/// from 0.5 to 1.5, so that conflicting clients do not retry at the same time.
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 
 /// Calls `attempt` until it does not fail with a conflict (409), at most [`MAX_CONFLICT_ATTEMPTS`] times.
@@ -41,7 +41,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 ///
-/// Returns the error of the last attempt: one that is no conflict, or the conflict after the last attempt.
+/// Returns the error of the last attempt: one that is not a conflict, or the conflict of the last attempt.
 ///
 /// # Cancel safety
 ///

@@ -1,4 +1,4 @@
-//! Server-side applies that would change nothing, and are not sent on request.
+//! Skips server-side applies that would change nothing, for clients that enable it.
 //!
 //! # Lock order
 //!
@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::{CachedClient, Fetched, Operation};
 use crate::KubeObject;
 
-/// The maximum number of applied objects that a client remembers. If it applies more, the one that was first
-/// applied longest ago is forgotten, and its next apply is sent.
+/// The maximum number of applied objects that a client remembers. If it applies more, the one whose
+/// first apply is the oldest is forgotten, and its next apply is sent.
 const MAX_REMEMBERED_APPLIES: usize = 10_000;
 
 /// The objects that a program has applied, with the state that the server returned.
