@@ -58,7 +58,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
 use informer_client::Client;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -283,6 +284,8 @@ impl Clusters {
         let mut removed = None;
         self.shared.engaged.send_if_modified(|engaged| {
             removed = engaged.remove(&name);
+            // A source that sees the next cluster of this name must see that this one is gone.
+            removed.iter().for_each(|cluster| cluster.gone.cancel());
             removed.is_some()
         });
         let Some(cluster) = removed else { return false };
@@ -335,10 +338,10 @@ impl Clusters {
         }
     }
 
-    async fn end(&self) {
+    /// Removes all clusters, and prevents that others are engaged.
+    fn take_all(&self) -> BTreeMap<ClusterName, Cluster> {
         *self.shared.stopped.lock() = true;
-        let engaged = self.shared.engaged.send_replace(BTreeMap::new());
-        futures_util::future::join_all(engaged.into_values().map(Cluster::end)).await;
+        self.shared.engaged.send_replace(BTreeMap::new())
     }
 }
 
@@ -353,10 +356,26 @@ impl Runnable for Clusters {
 
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
         Box::pin(async move {
+            let _ends = EndsOnDrop(&self);
             stop.cancelled().await;
-            self.end().await;
+            join_all(self.take_all().into_values().map(Cluster::end)).await;
             Ok(())
         })
+    }
+}
+
+/// A guard that disengages the clusters of a manager that was dropped. Dropping the set is not enough, since
+/// the provider may keep it.
+struct EndsOnDrop<'a>(&'a Clusters);
+
+impl Drop for EndsOnDrop<'_> {
+    fn drop(&mut self) {
+        for cluster in self.0.take_all().into_values() {
+            cluster.gone.cancel();
+            cluster.tasks.close();
+            // The first poll stops the informers. Nothing waits for their tasks.
+            let _ = cluster.cache().stop().now_or_never();
+        }
     }
 }
 

@@ -185,6 +185,23 @@ async fn reconcile_is_dropped_when_its_cluster_is_disengaged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn clusters_end_with_a_manager_that_is_dropped() {
+    let (home, member) = (Server::start(), Server::start());
+    let clusters = Clusters::new();
+    let cluster = clusters.engage("a", member.api_client()).unwrap();
+    let informer = cluster.cache().informer::<ConfigMap>();
+    let manager = Manager::new(home.api_client()).add(clusters.clone());
+    let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    quiet().await;
+    assert!(informer.has_synced() && !informer.is_stopped());
+    task.abort();
+    quiet().await;
+    assert!(cluster.disengaged().is_cancelled());
+    assert!(informer.is_stopped(), "its cache has stopped");
+    assert!(clusters.names().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn hook_configures_each_cluster_or_rejects_it() {
     let (first, second) = (Server::start(), Server::start());
     let clusters = Clusters::new().on_engage(|cluster| {
