@@ -223,9 +223,10 @@ fn has_scala_duration(text: &str) -> bool {
             names.contains(&unit.as_str()) || names.last().is_some_and(|name| unit.starts_with(name))
         })
     };
-    let starts = text.char_indices().filter(|(_, sign)| sign.is_ascii_digit());
-    starts.into_iter().any(|(at, _)| {
-        let rest = text[at..].trim_start_matches(|sign: char| sign.is_ascii_digit()).trim_start();
+    // Only the ends of numbers are tried, so that the time is linear for hostile texts.
+    let ends = text.match_indices(|sign: char| sign.is_ascii_digit()).map(|(at, _)| &text[at + 1..]);
+    ends.filter(|rest| !rest.starts_with(|sign: char| sign.is_ascii_digit())).any(|rest| {
+        let rest = rest.trim_start();
         let end =
             rest.find(|sign: char| !sign.is_ascii_alphabetic() && sign != '\u{b5}').unwrap_or(rest.len());
         end > 0 && is_unit(&rest[..end])

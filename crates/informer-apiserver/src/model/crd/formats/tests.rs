@@ -37,6 +37,12 @@ fn strings_are_validated_by_format() {
 }
 
 #[test]
+fn long_text_is_checked_as_a_duration_in_linear_time() {
+    assert!(!has_format("duration", &"1".repeat(1 << 22)));
+    assert!(has_format("duration", &format!("{} days", "1".repeat(1 << 22))));
+}
+
+#[test]
 fn formats_apply_to_values_of_their_type() {
     assert!(is_supported("date-time", "string") && is_supported("datetime", ""));
     assert!(is_supported("int32", "integer") && !is_supported("int32", "number"));
