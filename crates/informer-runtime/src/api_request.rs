@@ -18,6 +18,12 @@ const WATCH_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// noticed.
 const WATCH_SECONDS: u32 = 300;
 
+/// Returns true if a text has only characters of names of objects, so that it can be a part of a URI.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_of_names = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    !text.is_empty() && text.chars().all(is_of_names)
+}
+
 pub(crate) fn json_request(method: Method, uri: String, body: Option<Value>) -> Request<Bytes> {
     let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     let request = Request::builder().method(method).uri(uri).header(http::header::ACCEPT, "application/json");

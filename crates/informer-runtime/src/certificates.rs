@@ -24,6 +24,7 @@ mod tests;
 mod x509;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use informer_client::Client;
@@ -34,6 +35,9 @@ pub(crate) use driver::{Rotation, RotationStatus};
 pub(crate) use self_signed::SelfSigned;
 use state::Validity;
 use targets::{Target, TargetKind};
+
+use crate::BoxError;
+use crate::api_request::is_name;
 
 /// The protocols that servers offer in the TLS handshake.
 const ALPN: &[&[u8]] = &[b"http/1.1"];
@@ -184,8 +188,26 @@ impl ManagedCertificates {
             format!("{service}.{namespace}"),
             format!("{service}.{namespace}.svc.cluster.local"),
         ];
-        names.extend(self.more_names.iter().cloned());
+        // A certificate has addresses in their canonical form, with which its names are compared.
+        let canonical = |name: &String| match name.parse::<IpAddr>() {
+            Ok(address) => address.to_string(),
+            Err(_) => name.clone(),
+        };
+        names.extend(self.more_names.iter().map(canonical));
         names
+    }
+
+    /// # Errors
+    ///
+    /// Returns an error if a name cannot be that of an object. It names the invalid name.
+    fn check(&self) -> Result<(), BoxError> {
+        let targets = self.targets.iter().map(|target| &target.name);
+        let mut names = [&self.namespace, &self.secret, &self.service].into_iter().chain(targets);
+        let remedy = "use lower-case letters, digits, dots and dashes";
+        match names.find(|name| !is_name(name)) {
+            Some(name) => Err(format!("manage certificates: the name {name:?} is invalid; {remedy}").into()),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn status(&self) -> watch::Receiver<RotationStatus> {

@@ -20,6 +20,7 @@ use super::secret::{ChangeContext, Content};
 use super::state::{CertificateId, Change, Observed, Step, next_step};
 use super::targets::Callee;
 use super::{ALPN, ManagedCertificates};
+use crate::BoxError;
 use crate::api_request::{exchange, json_request, watch_request, watch_with_hints};
 use crate::leader::driver::own_identity;
 use crate::random::jitter;
@@ -79,7 +80,11 @@ enum Next {
 }
 
 impl Rotation {
-    pub(crate) fn new(settings: ManagedCertificates, options: TlsOptions) -> Self {
+    /// # Errors
+    ///
+    /// Returns an error if a name in the settings is invalid.
+    pub(crate) fn new(settings: ManagedCertificates, options: TlsOptions) -> Result<Self, BoxError> {
+        settings.check()?;
         let (hint, hints) = mpsc::channel(1);
         let secret = watch_request(&secrets(&settings.namespace), &settings.secret);
         let targets = settings.targets.iter();
@@ -87,7 +92,7 @@ impl Rotation {
         let watches = std::iter::once(secret)
             .chain(targets)
             .map(|request| watch_with_hints(settings.client.clone(), request, hint.clone()));
-        Self {
+        Ok(Self {
             watches: join_all(watches).map(drop).boxed(),
             options,
             names: settings.names(),
@@ -99,7 +104,7 @@ impl Rotation {
             status: settings.status.clone(),
             hints,
             settings,
-        }
+        })
     }
 
     /// Waits until there is a certificate to serve, and returns the configuration of the listener, which
@@ -156,6 +161,7 @@ impl Rotation {
                 }
                 Ok(Next::Wait(at)) => {
                     self.status.send_replace(RotationStatus { ready: true, problem: None });
+                    retry = MIN_RETRY;
                     let left = at.duration_since(self.clock.now());
                     Duration::try_from(left).unwrap_or_default().clamp(MIN_RETRY, MAX_WAIT)
                 }

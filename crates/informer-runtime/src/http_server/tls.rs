@@ -75,7 +75,7 @@ impl ServerTls {
             }
             #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
             Source::Managed(certificates) => {
-                let mut rotation = Rotation::new(*certificates, options.unwrap_or_default());
+                let mut rotation = Rotation::new(*certificates, options.unwrap_or_default())?;
                 let config = rotation.start().await;
                 Ok(LoadedTls::Managed(Box::new(rotation), config))
             }

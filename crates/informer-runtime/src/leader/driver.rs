@@ -63,7 +63,8 @@ impl LeaderElector {
             if is_coordinated { identity.replace('_', "-").to_lowercase() } else { identity }
         });
         let namespace = election.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-        ElectionConfigError::check(&election.name, &namespace, &identity, election.times)?;
+        let candidate = (&*identity, is_coordinated);
+        ElectionConfigError::check(&election.name, &namespace, candidate, election.times)?;
         let client = if election.share_connections { client } else { client.with_separate_connections() };
         let tolerance = election.times.renew;
         let candidate = election.coordination.map(|coordination| {

@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use informer_control::election::ElectionTimes;
 
+use crate::api_request::is_name;
+
 /// The maximum duration of a lease, because `leaseDurationSeconds` of a Lease is an i32.
 const MAX_LEASE: Duration = Duration::from_secs(i32::MAX as u64);
 
@@ -17,17 +19,20 @@ impl ElectionConfigError {
     pub(super) fn check(
         lease: &str,
         namespace: &str,
-        identity: &str,
+        (identity, is_coordinated): (&str, bool),
         times: ElectionTimes,
     ) -> Result<(), Self> {
         let slowest = Duration::try_from_secs_f64(times.retry.as_secs_f64() * times.jitter);
         let slowest = slowest.unwrap_or(Duration::MAX);
         let problem = if lease.is_empty() {
             "the name is missing; set it".to_owned()
-        } else if !lease.chars().chain(namespace.chars()).all(is_of_names) {
+        } else if !is_name(lease) || !is_name(namespace) {
             "the name or namespace is invalid; use lower-case letters, digits, dots and dashes".to_owned()
         } else if identity.is_empty() {
             "the identity is empty; set it, or leave the default".to_owned()
+        } else if is_coordinated && !is_name(identity) {
+            "the identity is no name of a LeaseCandidate; use lower-case letters, digits, dots and dashes"
+                .to_owned()
         } else if times.lease < Duration::from_secs(1) {
             "the lease duration is less than a second; increase it".to_owned()
         } else if times.lease > MAX_LEASE {
@@ -49,8 +54,4 @@ impl ElectionConfigError {
         };
         Err(Self { lease: lease.to_owned(), problem })
     }
-}
-
-fn is_of_names(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.'
 }

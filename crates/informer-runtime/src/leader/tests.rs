@@ -243,6 +243,8 @@ fn invalid_election_config_is_rejected() {
     assert_eq!(rejected(LeaderElection::new("")), "the name is missing; set it");
     assert_eq!(rejected(election().identity("")), "the identity is empty; set it, or leave the default");
     assert!(rejected(LeaderElection::new("../secrets")).starts_with("the name or namespace is invalid"));
+    let coordinated = election().identity("not a name").coordinated(super::Coordination::new("1.0.0"));
+    assert!(rejected(coordinated).starts_with("the identity is no name of a LeaseCandidate"));
     assert!(
         rejected(election().lease_duration(seconds(10)))
             .starts_with("the lease duration (10s) must be greater")

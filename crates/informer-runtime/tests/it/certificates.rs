@@ -165,6 +165,33 @@ async fn unknown_cipher_suite_stops_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn invalid_name_of_a_target_stops_the_server() {
+    let server = Server::start();
+    let certificates = ManagedCertificates::new(server.api_client(), "shop-certificates", "shop")
+        .validating_webhooks("the shop");
+    let web = HttpServer::at("127.0.0.1:0").tls(certificates);
+    let manager = Manager::new(server.api_client()).start_timeout(Duration::from_secs(30)).add(web);
+    let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    let text: Vec<String> = causes.map(ToString::to_string).collect();
+    assert!(text.join(": ").contains("the name \"the shop\" is invalid"), "{text:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn certificate_with_an_address_in_another_form_is_issued_once() {
+    let server = Server::start();
+    let certificates =
+        ManagedCertificates::new(server.api_client(), "shop-certificates", "shop").name("FD00:0::1");
+    let web = HttpServer::at("127.0.0.1:0").tls(certificates);
+    let manager = Manager::new(server.api_client()).start_timeout(Duration::from_secs(30)).add(web);
+    let handle = manager.handle();
+    let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.unwrap();
+    handle.stop();
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn review_above_the_limit_of_the_webhook_server_is_refused() {
     let server = Server::start();
     register(&server.api);
