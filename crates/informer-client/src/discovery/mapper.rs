@@ -43,8 +43,11 @@ pub const MAX_MAPPER_AGE: Duration = Duration::from_secs(600);
 #[derive(Clone)]
 pub struct RestMapper {
     client: Client,
-    cached: Arc<Mutex<Option<(Instant, Arc<Discovery>)>>>,
+    cached: Arc<Mutex<Option<CachedDiscovery>>>,
 }
+
+/// The time of a discovery, and its result.
+type CachedDiscovery = (Instant, Arc<Discovery>);
 
 impl Client {
     /// Returns a mapper of the kinds of this server. Its cache is not shared with other mappers.

@@ -139,7 +139,7 @@ async fn metadata_client_reads_patches_and_deletes_without_bodies() {
     let patch = Patch::merge(json!({"metadata": {"labels": {"app": "web"}}}));
     let patched = secrets.patch("default/a", &patch).await.unwrap();
     assert_eq!(patched.metadata.labels.unwrap()["app"], "web");
-    let labelled = ListOptions::default().labels("app=web".parse().unwrap());
+    let labelled = ListOptions::default().namespace("default").labels("app=web".parse().unwrap());
     assert_eq!(secrets.list(&labelled).await.unwrap().len(), 1);
     let page = secrets.page(&ListOptions::default().limit(1), None).await.unwrap();
     assert_eq!((page.items.len(), page.continue_token.is_some()), (1, true));
