@@ -46,6 +46,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, seen: Seen) {
 async fn exec(socket: TcpStream, tls: &TlsAcceptor, seen: &Seen) {
     let socket = tls.accept(socket).await.unwrap();
     let protocol = socket.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+    #[expect(clippy::result_large_err, reason = "the type of the error is that of the callback")]
     let negotiate = |request: &Request, mut response: Response| {
         let token = request.headers()["authorization"].to_str().unwrap().to_owned();
         seen.lock().push((request.uri().to_string(), token, protocol));

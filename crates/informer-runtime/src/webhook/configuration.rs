@@ -91,7 +91,7 @@ impl WebhookConfigurations {
         let mutating = (!mutating.is_empty())
             .then(|| MutatingWebhookConfiguration { metadata: metadata.clone(), webhooks: Some(mutating) });
         let validating = (!validating.is_empty())
-            .then(|| ValidatingWebhookConfiguration { metadata, webhooks: Some(validating) });
+            .then_some(ValidatingWebhookConfiguration { metadata, webhooks: Some(validating) });
         Self { mutating, validating }
     }
 }

@@ -339,8 +339,8 @@ async fn an_error_event_ends_the_watch_and_its_kind_decides_what_follows() {
 
 #[tokio::test(start_paused = true)]
 async fn internal_error_events_resume_the_watch_for_the_configured_time() {
-    let mut config = ReflectorConfig::default();
-    config.max_internal_error_retry = Duration::from_secs(10);
+    let max_internal_error_retry = Duration::from_secs(10);
+    let config = ReflectorConfig { max_internal_error_retry, ..ReflectorConfig::default() };
     let mut world = World::start(config);
     let mut watch = world.server.expect_sync([], 10).await;
     let begin = tokio::time::Instant::now();

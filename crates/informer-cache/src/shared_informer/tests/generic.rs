@@ -45,7 +45,7 @@ async fn a_generic_informer_has_indexes_and_its_objects_are_downcast() {
     assert_eq!(generic.by_index("first letter", "a").unwrap().len(), 2);
     assert!(generic.by_index("last letter", "a").is_err());
     let found = generic.by_index("first letter", "b").unwrap().remove(0);
-    let found = found.downcast::<informer_core::Header>().err().expect("the object has another type");
+    let found = found.downcast::<informer_core::Header>().expect_err("the object has another type");
     assert!(found.downcast::<TestObject>().is_ok_and(|found| found.key() == "b"));
 }
 
