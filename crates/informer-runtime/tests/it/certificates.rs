@@ -1,5 +1,7 @@
 //! Managed certificates of webhooks on two replicas, and their rotation while webhooks are called.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::time::Duration;
 
 use informer_apiserver::{ApiServer, User};

@@ -1,5 +1,7 @@
 //! One controller of objects in many clusters, with leader election on a home cluster.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

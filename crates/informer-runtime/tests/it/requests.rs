@@ -1,6 +1,8 @@
 //! Tests of the client's requests without a type and without a cache: dynamic objects, metadata, lists page
 //! by page, waits, retries, and applies that are not sent.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
