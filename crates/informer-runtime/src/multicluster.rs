@@ -284,7 +284,7 @@ impl Clusters {
         let mut removed = None;
         self.shared.engaged.send_if_modified(|engaged| {
             removed = engaged.remove(&name);
-            // A source that sees the next cluster of this name must see that this one is gone.
+            // A source that sees the next cluster of this name must see that this one was removed.
             removed.iter().for_each(|cluster| cluster.gone.cancel());
             removed.is_some()
         });
