@@ -428,7 +428,9 @@ impl<B: Clone, E> Entry<B, E> {
                 if !goes_back && *read_in == epoch && held.is_at_least(seen) {
                     self.reflected = self.observed;
                 } else if held.uid != seen.uid {
+                    // A read that has not returned yet must not take the missing body for a missing object.
                     self.body = None;
+                    self.reflected = 0;
                 }
             }
             (Some(_), None) => {}

@@ -150,6 +150,19 @@ fn recreated_object_never_shows_the_body_of_the_deleted_one() {
 }
 
 #[test]
+fn read_waits_for_the_successor_of_an_object_whose_body_was_dropped() {
+    let mut world = World::new(config());
+    let wanted = world.read("a", seen("u", 5));
+    let start = world.start("a");
+    world.finish(&start, Fetched::Found(version("u", 5), "five"));
+    world.state.observe(&key("a"), Observation { epoch: 1, ..seen("v", 5) });
+    assert_eq!(world.poll("a", wanted), ReadProgress::Pending, "there was an object at all times");
+    let start = world.start("a");
+    world.finish(&start, Fetched::Found(version("v", 5), "successor"));
+    assert_eq!(world.poll("a", wanted), ReadProgress::Done(Some("successor")));
+}
+
+#[test]
 fn object_deleted_before_its_deletion_is_seen_reads_as_missing_and_is_checked_again() {
     let mut world = World::new(config());
     world.state.add_reference(&key("a"), seen("u", 5));
