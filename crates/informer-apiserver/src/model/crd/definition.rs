@@ -20,12 +20,17 @@ pub(crate) fn update_crd(old: &Value, new: &mut Object) -> Vec<Cause> {
     let versions = new.get("spec").and_then(|spec| spec["versions"].as_array());
     let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
     let stored = stored.map(|version| version["name"].clone());
-    if let Some(status) = new.get_mut("status").and_then(Value::as_object_mut)
-        && let (Some(held), Some(stored)) =
-            (status.entry("storedVersions").or_insert_with(|| json!([])).as_array_mut(), stored)
-        && !held.contains(&stored)
-    {
-        held.push(stored);
+    if let Some(status) = new.get_mut("status").and_then(Value::as_object_mut) {
+        let held = status.entry("storedVersions").or_insert_with(|| json!([]));
+        // An embedding program may replace a definition without giving its status.
+        if held.is_null() {
+            *held = json!([]);
+        }
+        if let (Some(held), Some(stored)) = (held.as_array_mut(), stored)
+            && !held.contains(&stored)
+        {
+            held.push(stored);
+        }
     }
     as_value(new, |new| validate_crd(new, Some(old)))
 }
