@@ -20,7 +20,7 @@
 //!     Ok(Outcome::Done)
 //! }
 //!
-//! # fn example(home: Client, east: Client) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn example(home: Client, east: Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //! let clusters = Clusters::new();
 //! clusters.engage("east", east)?;
 //! let controller = Controller::of_requests("settings")
