@@ -114,6 +114,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     /// update, those for its old and its new state are enqueued, as with [`map`].
     ///
     /// ```
+    /// use informer_core::Object as _;
     /// use informer_runtime::{Controller, Outcome, Request};
     /// use k8s_openapi::api::core::v1::{ConfigMap, Node};
     ///
