@@ -14,8 +14,8 @@
 //! # use informer_client::Client;
 //!
 //! async fn reconcile(request: Request, cluster: Cluster, _: Context) -> Result<Outcome, ReconcileError> {
-//!     if let Some(map) = cluster.client().get::<ConfigMap>(&request.key).await? {
-//!         println!("{} has {}", cluster.name(), map.key());
+//!     if cluster.client().get::<ConfigMap>(&request.key).await?.is_some() {
+//!         println!("{} has {}", cluster.name(), request.key);
 //!     }
 //!     Ok(Outcome::Done)
 //! }
