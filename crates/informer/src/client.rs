@@ -8,7 +8,7 @@
 //! | which objects and fields a cache holds | [`ReadOptions`], [`Pruning`] |
 //! | the source of a shared informer | [`KubeListWatch`] |
 //! | changes of objects without a cache | [`Client::watch`], [`WatchChanges`] |
-//! | kinds, also those that are found by discovery | [`ResourceKind`], [`RestMapper`], [`Discovery`] |
+//! | kinds, static or discovered at run time | [`ResourceKind`], [`RestMapper`], [`Discovery`] |
 //! | single requests | [`Call`], [`Client::call`] |
 //! | logs, exec, attach, port-forward, evictions | [`Client::kube_api`] |
 //!

@@ -178,9 +178,8 @@ impl Manifests {
         Ok(expected)
     }
 
-    /// Returns the manifests of a folder of `config` by their names: those that are written by hand, and
-    /// those that are generated. Adds the generated ones to `expected`, and as removed those that are no
-    /// longer generated.
+    /// Returns the handwritten and generated manifests of a folder of `config`, by name. Adds to `expected`
+    /// the generated manifests, and marks manifests that are no longer generated as removed.
     fn sources(
         &self,
         folder: &str,
