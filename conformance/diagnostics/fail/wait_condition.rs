@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use informer::runtime::CachedClient;
 use informer::k8s_openapi::api::core::v1::Pod;
+use informer::runtime::CachedClient;
 
 async fn wait(client: CachedClient) {
     let timeout = Duration::from_secs(10);

@@ -19,6 +19,7 @@ mod near;
 mod notes;
 pub(crate) mod period;
 mod printer;
+mod table;
 mod target;
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use informer::cache::{HandlerOptions, InformerRun, SharedInformer, blocking};
-use informer::client::{Client, KubeListWatch, Lazy, ResourceKind, StreamingLists};
+use informer::client::{Client, Encodings, KubeListWatch, Lazy, ResourceKind, StreamingLists};
 use informer::{FieldSelector, LabelSelector};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -35,6 +36,7 @@ use self::connect::Found;
 use self::ignore::IgnoredPath;
 use self::notes::Notes;
 use self::printer::Printer;
+use self::table::{Table, TableOptions};
 use self::target::Targets;
 use crate::connection::ConnectionArguments;
 use crate::failure::Failure;
@@ -66,8 +68,8 @@ Examples:
       Without the updates that change nothing but heartbeats.
   informer watch pods -A --field-selector spec.nodeName=node-1 -o json | jq .key
       One line of JSON for each call of the handler.
-  informer watch certificates.cert-manager.io -o name
-      A custom resource, named with its group.
+  informer watch certificates.cert-manager.io -o table
+      A custom resource, named with its group, with the columns of `kubectl get`.
   informer watch pods --server http://127.0.0.1:8001
       A server without a kubeconfig, as `informer serve` or `kubectl proxy`.
 
@@ -79,6 +81,9 @@ Lines of -o diff:
       - spec.containers[name=proxy].image: \"proxy:1\"
   = default/web-0 @19 (resync)      delivered again, unchanged, because of --resync
   - default/web-0 @19               deleted; (last known) if the deletion was missed
+
+Lines of -o table and -o wide begin with the same signs. Their columns are those of the server, at the time
+of the change.
 
 Members of -o json:
   type                add, update or delete
@@ -158,6 +163,16 @@ enum Output {
     Yaml,
     /// One line with `kind/namespace/name` for each event.
     Name,
+    /// One line with the columns of `kubectl get` for each event, below a header.
+    Table,
+    /// Like `table`, with the additional columns of `kubectl get -o wide`.
+    Wide,
+}
+
+impl Output {
+    fn is_table(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -166,6 +181,16 @@ enum Streaming {
     Auto,
     On,
     Off,
+}
+
+impl WatchArguments {
+    fn table(&self, found: &Found, several_kinds: bool) -> Table {
+        Table::new(TableOptions {
+            wide: matches!(self.output, Output::Wide),
+            namespaces: self.all_namespaces,
+            prefix: if several_kinds { printer::kind_name(&found.kind) + "/" } else { String::new() },
+        })
+    }
 }
 
 /// Runs `informer watch` until stdout is closed. Dropping the future, as Ctrl-C does, stops the informers.
@@ -186,7 +211,8 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let printer = Arc::new(printer);
     let mut watched = Vec::with_capacity(found.len());
     for kind in found {
-        watched.push(Watched::start(&client, kind, &arguments, &printer, &notes)?);
+        let table = arguments.table(&kind, several_kinds);
+        watched.push(Watched::start(&client, kind, &arguments, (&printer, table), &notes)?);
     }
     tokio::select! {
         result = closed.wait() => result,
@@ -226,14 +252,14 @@ impl Watched {
         client: &Client,
         found: Found,
         arguments: &WatchArguments,
-        printer: &Arc<Printer>,
+        (printer, table): (&Arc<Printer>, Table),
         notes: &Notes,
     ) -> Result<Self, Failure> {
         let mut resource = found.kind.resource();
         if let Some(name) = &found.name {
             resource = format!("{resource}/{name}");
         }
-        let source = source(client, &found, arguments)?;
+        let source = source(client, &found, arguments, &table)?;
         let (failed, name) = (notes.clone(), resource.clone());
         let mut informer = SharedInformer::builder(source)
             .name(resource.clone())
@@ -246,7 +272,7 @@ impl Watched {
         informer
             .add_handler_with(
                 HandlerOptions::new().name("print"),
-                blocking(move |event| printer.print(&kind, &event)),
+                blocking(move |event| printer.print(&kind, &table, &event)),
             )
             .map_err(|error| Failure::new(error.to_string()))?;
         let run = informer.start();
@@ -258,15 +284,23 @@ fn source(
     client: &Client,
     found: &Found,
     arguments: &WatchArguments,
+    table: &Table,
 ) -> Result<KubeListWatch<Text>, Failure> {
+    let is_table = arguments.output.is_table();
+    let client = if is_table { &table::client(client, &found.kind, table) } else { client };
     let mut source = KubeListWatch::<Text>::of(client, ResourceKind::clone(&found.kind))
         .labels(arguments.labels.clone().unwrap_or_default())
         .fields(found.fields(arguments.fields.as_ref())?)
         .streaming_lists(match arguments.streaming_list {
+            // The rows of a list are aligned only if they arrive together.
+            Streaming::Auto if is_table => StreamingLists::Off,
             Streaming::Auto => StreamingLists::Auto,
             Streaming::On => StreamingLists::On,
             Streaming::Off => StreamingLists::Off,
         });
+    if is_table {
+        source = source.encodings(Encodings::Json);
+    }
     if found.namespaced && !arguments.all_namespaces {
         let namespace = arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
         source = source.namespace(namespace);

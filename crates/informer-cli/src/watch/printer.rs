@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use super::diff::{Difference, Rendering, differences, path};
 use super::ignore::IgnoredPath;
+use super::table::{self, Cell, Lines, Table};
 use super::{Output, Text, WatchArguments};
 use crate::failure::{Failure, chain, plain};
 use crate::terminal;
@@ -44,6 +45,8 @@ struct Out {
     /// Sends the error of the first failed write to [`Closed`]. `None` after a failed write; from then on
     /// nothing is written.
     failed: Option<oneshot::Sender<io::Error>>,
+    /// The kind and the names of the columns of the last printed header of a table.
+    header: Option<(String, Vec<String>)>,
 }
 
 /// A future that completes when writing events to stdout has failed, so that `informer watch` ends.
@@ -88,7 +91,7 @@ impl Printer {
     pub(super) fn new(arguments: &WatchArguments, several_kinds: bool, bar: ProgressBar) -> (Self, Closed) {
         let (failed, closed) = oneshot::channel();
         let printer = Self {
-            out: Mutex::new(Out { stdout: io::stdout(), failed: Some(failed) }),
+            out: Mutex::new(Out { stdout: io::stdout(), failed: Some(failed), header: None }),
             bar: io::stdout().is_terminal().then_some(bar),
             output: arguments.output,
             show_secrets: arguments.show_secrets,
@@ -100,15 +103,21 @@ impl Printer {
         (printer, Closed(closed))
     }
 
-    pub(super) fn print(&self, kind: &ResourceKind, event: &Event<Text>) {
-        let states = if self.reads_states(event) { States::of(event) } else { States::default() };
+    pub(super) fn print(&self, kind: &ResourceKind, table: &Table, event: &Event<Text>) {
+        let mut states = if self.reads_states(event) { States::of(event) } else { States::default() };
+        let columns = states.take_columns();
         let all = states.changes();
         let changes: Vec<&Difference<'_>> = all.iter().filter(|change| !self.is_ignored(change)).collect();
         if changes.is_empty() && !all.is_empty() {
             return;
         }
         let call = Call { kind, event, states: &states, changes: &changes };
+        let mut lines = None;
         let text = match self.output {
+            Output::Table | Output::Wide => {
+                let lines = lines.insert(call.lines(table, columns));
+                self.table_row(event, &lines.row)
+            }
             Output::Diff => self.diff(&call),
             Output::Json => self.json(&call),
             Output::Yaml => self.yaml(&call),
@@ -118,7 +127,10 @@ impl Printer {
         if out.failed.is_none() {
             return;
         }
+        let header = lines.and_then(|lines| out.header(kind, lines));
+        let header = header.map(|header| self.table_header(&header)).unwrap_or_default();
         let mut write = || {
+            out.stdout.write_all(header.as_bytes())?;
             out.stdout.write_all(text.as_bytes())?;
             out.stdout.flush()
         };
@@ -139,7 +151,7 @@ impl Printer {
     fn reads_states(&self, event: &Event<Text>) -> bool {
         let is_change = matches!(event, Event::Updated { resync: false, .. });
         match self.output {
-            Output::Json | Output::Yaml => true,
+            Output::Json | Output::Yaml | Output::Table | Output::Wide => true,
             Output::Diff => is_change,
             Output::Name => is_change && !self.ignore.is_empty(),
         }
@@ -195,6 +207,24 @@ impl Printer {
         }
     }
 
+    /// Returns the line of a table for an event. It begins with the sign of the event, as with `-o diff`.
+    fn table_row(&self, event: &Event<Text>, row: &str) -> String {
+        let Styles { added, updated, deleted, dim } = self.styles;
+        let (style, sign) = match event {
+            Event::Added { .. } => (added, '+'),
+            Event::Updated { resync: true, .. } => (dim, '='),
+            Event::Updated { .. } => (updated, '~'),
+            Event::Deleted { .. } => (deleted, '-'),
+        };
+        self.stamped(&format!("{style}{sign}{style:#} {row}\n"))
+    }
+
+    /// Returns the header of a table, aligned with its rows.
+    fn table_header(&self, names: &str) -> String {
+        let stamp = if self.timestamps { " ".repeat(now().len() + 1) } else { String::new() };
+        format!("{stamp}  {names}\n")
+    }
+
     fn yaml(&self, &Call { kind, event, states, .. }: &Call<'_>) -> String {
         let object = states.new.as_ref().map(|object| self.rendering(kind).value(&[], object));
         let text = match object.map(|object| serde_norway::to_string(&object)) {
@@ -234,6 +264,28 @@ struct Call<'c> {
     changes: &'c [&'c Difference<'c>],
 }
 
+impl Call<'_> {
+    fn lines(&self, table: &Table, columns: Option<Vec<Cell>>) -> Lines {
+        let (Event::Added { object, .. }
+        | Event::Updated { new: object, .. }
+        | Event::Deleted { last: object, .. }) = self.event;
+        let created = self.states.new.as_ref().and_then(|new| new["metadata"]["creationTimestamp"].as_str());
+        table.lines(object, columns, created)
+    }
+}
+
+impl Out {
+    /// Returns the header to print before a row; `None` if the last header has the same columns.
+    fn header(&mut self, kind: &ResourceKind, lines: Lines) -> Option<String> {
+        let columns = Some((kind.resource(), lines.names));
+        if self.header == columns {
+            return None;
+        }
+        self.header = columns;
+        Some(lines.header)
+    }
+}
+
 /// The decoded objects of an event. An object that cannot be decoded is `None`.
 #[derive(Default)]
 struct States {
@@ -262,6 +314,12 @@ impl States {
         };
         let (old, new) = (old.and_then(|old| decoded(old)), decoded(new));
         Self { old, new, error }
+    }
+
+    /// Removes the columns of a table from the objects and returns those of the new one.
+    fn take_columns(&mut self) -> Option<Vec<Cell>> {
+        self.old.as_mut().and_then(table::take_columns);
+        self.new.as_mut().and_then(table::take_columns)
     }
 
     fn changes(&self) -> Vec<Difference<'_>> {
@@ -325,8 +383,13 @@ impl<'a> Line<'a> {
 /// Returns the kind and key of an object for printing, such as `pod/default/web-0` or
 /// `deployment.apps/default/web`.
 fn name(kind: &ResourceKind, event: &Event<Text>) -> String {
+    format!("{}/{}\n", kind_name(kind), plain(event.key().as_str()))
+}
+
+/// Returns the name of a kind for printing, such as `pod` or `deployment.apps`.
+pub(super) fn kind_name(kind: &ResourceKind) -> String {
     let dot = if kind.gvk().group.is_empty() { "" } else { "." };
-    format!("{}{dot}{}/{}\n", kind.kind().to_lowercase(), kind.gvk().group, plain(event.key().as_str()))
+    format!("{}{dot}{}", kind.kind().to_lowercase(), kind.gvk().group)
 }
 
 fn version(object: &Text) -> String {

@@ -327,3 +327,81 @@ async fn context_of_a_kubeconfig_and_another_user_are_used() {
     let refused = as_alice.err.up_to("alice").await.concat();
     assert!(refused.contains("403") && refused.contains("User \"alice\" cannot"), "{refused}");
 }
+
+fn pod(name: &str, node: &str) -> Value {
+    let containers = json!([{"name": "main", "image": "web"}]);
+    json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers}})
+}
+
+fn pods() -> Gvr {
+    Gvr::new("", "v1", "pods")
+}
+
+/// Returns the words of a line: the sign of the event and the cells.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[tokio::test]
+async fn rows_of_a_table_have_the_columns_of_the_server() {
+    let (server, listening) = server().await;
+    server.create(&pods(), "default", pod("web-0", "")).unwrap();
+    server.create(&pods(), "default", pod("a-longer-name", "")).unwrap();
+    let mut watch = watch(&listening, &["pods", "-A", "-o", "table"]);
+    let header = watch.line().await;
+    assert_eq!(header, "  NAMESPACE   NAME            READY   STATUS    RESTARTS   AGE");
+    for name in ["a-longer-name", "web-0"] {
+        let row = watch.line().await;
+        assert!(row.starts_with(&format!("+ default     {name:16}0/1     Pending   0          ")), "{row}");
+    }
+    let mut running = server.get(&pods(), "default", "web-0").unwrap();
+    running["status"]["phase"] = "Running".into();
+    server.raw().update(&pods(), "default", running).unwrap();
+    let row = watch.line().await;
+    assert_eq!(words(&row)[..5], ["~", "default", "web-0", "0/1", "Running"], "{row}");
+    server.delete(&pods(), "default", "a-longer-name").unwrap();
+    let row = loop {
+        let row = watch.line().await;
+        if !row.starts_with('~') {
+            break row;
+        }
+    };
+    assert_eq!(words(&row)[..3], ["-", "default", "a-longer-name"], "{row}");
+}
+
+#[tokio::test]
+async fn wide_table_has_all_printer_columns_of_a_crd() {
+    let (server, listening) = server().await;
+    let column = |name: &str, path: &str, priority: i64| json!({"name": name, "type": "string", "jsonPath": path, "priority": priority});
+    let columns = [column("Host", ".spec.host", 0), column("Owner", ".spec.owner", 1)];
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema, "additionalPrinterColumns": columns});
+    let names = json!({"kind": "Site", "plural": "sites", "singular": "site"});
+    let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]});
+    let crds = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    server.create(&crds, "", json!({"metadata": {"name": "sites.example.com"}, "spec": spec})).unwrap();
+    let sites = Gvr::new("example.com", "v1", "sites");
+    let site = json!({"apiVersion": "example.com/v1", "kind": "Site", "metadata": {"name": "docs"}, "spec": {"host": "docs.example.com"}});
+    server.create(&sites, "default", site).unwrap();
+    let mut narrow = watch(&listening, &["sites", "-o", "table"]);
+    assert_eq!(narrow.line().await, "  NAME   HOST");
+    assert_eq!(narrow.line().await, "+ docs   docs.example.com");
+    let mut wide = watch(&listening, &["sites", "-o", "wide"]);
+    assert_eq!(wide.line().await, "  NAME   HOST               OWNER");
+    assert_eq!(wide.line().await, "+ docs   docs.example.com");
+}
+
+#[tokio::test]
+async fn header_of_a_table_is_repeated_if_the_kind_changes() {
+    let (server, listening) = server().await;
+    server.create(&maps(), "default", map("a", "1")).unwrap();
+    let mut watch = watch(&listening, &["cm,pods", "-o", "table", "--streaming-list", "on"]);
+    assert_eq!(words(&watch.line().await), ["NAME", "DATA", "AGE"]);
+    assert_eq!(words(&watch.line().await)[..3], ["+", "configmap/a", "1"]);
+    server.create(&pods(), "default", pod("web-0", "")).unwrap();
+    assert_eq!(words(&watch.line().await), ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]);
+    assert_eq!(words(&watch.line().await)[..3], ["+", "pod/web-0", "0/1"]);
+    server.update(&maps(), "default", map("a", "2")).unwrap();
+    assert_eq!(words(&watch.line().await), ["NAME", "DATA", "AGE"]);
+    assert_eq!(words(&watch.line().await)[..2], ["~", "configmap/a"]);
+}
