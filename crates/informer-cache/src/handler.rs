@@ -51,6 +51,9 @@ pub trait EventHandler<O>: Send + 'static {
 
 /// Returns a handler that calls a synchronous closure. The closure must not block.
 ///
+/// A closure that reads the object of the event names its type. That of
+/// [`SharedInformer::on_event`](crate::SharedInformer::on_event) needs no type.
+///
 /// ```
 /// use informer_cache::{handler::on_event, testing::TestObject};
 ///
@@ -61,7 +64,8 @@ pub fn on_event<O, F: FnMut(Event<O>) + Send + 'static>(callback: F) -> OnEvent<
     OnEvent(callback)
 }
 
-/// Returns a handler that calls a closure and awaits the returned future.
+/// Returns a handler that calls a closure and awaits the returned future. The closure of
+/// [`SharedInformer::on_event_async`](crate::SharedInformer::on_event_async) needs no type.
 pub fn on_event_async<O, F, R>(callback: F) -> OnEventAsync<F>
 where
     F: FnMut(Event<O>) -> R + Send + 'static,

@@ -33,6 +33,7 @@ mod run;
 mod tests;
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,11 +46,11 @@ pub use builder::SharedInformerBuilder;
 pub use registration::{AddHandlerError, EventStream, HandlerRegistration, MAX_HANDLERS};
 pub use run::InformerRun;
 
-use crate::handler::EventHandler;
+use crate::handler::{EventHandler, on_event, on_event_async};
 use crate::metrics::InformerProbe;
 use crate::source::ListWatch;
 use crate::sync::{CacheSynced, SyncError};
-use crate::{HandlerOptions, InformerState, Undecodable};
+use crate::{Event, HandlerOptions, InformerState, Undecodable};
 
 /// A cache of objects of one kind that is filled by one list and watch and notifies any number of handlers.
 ///
@@ -77,12 +78,11 @@ use crate::{HandlerOptions, InformerState, Undecodable};
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// use std::time::Duration;
-/// use informer_cache::handler::on_event;
 /// use informer_cache::testing::{StaticSource, object};
 /// use informer_cache::SharedInformer;
 ///
 /// let informer = SharedInformer::new(StaticSource::new([object("default/web", "1")], "1"));
-/// informer.add_handler(on_event(|event| println!("{event}")))?;
+/// informer.on_event(|event| println!("{event}"))?;
 /// let run = informer.start();
 /// informer.wait_for_sync(Duration::from_secs(5)).await?;
 /// assert!(informer.lister().get("default/web").is_ok());
@@ -134,6 +134,36 @@ impl<O: Object> SharedInformer<O> {
         handler: impl EventHandler<O>,
     ) -> Result<HandlerRegistration<O>, AddHandlerError> {
         self.add_handler_with(HandlerOptions::default(), handler)
+    }
+
+    /// Adds a closure as a handler with the default options, as [`add_handler`](Self::add_handler) with
+    /// [`on_event`](crate::handler::on_event) does. The closure needs no type, because its argument is an event
+    /// of this informer. It must not block.
+    ///
+    /// # Errors
+    ///
+    /// The same errors as [`add_handler_with`](Self::add_handler_with).
+    pub fn on_event(
+        &self,
+        callback: impl FnMut(Event<O>) + Send + 'static,
+    ) -> Result<HandlerRegistration<O>, AddHandlerError> {
+        self.add_handler(on_event(callback))
+    }
+
+    /// Adds a closure that returns a future, as [`add_handler`](Self::add_handler) with
+    /// [`on_event_async`](crate::handler::on_event_async) does. The closure needs no type.
+    ///
+    /// # Errors
+    ///
+    /// The same errors as [`add_handler_with`](Self::add_handler_with).
+    pub fn on_event_async<R>(
+        &self,
+        callback: impl FnMut(Event<O>) -> R + Send + 'static,
+    ) -> Result<HandlerRegistration<O>, AddHandlerError>
+    where
+        R: Future<Output = ()> + Send,
+    {
+        self.add_handler(on_event_async(callback))
     }
 
     /// Adds a handler, before or while the informer runs. The handler stays registered until

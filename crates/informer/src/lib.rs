@@ -16,7 +16,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let factory = SharedInformerFactory::new(Client::try_default().await?);
 //! let pods = factory.informer::<Pod>().index("node", field("spec.nodeName"));
-//! pods.add_handler(on_event(|event| println!("{event}")))?;
+//! pods.on_event(|event| println!("{event}"))?;
 //! factory.start();
 //! // An error names the informers that have not synced, and why.
 //! factory.wait_for_cache_sync(Duration::from_secs(30)).await?;

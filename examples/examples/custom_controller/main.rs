@@ -1,7 +1,7 @@
 //! The custom controller pattern of client-go: handlers add keys to a queue, and workers reconcile them.
 //! See `README.md` in this folder.
 
-use informer::cache::{Event, SharedInformer, SharedInformerFactory, label, on_event};
+use informer::cache::{SharedInformer, SharedInformerFactory, label};
 use informer::client::Lazy;
 use informer::workqueue::{WorkOutcome, WorkQueue, Workers};
 use informer::{Object, ObjectKey};
@@ -52,17 +52,17 @@ pub async fn main() -> Result {
     // changed pod belongs to.
     let queue = WorkQueue::<ObjectKey>::new();
     let keys = queue.clone();
-    deployments.add_handler(on_event(move |event| {
+    deployments.on_event(move |event| {
         keys.add(event.key().clone());
-    }))?;
+    })?;
     let keys = queue.clone();
-    let owners = pods.add_handler(on_event(move |event: Event<Lazy<Pod>>| {
+    let owners = pods.on_event(move |event| {
         let (pod, namespace) = (event.object(), event.key().namespace().unwrap_or_default());
         let owner = pod.labels().get("app").and_then(|app| ObjectKey::new(namespace, app).ok());
         if let Some(owner) = owner {
             keys.add(owner);
         }
-    }))?;
+    })?;
 
     // The workers start after the caches are synced. With an empty cache, every object would seem deleted.
     factory.start();

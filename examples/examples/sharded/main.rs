@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer::cache::Event;
-use informer::cache::handler::on_event;
 use informer::client::Lazy;
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::{
@@ -121,7 +120,7 @@ async fn show() -> Result {
     let answers: Arc<Mutex<Answers>> = Arc::default();
     let heard = Arc::clone(&answers);
     let maps = cache.informer::<ConfigMap>();
-    maps.add_handler(on_event(move |event| heard.lock().hear(&event)))?;
+    maps.on_event(move |event| heard.lock().hear(&event))?;
     let asking = tokio::spawn(ask(user.clone(), NAMESPACE, MAPS, PAUSE));
     let mut replicas = Vec::new();
     for name in ["a", "b", "c"] {

@@ -124,10 +124,10 @@ async fn resync(pods: &Pods) -> Result {
 async fn add_and_remove_late(pods: &Pods) -> Result {
     let initial = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&initial);
-    let late = pods.add_handler(on_event(move |event| {
+    let late = pods.on_event(move |event| {
         counter
             .fetch_add(usize::from(matches!(event, Event::Added { initial: true, .. })), Ordering::Relaxed);
-    }))?;
+    })?;
     late.wait_for_sync(PATIENCE).await?;
     println!("the late handler received {} initial adds", initial.load(Ordering::Relaxed));
     late.remove_and_wait().await;

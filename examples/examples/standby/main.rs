@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer::cache::Event;
-use informer::cache::handler::on_event;
 use informer::client::Lazy;
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::{
@@ -145,7 +144,7 @@ async fn show() -> Result {
     set_up(&user, NAMESPACE, map_names(MAPS).chain([LEDGER.to_owned()])).await?;
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let heard = Arc::clone(&seen);
-    cache.informer::<ConfigMap>().add_handler(on_event(move |event| heard.lock().hear(&event)))?;
+    cache.informer::<ConfigMap>().on_event(move |event| heard.lock().hear(&event))?;
     let asking = tokio::spawn(ask(user.clone(), NAMESPACE, MAPS, WORK));
     let start = |name| start(name, kubeconfig.as_deref(), &seconds);
     let running = ["a", "b", "c"].into_iter().map(start).collect::<Result<_>>()?;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use informer::cache::{CacheSynced, SharedInformerFactory, on_event, wait_for_cache_sync};
+use informer::cache::{CacheSynced, SharedInformerFactory, wait_for_cache_sync};
 use informer::client::ResourceKind;
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
@@ -15,7 +15,7 @@ pub async fn main() -> Result {
     let factory = SharedInformerFactory::new(client);
     let pods = factory.informer::<Pod>();
     let unicorns = factory.dynamic(ResourceKind::new("example.com", "v1", "Unicorn", "unicorns"));
-    let handler = pods.add_handler(on_event(|_event| {}))?;
+    let handler = pods.on_event(|_event| {})?;
     factory.start();
 
     // Wait for an informer, and for a handler that has processed the first list.

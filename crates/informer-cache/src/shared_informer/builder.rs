@@ -90,6 +90,18 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
+    /// Adds an index by a closure, which needs no type, as [`index`](Self::index) does.
+    pub fn index_fn<I>(
+        self,
+        name: impl Into<Arc<str>>,
+        function: impl Fn(&O) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        self.index(name, function)
+    }
+
     /// Configures how the source is listed and watched: page size, timeouts, backoff, streaming lists. The
     /// resync period in `config` applies if [`resync`](Self::resync) is not set.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use informer_cache::handler::EventHandler;
+use informer_cache::handler::{EventHandler, on_event, on_event_async};
 use informer_cache::metrics::InformerMetrics;
 use informer_cache::source::SourceErrorKind;
 use informer_cache::{
@@ -137,6 +137,36 @@ impl<O: Object> CacheInformer<O> {
         handler: impl EventHandler<O>,
     ) -> Result<CacheRegistration<O>, AddHandlerError> {
         self.add_handler_with(HandlerOptions::default(), handler)
+    }
+
+    /// Adds a closure as a handler, as [`add_handler`](Self::add_handler) with
+    /// [`on_event`](informer_cache::handler::on_event) does. The closure needs no type, because its argument is
+    /// an event of this informer. It must not block.
+    ///
+    /// # Errors
+    ///
+    /// The same errors as [`SharedInformer::add_handler`].
+    pub fn on_event(
+        &self,
+        callback: impl FnMut(Event<O>) + Send + 'static,
+    ) -> Result<CacheRegistration<O>, AddHandlerError> {
+        self.add_handler(on_event(callback))
+    }
+
+    /// Adds a closure that returns a future, as [`add_handler`](Self::add_handler) with
+    /// [`on_event_async`](informer_cache::handler::on_event_async) does. The closure needs no type.
+    ///
+    /// # Errors
+    ///
+    /// The same errors as [`SharedInformer::add_handler`].
+    pub fn on_event_async<F>(
+        &self,
+        callback: impl FnMut(Event<O>) -> F + Send + 'static,
+    ) -> Result<CacheRegistration<O>, AddHandlerError>
+    where
+        F: Future<Output = ()> + Send,
+    {
+        self.add_handler(on_event_async(callback))
     }
 
     /// Adds a handler to all informers of the kind. The handler is called for one event at a time, until it
