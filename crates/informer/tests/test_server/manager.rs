@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use informer::CancellationToken;
 use informer::prelude::*;
-use informer::runtime::{LeaderElection, Leadership, ManagerStatus, RunnableGroup, runnable};
-use informer::testing::{TestServer, absent, exists, has_field, pod, request};
+use informer::runtime::{
+    ControllerOptions, IntoRunnable, LeaderElection, Leadership, ManagerStatus, RunnableGroup, runnable,
+    source,
+};
+use informer::testing::{ApiServer, TestServer, User, absent, exists, has_field, pod, request};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 
@@ -91,6 +94,44 @@ async fn waits_fail_with_the_error_of_a_failed_manager() {
     let error = manager.stop().await.unwrap_err();
     assert_eq!(error.to_string(), "the manager ended: importer failed");
     server.eventually(KEY, absent::<Pod>()).await;
+}
+
+/// Runs a controller or a runnable that fails, and returns the panic of the wait and the error of `stop`.
+async fn failures_of(failing: impl IntoRunnable) -> (String, String) {
+    let server = TestServer::of(ApiServer::builder().rbac(true).build());
+    let user = server.client_as(User::new("operator"));
+    let manager = server.run_manager(|_| Manager::new(user).add(failing));
+    let waiting = server.clone();
+    let message = panic_of(async move { waiting.eventually(KEY, exists::<Pod>()).await }).await;
+    (message, manager.stop().await.expect_err("the manager has failed").to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_of_a_controller_names_the_controller_and_its_part() {
+    let controller = || Controller::builder().named("labels").for_::<Pod>();
+    let tick = source::function("minutes", |_| async { Err("the clock has stopped".into()) });
+    let failing = controller().source(tick).reconcile(|_: Request, _| async { Ok(Outcome::Done) });
+    let (message, error) = failures_of(failing).await;
+    let problem = "controller labels: the source function minutes failed to start: the clock has stopped\n";
+    assert!(message.contains(problem), "{message}");
+    assert_eq!(error, "the manager ended: controller labels failed");
+
+    // The user has no permissions, so the cache of the controller does not sync.
+    let denied = controller().with_options(ControllerOptions::default().sync_timeout(Duration::from_secs(5)));
+    let (message, error) = failures_of(denied.reconcile(|_: Request, _| async { Ok(Outcome::Done) })).await;
+    let problem = "controller labels: the source kind Pod.v1 failed to start: not synced after 5s";
+    let cause = "403 Forbidden: pods is forbidden: User \"operator\" cannot list";
+    assert!(message.contains(problem) && message.contains(cause), "{message}");
+    assert_eq!(error, "the manager ended: controller labels failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_of_a_runnable_names_the_runnable() {
+    let panics = runnable("importer", |_| async { panic!("the index is out of bounds") });
+    let (message, error) = failures_of(panics.group(RunnableGroup::Others)).await;
+    let problem = "  problem: the manager ended: importer panicked: the index is out of bounds\n";
+    assert!(message.contains(problem), "{message}");
+    assert_eq!(error, "the manager ended: importer panicked: the index is out of bounds");
 }
 
 #[tokio::test(start_paused = true)]
