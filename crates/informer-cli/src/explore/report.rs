@@ -12,6 +12,7 @@ use informer_apiserver::FaultScript;
 use super::session::{Line, Summary};
 use super::{ExploreArguments, Run, quoted};
 use crate::failure::Failure;
+use crate::terminal::without_colors;
 
 /// The maximum number of lines of a trace that are printed; `--trace` writes all lines to a file.
 const MAX_PRINTED_LINES: usize = 200;
@@ -128,13 +129,16 @@ impl Reporter {
 
     /// Prints the first and last lines of the command's output on stderr.
     pub(super) fn output(&self, output: &[String]) {
-        output.iter().for_each(|line| eprintln!("  {line}"));
+        let stderr = io::stderr();
+        output.iter().for_each(|line| eprintln!("  {}", without_colors(line, &stderr)));
     }
 
     fn finish(&self, mut text: String, run: &Run) -> Result<(), Failure> {
         if !run.ended.output.is_empty() {
             text.push_str("  output:\n");
-            run.ended.output.iter().for_each(|line| text.extend(["    ", line, "\n"]));
+            let stdout = io::stdout();
+            let lines = run.ended.output.iter().map(|line| without_colors(line, &stdout));
+            lines.for_each(|line| text.extend(["    ", &*line, "\n"]));
         }
         text.push_str("  trace:\n");
         window(&run.summary).iter().for_each(|line| text.extend(["  ", line, "\n"]));

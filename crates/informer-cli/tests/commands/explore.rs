@@ -31,7 +31,7 @@ async fn explored_program() {
         "fails" => panic!("this suite fails by itself"),
         "talks" => {
             let client = Client::try_default().await.unwrap();
-            println!("\nthe first line");
+            println!("\n\u{1b}[1m\u{1b}[38;5;9mthe first line\u{1b}[0m");
             (0..100_000).for_each(|line| println!("line {line} of many"));
             send(&client, Method::POST, MAPS, &map(0)).await.expect("the last line");
         }
@@ -187,6 +187,7 @@ async fn long_output_is_shortened_in_the_middle() {
     let ended = explore("talks", &["--replay", "500 at write 1"]).await;
     check(&ended, 1, &["the first line", " bytes of the output are not shown)", "the last line: 500"], &[]);
     assert!(!ended.out.contains("line 50000 of many"), "{}", ended.out);
+    assert!(!ended.out.contains('\u{1b}'), "the output is no terminal, so it has no colors: {}", ended.out);
     assert!(ended.out.len() < 64 << 10, "{} bytes", ended.out.len());
 }
 
