@@ -13,19 +13,20 @@ use crate::failure::{Failure, chain};
 /// Selects the API server and the user.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ConnectionArguments {
-    /// The URL of the server; with this option no kubeconfig is read.
+    /// The URL of the server, for example `http://127.0.0.1:8001`; no kubeconfig is then read.
     #[arg(long, value_name = "URL", value_parser = server_url)]
     pub(crate) server: Option<http::Uri>,
-    /// The path of the kubeconfig; by default KUBECONFIG or ~/.kube/config.
+    /// The kubeconfig; by default KUBECONFIG or ~/.kube/config, or the service account inside a cluster.
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig to use; by default its current context.
+    /// The context of the kubeconfig; by default its current context.
     #[arg(long, value_name = "NAME", conflicts_with = "server")]
     pub(crate) context: Option<String>,
-    /// Send all requests as this user (impersonation).
+    /// Send all requests as this user (impersonation), for example `alice` or
+    /// `system:serviceaccount:NAMESPACE:NAME`.
     #[arg(long = "as", value_name = "USER")]
     as_user: Option<String>,
-    /// Send all requests as a member of this group. Can be repeated.
+    /// Send all requests as a member of this group; requires --as. Can be repeated.
     #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
     as_groups: Vec<String>,
 }

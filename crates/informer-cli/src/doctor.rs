@@ -31,7 +31,7 @@ use crate::watch::period;
 /// The default timeout of each request that a check sends.
 const REQUEST_TIMEOUT: &str = "10s";
 
-/// Checks whether a controller can work with a cluster: connection, credentials, permissions, CRDs, webhooks.
+/// Check whether a controller can work with a cluster and a user.
 ///
 /// Each check prints a line with `ok`, `warning` or `problem`, and a remedy. The server and the user are
 /// those of the kubeconfig (KUBECONFIG or ~/.kube/config, or the service account inside a cluster). Nothing
@@ -41,9 +41,9 @@ const REQUEST_TIMEOUT: &str = "10s";
 Examples:
   informer doctor
       The cluster and the user of the kubeconfig.
-  informer doctor --role config/rbac/role.yaml --crd config/crd/ --leader-election -n shop
+  informer doctor --role config/rbac/role.yaml --crd config/crd/ --leader-election -n web
       Whether the user has the permissions of a role, and the CRDs are served.
-  informer doctor --as system:serviceaccount:shop:shop-operator --role config/rbac/role.yaml
+  informer doctor --as system:serviceaccount:web:website-operator --role config/rbac/role.yaml
       The same for the service account of the operator.
   informer doctor -o json | jq '.checks[] | select(.level != \"ok\")'
       All warnings and problems, for programs.
@@ -67,8 +67,8 @@ Exit codes:
 pub(crate) struct DoctorArguments {
     #[command(flatten)]
     connection: ConnectionArguments,
-    /// The namespace of the controller, for its Leases and Events; by default that of the kubeconfig. If the
-    /// user can watch the kinds of --crd only in this namespace, that is a warning instead of a problem.
+    /// The namespace of the controller, for its Leases and Events; by default that of the kubeconfig. Kinds
+    /// of --crd that the user can watch only in this namespace are then a warning and not a problem.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// Check that the user can watch Leases, as standbys do to take over as soon as a Lease is released.
@@ -82,10 +82,10 @@ pub(crate) struct DoctorArguments {
     /// user can watch their objects. Can be repeated.
     #[arg(long = "crd", value_name = "FILE|DIR")]
     crds: Vec<PathBuf>,
-    /// The format of the findings: one line for each check, or one JSON object.
+    /// The format of the findings.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// The timeout of each request.
+    /// The timeout of each request, for example `500ms`, `5s` or `1m`.
     #[arg(long, value_name = "DURATION", value_parser = period::parse, default_value = REQUEST_TIMEOUT)]
     timeout: Duration,
 }

@@ -20,7 +20,7 @@ pub(crate) use self::apiserver::Instance;
 pub(crate) use self::install::install;
 use crate::failure::Failure;
 
-/// Replaces the kube-apiserver and etcd of envtest, controller-runtime's test environment.
+/// Install replacements of kube-apiserver and etcd for envtest, the test environment of Go operators.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EnvtestArguments {
     #[command(subcommand)]
@@ -38,7 +38,7 @@ Example:
 The programs accept the flags that envtest passes. An unknown flag, or a value for an unsupported
 feature, is an error that names it. DIR/kube-apiserver --help lists the accepted flags.")]
     Install {
-        /// The directory to write to; it is created if missing.
+        /// The directory to write to, created if missing, for example `bin/envtest`.
         #[arg(value_name = "DIR")]
         directory: PathBuf,
         /// The kubectl executable to link to; by default the first one in PATH.

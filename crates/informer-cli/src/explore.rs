@@ -56,12 +56,12 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default timeout of the run without faults, whose duration is not known yet.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Runs a test suite under faults of the API server: failed writes, lost responses, broken watches.
+/// Run a test suite under faults of the API server: failed writes, lost responses, broken watches.
 ///
 /// COMMAND is a test suite, in any language, that exits with 0 if it passes. It runs once without faults, and
-/// then once for each fault. A script of faults that makes it fail is shrunk, and printed with the
-/// trace of requests and the command line that replays it. COMMAND finds its API server in
-/// KUBECONFIG, or starts the programs in KUBEBUILDER_ASSETS, as Go's envtest does.
+/// then once for each fault. A script of faults that makes it fail is shrunk, and printed with the trace of
+/// requests and the command line that replays it. COMMAND finds its API server in KUBECONFIG, or starts the
+/// programs in KUBEBUILDER_ASSETS, as Go's envtest does.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -83,8 +83,9 @@ Faults:
   expire RESOURCE at write N the open watches receive 410 Gone
   schedule SEED              requests are delayed by up to 60 ms
 
-Writes are counted from 1, over all servers of a run, among the requests that the options select. Events,
-Leases, reviews and dry runs are not counted. Faults of watches at write 0 affect the first watch.
+Writes are counted from 1, over all servers of a run, among the requests that the options select.
+Events, Leases, reviews and dry runs are not counted. Faults of watches at write 0 affect the first
+watch.
 
 Environment of COMMAND:
   KUBECONFIG          an embedded server, empty or with the objects of --load
@@ -95,30 +96,30 @@ Exit codes:
   1  it fails under a fault, or without faults; or the exploration cannot run
   2  wrong usage")]
 pub(crate) struct ExploreArguments {
-    /// Inject faults only into requests whose User-Agent contains this string.
+    /// Inject faults only into requests whose User-Agent contains this string, for example `manager`.
     #[arg(long, value_name = "SUBSTRING")]
     user_agent: Option<String>,
-    /// Inject faults only into requests of this authenticated user.
+    /// Inject faults only into requests of this authenticated user, for example `operator`.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Inject faults only into writes of this resource: a plural name, `websites/status` for a subresource,
-    /// or `*` and `*/status`. Can be repeated.
+    /// Inject faults only into writes of this resource: a plural name such as `websites`, a subresource such
+    /// as `websites/status`, or `*` and `*/status` for all resources. Can be repeated.
     #[arg(long = "resource", value_name = "RESOURCE[/SUBRESOURCE]", value_parser = selection::parse)]
     resources: Vec<ResourceFilter>,
-    /// Load a manifest, or all manifests of a directory, into the server of KUBECONFIG.
+    /// Load a manifest in YAML or JSON, or all manifests of a directory, into the server of KUBECONFIG.
     #[arg(long, value_name = "FILE|DIR")]
     load: Option<PathBuf>,
     /// The maximum number of runs with faults.
     #[arg(long, value_name = "N", default_value_t = RUNS)]
     runs: u64,
-    /// Start no further run after this number of seconds.
+    /// Start no further run after this number of seconds; by default only --runs limits the exploration.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// The maximum duration of a run, for example `2m`; a longer run fails. By default five times the run
     /// without faults, at least 30s.
     #[arg(long, value_name = "DURATION", value_parser = period::parse)]
     timeout: Option<Duration>,
-    /// Run only this script, and print its trace.
+    /// Run only this script of faults, for example `409 at write 3`, and print its trace.
     #[arg(long, value_name = "SCRIPT", conflicts_with_all = ["runs", "seconds"])]
     replay: Option<FaultScript>,
     /// Write the complete trace of the failing or replayed run to this file.

@@ -28,14 +28,20 @@ use clap_complete::Shell;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Shared informers for Kubernetes: see what an informer sees.
+/// Creates, tests and debugs operators for Kubernetes.
 #[derive(Debug, Parser)]
 #[command(
     name = "informer",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 success; 1 the demo's comparison found a difference, or the command failed; 2 wrong usage.\n\
-                  Logs: RUST_LOG=informer=debug. Colors: only on a terminal, never with NO_COLOR."
+    after_help = "\
+Examples:
+  informer new website-operator    create the project of an operator
+  informer serve                   run a Kubernetes API in memory on port 8001
+  informer watch pods -A           print the changes of all pods of a cluster
+
+Exit codes: 0 success; 1 the command failed or found a problem; 2 wrong usage.
+Logs: RUST_LOG=informer=debug. Colors: only on a terminal, never with NO_COLOR."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -53,16 +59,16 @@ enum Command {
     Serve(serve::ServeArguments),
     Envtest(envtest::EnvtestArguments),
     Explore(explore::ExploreArguments),
-    /// Print a shell completion script, for example `informer completions bash >
-    /// /etc/bash_completion.d/informer`.
+    /// Print a shell completion script.
+    #[command(after_help = "Example: informer completions bash > /etc/bash_completion.d/informer")]
     Completions {
-        /// The shell for which the completion script is printed.
+        /// The shell that reads the script.
         shell: Shell,
     },
-    /// Write man pages of this command and its subcommands to a folder, for example `informer man
-    /// ~/.local/share/man/man1`.
+    /// Write the man pages of all commands.
+    #[command(after_help = "Example: informer man ~/.local/share/man/man1 && man informer-watch")]
     Man {
-        /// The folder, which is created if it does not exist. Pages of an earlier version are overwritten.
+        /// The folder, created if missing. Pages of an earlier version are overwritten.
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },

@@ -30,7 +30,7 @@ use crate::signals::Signals;
 /// thereby the shutdown, forever.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Serves a Kubernetes API from memory, for tests and experiments.
+/// Serve a Kubernetes API from memory, for tests and experiments.
 ///
 /// Objects of every built-in kind can be created, changed, listed and watched, with kubectl, curl or any
 /// client library. The state is lost when the server ends, unless --snapshot keeps it. Without TLS, and
@@ -80,11 +80,12 @@ Exit codes:
   1  the address, a manifest, the snapshot or the faults file cannot be used
   2  wrong usage")]
 pub(crate) struct ServeArguments {
-    /// The address to listen on, by default a loopback address; port 0 selects a free port.
+    /// The address to listen on. Port 0 selects a free port; an address that other hosts reach, such as
+    /// `0.0.0.0:6443`, needs TLS and users.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]
     listen: String,
-    /// Load a manifest in YAML or JSON, or all manifests of a directory. Kinds that are not built in are
-    /// taken from their CustomResourceDefinitions, or guessed.
+    /// Load a manifest in YAML or JSON, or all manifests of a directory. Custom kinds need no CRD; without
+    /// one, plural and scope are guessed.
     #[arg(long, value_name = "FILE|DIR")]
     load: Option<PathBuf>,
     /// Restore the state from this file if it exists, instead of --load; save the state to it on shutdown.
@@ -105,13 +106,14 @@ pub(crate) struct ServeArguments {
     /// Serve over TLS with the certificate in this file, which may also contain the certificate chain.
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "cert_dir")]
     tls_cert: Option<PathBuf>,
-    /// The file with the private key of the certificate.
+    /// The private key of the certificate of --tls-cert.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Authorize requests with RBAC; a request without token and certificate is anonymous.
+    /// Authorize requests with RBAC; a request without token and certificate is anonymous. Requires
+    /// --token-file or --client-ca.
     #[arg(long, requires = "users")]
     rbac: bool,
-    /// Inject the faults listed in this file, in YAML or JSON.
+    /// Inject the faults of this file, in YAML or JSON; the format is below.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// Write a kubeconfig for this server. An existing file is replaced only if this command wrote it.
@@ -121,7 +123,7 @@ pub(crate) struct ServeArguments {
     /// status of the response.
     #[arg(long)]
     log: bool,
-    /// Print the server's URL and contents as one line of JSON.
+    /// Print the URL of the server and the number of loaded objects as one line of JSON.
     #[arg(long)]
     json: bool,
 }

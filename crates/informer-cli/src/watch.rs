@@ -49,11 +49,11 @@ type Text = Lazy<Value>;
 /// recoveries.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Watches kinds of objects and prints the events that an informer's handler receives.
+/// Print the changes of objects, as the handler of an informer receives them.
 ///
 /// The server is the one of the kubeconfig (KUBECONFIG or ~/.kube/config, or the service account inside a
 /// cluster), or that of --server, which needs neither. The initial list is printed first and marked as
-/// initial; then every change, until Ctrl-C. The informer handles lost connections, expired versions and
+/// initial (+); then every change, until Ctrl-C. The informer handles lost connections, expired versions and
 /// relists: they are reported on stderr, and only real changes are printed.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
@@ -82,8 +82,8 @@ Lines of -o diff:
   = default/web-0 @19 (resync)      delivered again, unchanged, because of --resync
   - default/web-0 @19               deleted; (last known) if the deletion was missed
 
-Lines of -o table and -o wide begin with the same signs. Their columns are those of the server, at the time
-of the change.
+Lines of -o table and -o wide begin with the same signs. The server computes their columns at the
+time of the change.
 
 Members of -o json:
   type                add, update or delete
@@ -102,23 +102,21 @@ Exit codes:
   1  no server, no such kind, or not synced within --timeout
   2  wrong usage, such as an invalid selector")]
 pub(crate) struct WatchArguments {
-    /// Kinds to watch: kinds, plurals or short names in any case, with their group if the name alone is
-    /// ambiguous, such as `pods`, `po`, `Deployment`, `deployments.apps`. `pods,secrets` names two kinds, and
-    /// `pods/web-0` one object.
+    /// Kinds to watch, by kind, plural or short name: `pods`, `po`, `Pod`; with the group if the name alone
+    /// is ambiguous: `deployments.apps`. `pods,secrets` names two kinds, `pods/web-0` one object.
     #[arg(required = true, value_name = "KIND[.GROUP][/NAME]", value_parser = target::parse)]
     kinds: Vec<Targets>,
-    /// Watch only objects of this namespace; by default the namespace of the kubeconfig.
+    /// Watch the objects of this namespace; by default that of the kubeconfig.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Watch objects in all namespaces.
+    /// Watch the objects of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Watch only objects whose labels match, for example `app in (web, api), !canary`. The server selects
-    /// the objects.
+    /// Watch only objects whose labels match, for example `app=web` or `app in (web, api), !canary`.
     #[arg(short = 'l', long = "selector", value_name = "LABELS")]
     labels: Option<LabelSelector>,
-    /// Watch only objects whose fields match, for example `spec.nodeName=node-1`. The server selects the
-    /// objects.
+    /// Watch only objects whose fields match, for example `spec.nodeName=node-1`. Servers support few fields
+    /// of each kind.
     #[arg(long = "field-selector", value_name = "FIELDS")]
     fields: Option<FieldSelector>,
     /// The format in which events are printed.
@@ -126,16 +124,14 @@ pub(crate) struct WatchArguments {
     output: Output,
     #[command(flatten)]
     connection: ConnectionArguments,
-    /// Exit with an error if the initial list is not complete after this time, for example `30s`. By default
-    /// there is no timeout.
+    /// Fail if the initial list is not complete after this time, for example `30s`; by default never.
     #[arg(long, value_name = "DURATION", value_parser = period::parse)]
     timeout: Option<Duration>,
-    /// Deliver every cached object to the handler again after each period of this length, for example `10m`;
-    /// at least 1s.
+    /// Print every cached object again in this interval, for example `10m`, at least `1s`; by default never.
     #[arg(long, value_name = "DURATION", value_parser = period::parse_resync)]
     resync: Option<Duration>,
-    /// When to request initial lists as streaming lists (WatchList): `auto` until the server rejects one,
-    /// `on` always, `off` never.
+    /// When to request initial lists as streaming lists (WatchList): until the server rejects one, always or
+    /// never. With -o table, `auto` is `off`.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     streaming_list: Streaming,
     /// Do not show changes of this field and the fields below it, for example
@@ -143,7 +139,7 @@ pub(crate) struct WatchArguments {
     /// repeated.
     #[arg(long, value_name = "PATH", value_parser = ignore::parse)]
     ignore: Vec<IgnoredPath>,
-    /// Print the time in UTC before each event of -o diff and -o name.
+    /// Print the time in UTC before each event; -o json and -o yaml always contain it.
     #[arg(long)]
     timestamps: bool,
     /// Print the values of Secrets, which are hidden by default.

@@ -13,7 +13,7 @@ use super::project::values;
 use super::templates;
 use crate::failure::Failure;
 
-/// Add a kind, a controller, a version or webhooks to the project of the current folder.
+/// Add a kind, a controller, a version or webhooks to the project in the current folder.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Existing files keep their comments and formatting. Nothing is written if an edit fails."
@@ -26,45 +26,51 @@ pub(crate) struct AddArguments {
 #[derive(Debug, Subcommand)]
 enum Part {
     /// Add a custom kind, its controller, tests, and manifests.
+    #[command(after_help = "Example: informer add kind Customer")]
     Kind(KindArguments),
-    /// Add a controller for a kind of the project, or for a built-in kind such as ConfigMap.
+    /// Add a controller for a kind of the project, or for a built-in kind.
+    #[command(after_help = "Example: informer add controller audit --for ConfigMap")]
     Controller {
         /// The name of the controller, for example `audit`.
         name: String,
-        /// The kind, in upper camel case.
+        /// The kind whose objects it reconciles, in upper camel case, for example `ConfigMap`.
         #[arg(long = "for", value_name = "KIND")]
         kind: String,
     },
     /// Add a version of a kind of the project, and conversions between the versions.
-    #[command(after_help = "Next: `informer manifests` writes the CRD with both versions.")]
+    #[command(after_help = "\
+Example:
+  informer add version v2 --kind Website
+  informer manifests    writes the CRD with both versions")]
     Version {
-        /// The version, such as v2 or v1beta1.
+        /// The new version, such as `v2` or `v1beta1`.
         version: String,
-        /// The kind, in upper camel case.
+        /// The kind of the project, in upper camel case.
         #[arg(long)]
         kind: String,
     },
     /// Add admission webhooks that default and validate the objects of a kind of the project.
+    #[command(after_help = "Example: informer add webhook Website")]
     Webhook {
-        /// The kind, in upper camel case.
+        /// The kind of the project, in upper camel case.
         kind: String,
     },
 }
 
 #[derive(Debug, Args)]
 struct KindArguments {
-    /// The kind, in upper camel case.
+    /// The custom kind, in upper camel case, for example `Customer`.
     kind: String,
-    /// The API group. By default that of the other kinds.
+    /// The API group; by default that of the other kinds.
     #[arg(long)]
     group: Option<String>,
-    /// The version of the kind, such as v1 or v1beta1.
+    /// The version of the kind, such as `v1` or `v1beta1`.
     #[arg(long, default_value = "v1")]
     version: String,
-    /// The plural of the kind, in lower case. By default the regular English plural.
+    /// The plural of the kind, in lower case; by default the regular English plural, such as `customers`.
     #[arg(long)]
     plural: Option<String>,
-    /// Objects of the kind belong to a namespace; the default.
+    /// Objects of the kind belong to a namespace (the default).
     #[arg(long, conflicts_with = "cluster")]
     namespaced: bool,
     /// Objects of the kind belong to no namespace.

@@ -14,10 +14,12 @@ use clap::Args;
 use super::change::find_project;
 use crate::failure::Failure;
 
-/// Write the generated manifests of the project of the current folder: CRDs from its types, and the
-/// copies in the Helm chart of the manifests in `config`.
+/// Write the generated manifests of the project in the current folder.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Generated are the CRDs from the types of the project, the webhook configurations from its webhooks,
+and the copies in the Helm chart of the manifests in `config`.
+
 Runs `cargo test --test manifests` in the project. With --check, it also runs the tests whose
 names begin with `role_grants`.
 

@@ -11,25 +11,32 @@ use super::names::{Kind, check_project};
 use super::templates::{self, File};
 use crate::failure::Failure;
 
-/// Create the project of an operator: a custom kind, its controller, tests without a cluster, and manifests.
+/// Create the project of an operator.
 #[derive(Debug, Args)]
-#[command(after_help = "Next: cd NAME && cargo test. Add more with `informer add`.")]
+#[command(after_help = "\
+The project has a custom kind, its controller, tests without a cluster, and manifests.
+
+Example:
+  informer new website-operator --kind Website --group example.com --webhook
+  cd website-operator && cargo test
+
+Add more kinds, controllers, versions and webhooks with `informer add`.")]
 pub(crate) struct NewArguments {
-    /// The name of the project, its crate and its folder, for example `website-operator`.
+    /// The name of the project, its crate and its new folder, for example `website-operator`.
     name: String,
-    /// The kind, in upper camel case.
+    /// The custom kind, in upper camel case.
     #[arg(long, default_value = "Website")]
     kind: String,
     /// The API group of the kind: a domain that you own.
     #[arg(long, default_value = "example.com")]
     group: String,
-    /// The version of the kind, such as v1 or v1beta1.
+    /// The version of the kind, such as `v1` or `v1beta1`.
     #[arg(long, default_value = "v1")]
     version: String,
-    /// The plural of the kind, in lower case. By default the regular English plural.
+    /// The plural of the kind, in lower case; by default the regular English plural, such as `websites`.
     #[arg(long)]
     plural: Option<String>,
-    /// Objects of the kind belong to a namespace; the default.
+    /// Objects of the kind belong to a namespace (the default).
     #[arg(long, conflicts_with = "cluster")]
     namespaced: bool,
     /// Objects of the kind belong to no namespace.
@@ -50,7 +57,8 @@ pub(crate) struct NewArguments {
     /// Also write a ServiceMonitor, with which the Prometheus Operator finds the metrics.
     #[arg(long)]
     service_monitor: bool,
-    /// Depend on the crates of a checkout of this project, not on the published ones.
+    /// Depend on the crates of this checkout of the informer repository, for example `../informer`, not on
+    /// the published ones.
     #[arg(long, value_name = "CHECKOUT")]
     path: Option<PathBuf>,
 }
