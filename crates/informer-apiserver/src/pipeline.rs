@@ -45,7 +45,7 @@ pub(crate) use follow_up::{
     AGGREGATION_MANAGER, BackgroundTask, ControllerQueues, ObjectRef, PromptTask, StoredObject,
 };
 pub(crate) use patch::PatchType;
-pub(crate) use retry::retry;
+pub(crate) use retry::{WriteError, retry};
 pub(crate) use scale::NewScale;
 use scope::Drafted;
 
@@ -212,7 +212,7 @@ impl Pipeline {
                 }
             });
             let charged = self.charge(scope.quota_write(mode, None), &mut object).map_err(warned)?;
-            let committed = self.commit_new(scope, draft, mode, charged)?;
+            let committed = self.commit_new(scope, draft, mode, charged);
             drop(allocation);
             match committed {
                 Ok(stored) => {
@@ -226,8 +226,9 @@ impl Pipeline {
                     };
                     return Ok(written.warned(warnings));
                 }
-                Err(Changed) if generates_name => {}
-                Err(Changed) => {
+                Err(WriteError::Conflict) if generates_name => {}
+                Err(WriteError::Api(error)) => return Err(error),
+                Err(WriteError::Conflict) => {
                     let found = self.find(scope.resource, scope.namespace, &name);
                     let terminating = found.is_ok_and(|found| found.terminating);
                     return Err(ApiError::already_exists(kind, &name, terminating));

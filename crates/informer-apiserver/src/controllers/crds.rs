@@ -13,9 +13,10 @@ use crate::model::crd::{CLEANUP_FINALIZER, approval_condition, names};
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::pipeline::DeleteOptions;
+use crate::pipeline::WriteError;
 use crate::pipeline::ready::ready;
 use crate::registry::conversion::Converter;
-use crate::registry::storage::{Changed, Stored, draft_stored};
+use crate::registry::storage::{Stored, draft_stored};
 use crate::registry::{Defined, Resource};
 
 mod naming;
@@ -110,9 +111,9 @@ impl ControllerManager {
         let Value::Object(mut object) = definition else { return Step::Nothing };
         self.update_status_managers(resource, current, &mut object);
         match self.put_or_remove(Scope::new(resource, None), current, &object) {
-            Ok(Ok(stored)) => Step::Written(stored.map(|stored| (stored, Value::Object(object)))),
-            Ok(Err(Changed)) => Step::Conflict,
-            Err(_) => Step::Nothing,
+            Ok(stored) => Step::Written(stored.map(|stored| (stored, Value::Object(object)))),
+            Err(WriteError::Conflict) => Step::Conflict,
+            Err(WriteError::Api(_)) => Step::Nothing,
         }
     }
 

@@ -99,7 +99,7 @@ impl ControllerManager {
         let name = of.stored.key.name();
         let changed = retry(&of.resource.kind, name, || {
             let current = self.find(&of.resource, of.stored.key.namespace(), name)?;
-            let Value::Object(mut object) = parse(current.as_slice()) else { return Ok(Ok(None)) };
+            let Value::Object(mut object) = parse(current.as_slice()) else { return Ok(None) };
             change(&mut object);
             self.put_or_remove(of.scope(), &current, &object)
         });

@@ -15,8 +15,8 @@ use crate::model::metadata::{self, Object};
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
 use crate::pipeline::merge::{Origin, go_type};
-use crate::pipeline::retry::{Attempt, MAX_ATTEMPTS};
-use crate::pipeline::{Changed, Pipeline, Written};
+use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
+use crate::pipeline::{Pipeline, Written};
 use crate::registry::storage::Stored;
 
 /// The field manager of `kubectl apply --server-side`, which takes over the fields of client-side apply.
@@ -77,9 +77,9 @@ impl Pipeline {
         let kind = scope.kind();
         for _ in 0..MAX_ATTEMPTS {
             let applied = match self.find(scope.resource, scope.namespace, name) {
-                Ok(current) => self.apply_to(scope, current, apply, mode).await?,
+                Ok(current) => self.apply_to(scope, current, apply, mode).await,
                 Err(missing) if missing.code == 404 && mode == WriteMode::Main => {
-                    self.apply_new(scope, name, apply).await?
+                    self.apply_new(scope, name, apply).await
                 }
                 Err(error) => return Err(error),
             };
@@ -88,8 +88,11 @@ impl Pipeline {
                     self.after_write(scope, name);
                     return Ok(written);
                 }
-                Err(Changed) if !metadata::text(&apply.config, "resourceVersion").is_empty() => break,
-                Err(Changed) => {}
+                Err(WriteError::Conflict) if !metadata::text(&apply.config, "resourceVersion").is_empty() => {
+                    break;
+                }
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(kind, name))
@@ -101,20 +104,27 @@ impl Pipeline {
         current: Arc<Stored>,
         apply: &Application,
         mode: WriteMode,
-    ) -> Attempt<Written> {
+    ) -> Result<Written, WriteError> {
         let shown = self.present(scope, &current).await?;
-        let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
+        let Value::Object(old) = parse(shown.as_slice()) else {
+            return Err(ApiError::unknown_resource().into());
+        };
         let (object, warnings) = self.applied(scope, Some(&old), apply, mode).await?;
         let name = current.key.name();
         metadata::check_url_name(&object, name)?;
         if metadata::version(&object)?.is_some_and(|version| version != current.version) {
-            return Err(scope.stale_version_error(self, &object, name));
+            return Err(scope.stale_version_error(self, &object, name).into());
         }
         let written = self.replace(scope, current, object, mode).await?;
-        Ok(written.map(|written| written.warned(warnings)))
+        Ok(written.warned(warnings))
     }
 
-    async fn apply_new(&self, scope: Scope<'_>, name: &str, apply: &Application) -> Attempt<Written> {
+    async fn apply_new(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        apply: &Application,
+    ) -> Result<Written, WriteError> {
         let kind = scope.kind();
         let (mut object, warnings) = self.applied(scope, None, apply, WriteMode::Main).await?;
         let uid = metadata::text(&object, "uid");
@@ -122,17 +132,17 @@ impl Pipeline {
             let why = format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             );
-            return Err(ApiError::conflict(kind, name, &why));
+            return Err(ApiError::conflict(kind, name, &why).into());
         }
         metadata::check_url_name(&object, name)?;
         // The object does not exist, so a resourceVersion in the configuration cannot match and is ignored.
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
         self.check_prerequisites(scope, WriteMode::Main, name)?;
         match self.store_new(scope, (object, None), WriteMode::Main).await {
-            Ok(written) => Ok(Ok(written.warned(warnings))),
+            Ok(written) => Ok(written.warned(warnings)),
             // Another write has created the object in the meantime, so the apply must be repeated as a merge.
-            Err(error) if error.reason() == "AlreadyExists" => Ok(Err(Changed)),
-            Err(error) => Err(error),
+            Err(error) if error.reason() == "AlreadyExists" => Err(WriteError::Conflict),
+            Err(error) => Err(error.into()),
         }
     }
 

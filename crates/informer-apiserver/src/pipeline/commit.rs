@@ -8,7 +8,7 @@ use crate::admission::Scope;
 use crate::model::error::{ApiError, Cause};
 use crate::model::kinds::{Kind, definition_of};
 use crate::model::write_options::{Validation, WriteMode};
-use crate::pipeline::retry::Attempt;
+use crate::pipeline::retry::WriteError;
 use crate::pipeline::{Commit, DEFINITIONS, Pipeline, UsageGuard};
 use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
 use crate::registry::{Registry, Resource};
@@ -89,22 +89,24 @@ impl Pipeline {
         draft: Draft,
         mode: WriteMode,
         charged: Option<UsageGuard<'_>>,
-    ) -> Attempt<Arc<Stored>> {
+    ) -> Result<Arc<Stored>, WriteError> {
         let prerequisites = self.prerequisites(scope, mode)?;
         let name = draft.key.name().to_owned();
         let check = |storage: &Storage| prerequisites.check(storage, scope.kind(), &name);
         let committed = self.commit_if(scope, (draft, Expect::Absent), charged, check)?;
-        if let Ok(stored) = &committed
-            && !scope.dry_run
-            && !mode.is_of_program()
-        {
-            self.check_owners_of_new(scope.resource, stored);
+        if !scope.dry_run && !mode.is_of_program() {
+            self.check_owners_of_new(scope.resource, &committed);
         }
         Ok(committed)
     }
 
     /// Stores an object unless another write has changed it.
-    pub(crate) fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Attempt<Arc<Stored>> {
+    pub(crate) fn commit(
+        &self,
+        scope: Scope<'_>,
+        draft: Draft,
+        expect: Expect,
+    ) -> Result<Arc<Stored>, WriteError> {
         self.commit_charged(scope, draft, expect, None)
     }
 
@@ -115,7 +117,7 @@ impl Pipeline {
         draft: Draft,
         expect: Expect,
         charged: Option<UsageGuard<'_>>,
-    ) -> Attempt<Arc<Stored>> {
+    ) -> Result<Arc<Stored>, WriteError> {
         self.commit_if(scope, (draft, expect), charged, |_| Ok(()))
     }
 
@@ -125,10 +127,10 @@ impl Pipeline {
         (draft, expect): (Draft, Expect),
         charged: Option<UsageGuard<'_>>,
         check: impl FnOnce(&Storage) -> Result<(), ApiError>,
-    ) -> Attempt<Arc<Stored>> {
+    ) -> Result<Arc<Stored>, WriteError> {
         let Scope { resource, dry_run, .. } = scope;
         if dry_run {
-            return Ok(self.commit_dry(resource, draft, expect));
+            return Ok(self.commit_dry(resource, draft, expect)?);
         }
         // A CRD update changes first the registry and then the stored objects. Because of the registry lock,
         // this write happens before or after both changes.
@@ -142,7 +144,7 @@ impl Pipeline {
         let put = storage.put(resource.table, draft, expect);
         drop(storage);
         drop(registry);
-        let Ok(stored) = put else { return Ok(Err(Changed)) };
+        let stored = put?;
         self.note_written(resource, &stored);
         let commit = Commit {
             kind: &resource.kind,
@@ -152,7 +154,7 @@ impl Pipeline {
         };
         self.update_quota_usage(&commit, charged);
         self.announce(resource);
-        Ok(Ok(stored))
+        Ok(stored)
     }
 
     fn commit_dry(&self, resource: &Resource, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::admission::Scope;
 use crate::model::metadata::{self, Object};
 use crate::pipeline::Pipeline;
-use crate::pipeline::retry::Attempt;
+use crate::pipeline::retry::WriteError;
 use crate::registry::storage::Stored;
 
 impl Pipeline {
@@ -14,10 +14,11 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         object: &Object,
-    ) -> Attempt<Option<Arc<Stored>>> {
+    ) -> Result<Option<Arc<Stored>>, WriteError> {
         if crate::pipeline::is_terminating_object(object) && metadata::finalizers(object).is_empty() {
-            return Ok(self.remove(scope, current).map(|_| None));
+            self.remove(scope, current)?;
+            return Ok(None);
         }
-        Ok(self.put(scope, current, object)?.map(Some))
+        self.put(scope, current, object).map(Some)
     }
 }

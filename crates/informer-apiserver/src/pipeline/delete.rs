@@ -14,7 +14,7 @@ use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits};
 use crate::model::metadata::{self, metadata_of_mut, wire_time};
 use crate::model::query::Query;
-use crate::pipeline::retry::{Attempt, MAX_ATTEMPTS};
+use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
 use crate::pipeline::{Drafted, Pipeline};
 use crate::registry::storage::{Changed, Expect, Form, Stored};
 
@@ -152,8 +152,10 @@ impl Pipeline {
         for _ in 0..MAX_ATTEMPTS {
             let current = self.find(scope.resource, scope.namespace, name)?;
             check_preconditions(scope.kind(), &current, options)?;
-            if let Ok(deleted) = self.try_delete(scope, &current, options).await? {
-                return Ok(deleted);
+            match self.try_delete(scope, &current, options).await {
+                Ok(deleted) => return Ok(deleted),
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(scope.kind(), name))
@@ -164,11 +166,11 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         options: &DeleteOptions,
-    ) -> Attempt<Deleted> {
+    ) -> Result<Deleted, WriteError> {
         let kind = scope.kind();
         let shown = self.present_uncached(scope, current).await?;
         let Value::Object(mut object) = parse(shown.as_slice()) else {
-            return Err(ApiError::unknown_resource());
+            return Err(ApiError::unknown_resource().into());
         };
         for phase in [Phase::Mutate, Phase::Validate] {
             self.admit(scope, phase, None, Some((&object, current.version))).await?;
@@ -188,27 +190,25 @@ impl Pipeline {
         // A Pod is marked before it is removed even if the grace period is zero, so that its watchers receive
         // two events.
         if finalizers.is_empty() && grace == 0 && !kind.traits.has(Traits::GRACEFUL) {
-            return Ok(self.remove_now(scope, current));
+            return Ok(self.remove_now(scope, current)?);
         }
         let Some(mut marked) = self.mark(object, grace, &finalizers) else {
             return Ok(if finalizers.is_empty() && grace == 0 {
-                self.remove_now(scope, current)
+                self.remove_now(scope, current)?
             } else {
-                Ok(pending(&shown, options))
+                pending(&shown, options)
             });
         };
         let Drafted { draft, back } = self.drafted(scope, current.key.clone(), &mut marked).await?;
-        let Ok(marked) = self.commit(scope, draft, Expect::At(current.version))? else {
-            return Ok(Err(Changed));
-        };
+        let marked = self.commit(scope, draft, Expect::At(current.version))?;
         if is_crd {
             self.after_write(scope, current.key.name());
         }
         self.propagate(scope, &marked);
         Ok(if finalizers.is_empty() && grace == 0 {
-            self.remove_now(scope, &marked)
+            self.remove_now(scope, &marked)?
         } else {
-            Ok(pending(&*scope.in_request_version(marked, back)?, options))
+            pending(&*scope.in_request_version(marked, back)?, options)
         })
     }
 
@@ -218,13 +218,13 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         object: Map<String, Value>,
-    ) -> Attempt<Deleted> {
-        let Ok(marked) = self.mark_namespace(scope, current, object)? else { return Ok(Err(Changed)) };
+    ) -> Result<Deleted, WriteError> {
+        let marked = self.mark_namespace(scope, current, object)?;
         let deleted = pending(&marked, &DeleteOptions::default());
         if !scope.dry_run {
             self.empty_namespace(current.key.name());
         }
-        Ok(Ok(deleted))
+        Ok(deleted)
     }
 
     /// Sets the deletion metadata of an object. Returns `None` if they are already set and the request

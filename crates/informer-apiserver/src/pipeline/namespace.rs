@@ -8,7 +8,7 @@ use crate::admission::Scope;
 use crate::model::error::ApiError;
 use crate::model::metadata::{self, Object, metadata_of_mut};
 use crate::pipeline::Pipeline;
-use crate::pipeline::retry::Attempt;
+use crate::pipeline::retry::WriteError;
 use crate::registry::storage::{Expect, Stored, draft};
 
 impl Pipeline {
@@ -19,13 +19,13 @@ impl Pipeline {
         scope: Scope<'_>,
         current: &Arc<Stored>,
         mut object: Object,
-    ) -> Attempt<Arc<Stored>> {
+    ) -> Result<Arc<Stored>, WriteError> {
         let name = current.key.name();
         if matches!(name, "default" | "kube-system" | "kube-public") {
-            return Err(ApiError::forbidden(scope.kind(), name, "this namespace may not be deleted"));
+            return Err(ApiError::forbidden(scope.kind(), name, "this namespace may not be deleted").into());
         }
         if !metadata::text(&object, "deletionTimestamp").is_empty() {
-            return Ok(Ok(Arc::clone(current)));
+            return Ok(Arc::clone(current));
         }
         metadata_of_mut(&mut object).insert("deletionTimestamp".into(), self.now().into());
         if let Some(status) = object.entry("status").or_insert_with(|| json!({})).as_object_mut() {

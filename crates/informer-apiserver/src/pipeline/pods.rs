@@ -12,7 +12,7 @@ use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::delete::check_preconditions;
 use crate::pipeline::preconditions::{Precondition, check_state};
-use crate::pipeline::retry::{MAX_ATTEMPTS, retry};
+use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError, retry};
 use crate::pipeline::{DeleteOptions, Pipeline};
 use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
@@ -42,18 +42,16 @@ impl Pipeline {
             let mut pod = parse(current.as_slice());
             let bound = text(&pod["spec"]["nodeName"]);
             if !bound.is_empty() {
-                return Err(already_bound(
-                    name,
-                    &format!("pod {name} is already assigned to node {bound:?}"),
-                ));
+                let why = format!("pod {name} is already assigned to node {bound:?}");
+                return Err(already_bound(name, &why).into());
             }
             if crate::pipeline::is_terminating(&pod) {
                 let why = format!("pod {name} is being deleted, cannot be assigned to a host");
-                return Err(already_bound(name, &why));
+                return Err(already_bound(name, &why).into());
             }
             if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
                 let why = format!("pod {name} has non-empty .spec.schedulingGates");
-                return Err(already_bound(name, &why));
+                return Err(already_bound(name, &why).into());
             }
             pod["spec"]["nodeName"] = node.into();
             if let Some(status) = pod["status"].as_object_mut() {
@@ -70,9 +68,9 @@ impl Pipeline {
                     "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now(),
                 }),
             );
-            let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
+            let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource().into()) };
             // The pod is stored with `put`, which does not change the generation and also stores the status.
-            Ok(self.put(scope, &current, &pod)?.map(drop))
+            self.put(scope, &current, &pod).map(drop)
         })
     }
 
@@ -152,8 +150,10 @@ impl Pipeline {
             }
             let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
             self.update_status_managers(budgets.resource, budget, &mut object);
-            if self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await?.is_ok() {
-                return Ok(());
+            match self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await {
+                Ok(_) => return Ok(()),
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(budgets.kind(), pod_name))
@@ -190,7 +190,7 @@ impl Pipeline {
             check_preconditions(scope.kind(), &current, options)?;
             let mut pod = parse(current.as_slice());
             if crate::pipeline::is_terminating(&pod) {
-                return Ok(Ok(current));
+                return Ok(current);
             }
             set_condition(
                 &mut pod,
@@ -199,7 +199,7 @@ impl Pipeline {
                     "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": self.now(),
                 }),
             );
-            let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
+            let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource().into()) };
             self.put(scope, &current, &pod)
         })
     }

@@ -28,10 +28,10 @@ use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
 use crate::pipeline::managed_fields::ManagedWrite;
-use crate::pipeline::retry::Attempt;
+use crate::pipeline::retry::WriteError;
 use crate::registry::Resource;
 use crate::registry::select::Filter;
-use crate::registry::storage::{Changed, Expect, Stored};
+use crate::registry::storage::{Expect, Stored};
 
 /// Maximum number of retries if another write changes a quota while it is charged, as in kube-apiserver.
 pub(crate) const MAX_RETRIES: usize = 3;
@@ -83,8 +83,10 @@ impl Pipeline {
             if quota_write.dry_run || self.controllers.quotas {
                 return Ok(Some(guard));
             }
-            if self.write_plugin_usages(&quotas, &used)?.is_ok() {
-                return Ok(Some(guard));
+            match self.write_plugin_usages(&quotas, &used) {
+                Ok(()) => return Ok(Some(guard)),
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::internal("quotas change faster than they can be charged"))
@@ -115,16 +117,14 @@ impl Pipeline {
         (counted && self.has_quotas(quota_write.namespace)).then_some((quota_write, evaluator))
     }
 
-    fn write_plugin_usages(&self, quotas: &[Quota], all: &[(usize, ResourceList)]) -> Attempt<()> {
+    fn write_plugin_usages(&self, quotas: &[Quota], all: &[(usize, ResourceList)]) -> Result<(), WriteError> {
         for (index, used) in all {
             let quota = &quotas[*index];
             let mut status = quota.object["status"].clone();
             status["used"] = to_json(used);
-            if let Err(Changed) = self.write_quota_status(quota, status, PLUGIN)? {
-                return Ok(Err(Changed));
-            }
+            self.write_quota_status(quota, status, PLUGIN)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Updates the usage of quotas after a commit, if the quota controller runs. `guard` is the one that
@@ -238,17 +238,18 @@ impl Pipeline {
     /// The caller holds the lock of the quota usage. The write bypasses
     /// [`update_quota_usage`](Self::update_quota_usage), which would wait for that lock. This is possible
     /// because writing a status consumes no quota.
-    fn write_quota_status(&self, quota: &Quota, status: Value, manager: &str) -> Attempt<()> {
+    fn write_quota_status(&self, quota: &Quota, status: Value, manager: &str) -> Result<(), WriteError> {
         let resource = self.resource(&quotas())?;
         let Quota { stored: current, object: old } = quota;
-        let (Value::Object(old), Value::Object(mut new)) = (old, old.clone()) else { return Ok(Ok(())) };
+        let (Value::Object(old), Value::Object(mut new)) = (old, old.clone()) else { return Ok(()) };
         new.insert("status".to_owned(), status);
         let scope = Scope { manager: Some(manager), ..Scope::new(&resource, current.key.namespace()) };
         self.update_managers(scope.kind(), old, &mut new, ManagedWrite::of(scope, WriteMode::Status));
         let draft = scope.draft(current.key.clone(), &mut new);
         let put = self.storage.write().put(resource.table, draft, Expect::At(current.version));
         self.announce(&resource);
-        Ok(put.map(drop))
+        put?;
+        Ok(())
     }
 }
 

@@ -8,18 +8,45 @@ use crate::registry::storage::Changed;
 /// patches.
 pub(crate) const MAX_ATTEMPTS: usize = 16;
 
-/// The result of one attempt of a write. [`Changed`] means that another write changed the object since it was
-/// read, so that the write is attempted again.
-pub(crate) type Attempt<T> = Result<Result<T, Changed>, ApiError>;
+/// The error of one attempt of a write.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    /// Another write changed the object since it was read, so the write must be attempted again.
+    Conflict,
+    Api(ApiError),
+}
+
+impl From<ApiError> for WriteError {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<Changed> for WriteError {
+    fn from(Changed: Changed) -> Self {
+        Self::Conflict
+    }
+}
+
+impl WriteError {
+    pub(crate) fn warned(self, warnings: Vec<String>) -> Self {
+        match self {
+            Self::Conflict => Self::Conflict,
+            Self::Api(error) => Self::Api(error.warned(warnings)),
+        }
+    }
+}
 
 pub(crate) fn retry<T>(
     kind: &Kind,
     name: &str,
-    mut attempt: impl FnMut() -> Attempt<T>,
+    mut attempt: impl FnMut() -> Result<T, WriteError>,
 ) -> Result<T, ApiError> {
     for _ in 0..MAX_ATTEMPTS {
-        if let Ok(done) = attempt()? {
-            return Ok(done);
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(WriteError::Conflict) => {}
+            Err(WriteError::Api(error)) => return Err(error),
         }
     }
     Err(ApiError::modified(kind, name))

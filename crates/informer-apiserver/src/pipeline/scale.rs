@@ -12,9 +12,9 @@ use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::managed_fields::{ManagedWrite, set_managed_fields};
 use crate::pipeline::merge::{Origin, undecodable};
-use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
 use crate::pipeline::{Application, PatchType, Pipeline};
-use crate::registry::storage::{Changed, Stored};
+use crate::registry::storage::Stored;
 
 const API_VERSION: &str = "autoscaling/v1";
 
@@ -64,13 +64,14 @@ impl Pipeline {
                 set_managed_fields(&mut changed, &managed);
             }
             let scope = Scope { admission: None, scales: true, ..scope };
-            match self.replace(scope, current, changed, WriteMode::Main).await? {
+            match self.replace(scope, current, changed, WriteMode::Main).await {
                 Ok(written) => {
                     let written = written.warned(warnings);
                     return Ok((scale(kind, &written.value())?, written.warnings));
                 }
-                Err(Changed) if !version.is_empty() => break,
-                Err(Changed) => {}
+                Err(WriteError::Conflict) if !version.is_empty() => break,
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(kind, name))

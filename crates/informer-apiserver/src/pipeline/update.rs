@@ -13,10 +13,10 @@ use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::merge::merge_update;
 use crate::pipeline::patch::PatchType;
-use crate::pipeline::retry::{Attempt, MAX_ATTEMPTS};
+use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
 use crate::pipeline::scope::Drafted;
 use crate::pipeline::{Pipeline, Written, grace_of, is_terminating_object, managed_fields, preconditions};
-use crate::registry::storage::{Changed, Expect, Stored, draft};
+use crate::registry::storage::{Expect, Stored, draft};
 
 impl Pipeline {
     pub(crate) async fn update(
@@ -70,26 +70,27 @@ impl Pipeline {
             let old = self.read_stored(scope, current).await?;
             let mut new = object.clone();
             self.manage_updated(scope, &old.object, &mut new, mode).await;
-            match self.replace_read(scope, &old, new, mode).await? {
+            match self.replace_read(scope, &old, new, mode).await {
                 Ok(written) => {
                     self.after_write(scope, name);
                     return Ok(written);
                 }
-                Err(Changed) if given.is_some() => break,
-                Err(Changed) => {}
+                Err(WriteError::Conflict) if given.is_some() => break,
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(kind, name))
     }
 
-    /// Replaces the stored object `current`. The inner error means that another write changed it first.
+    /// Replaces the stored object `current`.
     pub(crate) async fn replace(
         &self,
         scope: Scope<'_>,
         current: Arc<Stored>,
         object: Object,
         mode: WriteMode,
-    ) -> Attempt<Written> {
+    ) -> Result<Written, WriteError> {
         let old = self.read_stored(scope, current).await?;
         self.replace_read(scope, &old, object, mode).await
     }
@@ -123,10 +124,10 @@ impl Pipeline {
         existing: &Existing,
         mut object: Object,
         mode: WriteMode,
-    ) -> Attempt<Written> {
+    ) -> Result<Written, WriteError> {
         let kind = scope.kind();
         let Existing { stored: current, shown, object: whole } = existing;
-        let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
+        let Value::Object(old) = whole else { return Err(ApiError::unknown_resource().into()) };
         let written = existing.written();
         let before = Some((old, current.version));
         self.admit(scope, Phase::Mutate, Some(&mut object), before).await?;
@@ -150,28 +151,29 @@ impl Pipeline {
             // The update has removed the last finalizer of an object that is being deleted, so the object is
             // removed. The response has the old resourceVersion.
             let object = draft(kind, key, &new).preview(current.version);
-            let removed = self.remove_charged(scope, current, charged);
-            return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
+            self.remove_charged(scope, current, charged)?;
+            return Ok(Written { object, stored: None, created: false, warnings });
         }
         if is_same(written.as_ref().unwrap_or(old), &new) {
             self.check_quotas(quota_write, &mut new).map_err(warned)?;
-            return Ok(Ok(Written::stored(Arc::clone(shown), false).warned(warnings)));
+            return Ok(Written::stored(Arc::clone(shown), false).warned(warnings));
         }
         if scope.converts() {
             self.check_quotas(quota_write, &mut new).map_err(warned)?;
         }
         let Drafted { draft, back } = self.drafted(scope, key, &mut new).await?;
         let charged = self.charge(quota_write, &mut new).map_err(warned)?;
-        match self.commit_charged(scope, draft, Expect::At(current.version), charged)? {
-            Ok(stored) => {
-                Ok(Ok(Written::stored(scope.in_request_version(stored, back)?, false).warned(warnings)))
-            }
-            Err(changed) => Ok(Err(changed)),
-        }
+        let stored = self.commit_charged(scope, draft, Expect::At(current.version), charged)?;
+        Ok(Written::stored(scope.in_request_version(stored, back)?, false).warned(warnings))
     }
 
     /// Stores an object without validation and admission, unless another write has changed the stored object.
-    pub(crate) fn put(&self, scope: Scope<'_>, current: &Stored, object: &Object) -> Attempt<Arc<Stored>> {
+    pub(crate) fn put(
+        &self,
+        scope: Scope<'_>,
+        current: &Stored,
+        object: &Object,
+    ) -> Result<Arc<Stored>, WriteError> {
         let draft = scope.draft(current.key.clone(), &mut object.clone());
         self.commit(scope, draft, Expect::At(current.version))
     }
@@ -189,13 +191,14 @@ impl Pipeline {
             let old = self.read_stored(scope, current).await?;
             let (object, warnings) = self.apply_patch(scope, &old.object, patch)?;
             let written = self.put_patched(scope, &old, object, mode).await;
-            match written.map_err(|error| error.warned(warnings.clone()))? {
+            match written.map_err(|error| error.warned(warnings.clone())) {
                 Ok(written) => {
                     self.after_write(scope, name);
                     return Ok(written.warned(warnings));
                 }
-                Err(Changed) if patch.sets_version() => break,
-                Err(Changed) => {}
+                Err(WriteError::Conflict) if patch.sets_version() => break,
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(kind, name))
@@ -226,11 +229,11 @@ impl Pipeline {
         old: &Existing,
         mut object: Object,
         mode: WriteMode,
-    ) -> Attempt<Written> {
+    ) -> Result<Written, WriteError> {
         let name = old.stored.key.name();
         metadata::check_url_name(&object, name)?;
         if metadata::version(&object)?.is_some_and(|version| version != old.stored.version) {
-            return Err(scope.stale_version_error(self, &object, name));
+            return Err(scope.stale_version_error(self, &object, name).into());
         }
         self.manage_updated(scope, &old.object, &mut object, mode).await;
         self.replace_read(scope, old, object, mode).await
