@@ -66,11 +66,11 @@ enum Command {
         pids: Vec<u32>,
     },
     /// Reads an initial list with plain HTTP and drops it: the maximum throughput of the server.
-    Drain(Where),
+    Drain(BenchTarget),
     /// Measures an informer of this library.
     Peer {
         #[command(flatten)]
-        place: Where,
+        place: BenchTarget,
         /// The representation in the cache.
         #[arg(long, value_enum, default_value_t)]
         form: Form,
@@ -81,7 +81,7 @@ enum Command {
     /// Measures several kinds in one process, each with an informer of lazy objects and one of metadata.
     Many {
         #[command(flatten)]
-        place: Where,
+        place: BenchTarget,
         /// The number of kinds.
         #[arg(long, default_value_t = 10)]
         kinds: usize,
@@ -110,7 +110,7 @@ struct Serve {
 
 /// The server of a benchmark, its objects, and the form in which they are requested.
 #[derive(Clone, Debug, Args)]
-struct Where {
+struct BenchTarget {
     /// The URL of the server.
     #[arg(long, required_unless_present = "kubeconfig")]
     server: Option<String>,
@@ -137,7 +137,7 @@ struct Where {
     split: bool,
 }
 
-impl Where {
+impl BenchTarget {
     fn is_real(&self) -> bool {
         self.kubeconfig.is_some()
     }

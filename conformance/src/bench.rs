@@ -21,14 +21,14 @@ pub(crate) type Map = Lazy<ConfigMap>;
 
 /// How an informer reads the initial state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum InitialRead {
     /// The informer lists, then watches.
     List,
     /// A watch that starts with the initial state (`sendInitialEvents`).
     Stream,
 }
 
-impl Way {
+impl InitialRead {
     fn streaming(self) -> StreamingLists {
         match self {
             Self::List => StreamingLists::Off,
@@ -76,15 +76,19 @@ impl Bench {
     }
 
     /// Returns the source of a kind in the scenario's namespace.
-    pub fn source<O: Representation + StaticKind>(&self, client: &Client, way: Way) -> KubeListWatch<O> {
+    pub fn source<O: Representation + StaticKind>(
+        &self,
+        client: &Client,
+        way: InitialRead,
+    ) -> KubeListWatch<O> {
         KubeListWatch::all(client).namespace(&*self.namespace).streaming_lists(way.streaming())
     }
 
-    pub(crate) fn maps(&self, way: Way) -> SharedInformer<Map> {
+    pub(crate) fn maps(&self, way: InitialRead) -> SharedInformer<Map> {
         SharedInformer::new(self.source(&self.client, way))
     }
 
-    pub(crate) fn maps_by(&self, client: &Client, way: Way) -> SharedInformer<Map> {
+    pub(crate) fn maps_by(&self, client: &Client, way: InitialRead) -> SharedInformer<Map> {
         SharedInformer::new(self.source(client, way))
     }
 
@@ -192,7 +196,7 @@ impl Bench {
         let expected: BTreeMap<_, _> =
             objects.into_iter().map(|object| (identity(&object).0, held_part(object))).collect();
         let region: FieldPath = "metadata.region".parse()?;
-        let watched = Watched::synced(self.maps(Way::List)).await?;
+        let watched = Watched::synced(self.maps(InitialRead::List)).await?;
         let is_equal = |object: &Map| {
             // The first read of a field that the schema table does not know makes the informer list again as
             // JSON.

@@ -21,11 +21,11 @@ mod server;
 mod watched;
 
 pub use api::{Api, ApiError};
-pub use bench::{Bench, Failure, Way};
+pub use bench::{Bench, Failure, InitialRead};
 pub use cable::Cable;
 pub use load::{Load, load};
 pub use run::{Options, Outcome, Verdict, run};
 pub use scenario::Scenario;
 pub use scenarios::all;
 pub use server::{Embedded, Real, Server, ServerError, Spawned};
-pub use watched::{Seen, Watched, What};
+pub use watched::{CallKind, RecordedCall, Watched};

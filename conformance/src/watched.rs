@@ -21,12 +21,12 @@ pub struct Watched<O: Object> {
     /// The registration of the handler that records its calls.
     pub registration: HandlerRegistration<O>,
     run: Option<InformerRun>,
-    seen: watch::Receiver<Vec<Seen>>,
+    seen: watch::Receiver<Vec<RecordedCall>>,
 }
 
 /// The kinds of calls of an event handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum CallKind {
     /// An object of the initial list, or an object that is replayed for a handler that was added late.
     Initial,
     /// An object that was added after the initial list.
@@ -43,9 +43,9 @@ pub enum What {
 
 /// One recorded call of a handler.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct RecordedCall {
     /// The kind of the call.
-    pub what: What,
+    pub what: CallKind,
     /// The key of the object: namespace and name.
     pub key: String,
     /// The uid of the object in the event.
@@ -56,16 +56,16 @@ pub struct Seen {
     pub version: String,
 }
 
-impl Seen {
+impl RecordedCall {
     fn of<O: Object>(event: &Event<O>) -> Self {
         let object = event.object();
         let (what, old) = match event {
-            Event::Added { initial: true, .. } => (What::Initial, None),
-            Event::Added { .. } => (What::Added, None),
-            Event::Updated { old, resync: true, .. } => (What::Resync, Some(old)),
-            Event::Updated { old, .. } => (What::Updated, Some(old)),
-            Event::Deleted { stale: true, .. } => (What::DeletedStale, None),
-            Event::Deleted { .. } => (What::Deleted, None),
+            Event::Added { initial: true, .. } => (CallKind::Initial, None),
+            Event::Added { .. } => (CallKind::Added, None),
+            Event::Updated { old, resync: true, .. } => (CallKind::Resync, Some(old)),
+            Event::Updated { old, .. } => (CallKind::Updated, Some(old)),
+            Event::Deleted { stale: true, .. } => (CallKind::DeletedStale, None),
+            Event::Deleted { .. } => (CallKind::Deleted, None),
         };
         Self {
             what,
@@ -82,16 +82,18 @@ impl Seen {
     }
 }
 
-impl fmt::Debug for Seen {
+impl fmt::Debug for RecordedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {} @{}", self.what, self.key, self.version)
     }
 }
 
 /// Returns a handler that records its calls, and the receiver of the recording.
-pub(crate) fn recorder<O: Object>() -> (impl informer::cache::EventHandler<O>, watch::Receiver<Vec<Seen>>) {
+pub(crate) fn recorder<O: Object>()
+-> (impl informer::cache::EventHandler<O>, watch::Receiver<Vec<RecordedCall>>) {
     let (sender, receiver) = watch::channel(Vec::new());
-    let handler = on_event(move |event: Event<O>| sender.send_modify(|seen| seen.push(Seen::of(&event))));
+    let handler =
+        on_event(move |event: Event<O>| sender.send_modify(|seen| seen.push(RecordedCall::of(&event))));
     (handler, receiver)
 }
 
@@ -149,7 +151,7 @@ impl<O: Object> Watched<O> {
     /// # Errors
     ///
     /// When the calls do not satisfy the condition in time. The error contains all recorded calls.
-    pub async fn until_seen(&self, condition: impl Fn(&[Seen]) -> bool) -> Result<(), Failure> {
+    pub async fn until_seen(&self, condition: impl Fn(&[RecordedCall]) -> bool) -> Result<(), Failure> {
         let mut seen = self.seen.clone();
         let told = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| condition(seen))).await;
         match told {
@@ -187,12 +189,12 @@ impl<O: Object> Watched<O> {
     }
 
     /// Returns all recorded handler calls.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<RecordedCall> {
         self.seen.borrow().clone()
     }
 
     /// Returns the kinds of the handler calls for the object with this name, in order.
-    pub fn story(&self, name: &str) -> Vec<What> {
+    pub fn story(&self, name: &str) -> Vec<CallKind> {
         self.seen.borrow().iter().filter(|seen| seen.name() == name).map(|seen| seen.what).collect()
     }
 
@@ -221,22 +223,22 @@ impl<O: Object> Watched<O> {
 
 /// Returns the state that results from a sequence of handler calls. Fails if the calls for a key do not form
 /// a legal history, for example an update of an object that was not added.
-fn replay(calls: &[Seen]) -> Result<BTreeMap<String, (String, String)>, Failure> {
+fn replay(calls: &[RecordedCall]) -> Result<BTreeMap<String, (String, String)>, Failure> {
     let mut view: BTreeMap<String, (String, String)> = BTreeMap::new();
     for call in calls {
         let held = view.get(&call.key);
         let legal = match call.what {
-            What::Initial | What::Added => held.is_none(),
-            What::Updated | What::Resync => {
+            CallKind::Initial | CallKind::Added => held.is_none(),
+            CallKind::Updated | CallKind::Resync => {
                 held.is_some_and(|(uid, version)| *uid == call.uid && Some(version) == call.old.as_ref())
             }
-            What::Deleted | What::DeletedStale => held.is_some_and(|(uid, _)| *uid == call.uid),
+            CallKind::Deleted | CallKind::DeletedStale => held.is_some_and(|(uid, _)| *uid == call.uid),
         };
         if !legal {
             return Err(format!("{call:?} is illegal after {held:?}").into());
         }
         match call.what {
-            What::Deleted | What::DeletedStale => view.remove(&call.key),
+            CallKind::Deleted | CallKind::DeletedStale => view.remove(&call.key),
             _ => view.insert(call.key.clone(), (call.uid.clone(), call.version.clone())),
         };
     }

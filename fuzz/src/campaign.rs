@@ -28,7 +28,7 @@ pub struct Campaign {
 
 /// The result of a campaign.
 #[derive(Debug)]
-pub struct Found {
+pub struct CampaignResult {
     /// Number of tested inputs, without those of shrinking.
     pub executions: u64,
     /// The failure that ended the campaign early, if any.
@@ -50,14 +50,14 @@ impl Campaign {
     /// # Panics
     ///
     /// When the seeds cannot be read.
-    pub fn run(&self, mut begin: impl FnMut(&[u8])) -> Found {
+    pub fn run(&self, mut begin: impl FnMut(&[u8])) -> CampaignResult {
         let (seeds, mut rng) = (seeds(self.target), StdRng::seed_from_u64(self.seed));
         let (mut inputs, mut executions) = (seeds.clone(), 0);
         let deadline = Instant::now() + self.lasts;
         for input in seeds {
             executions += 1;
             if let Some(crash) = self.attempt(&input, &mut begin) {
-                return Found { executions, crash: Some(crash) };
+                return CampaignResult { executions, crash: Some(crash) };
             }
         }
         // Reading the clock costs as much as a short run.
@@ -69,11 +69,11 @@ impl Campaign {
             mutate(&mut input, &inputs, self.target.words, &mut rng);
             executions += 1;
             if let Some(crash) = self.attempt(&input, &mut begin) {
-                return Found { executions, crash: Some(crash) };
+                return CampaignResult { executions, crash: Some(crash) };
             }
             keep(&mut inputs, input, &mut rng);
         }
-        Found { executions, crash: None }
+        CampaignResult { executions, crash: None }
     }
 
     fn attempt(&self, input: &[u8], begin: &mut impl FnMut(&[u8])) -> Option<Crash> {

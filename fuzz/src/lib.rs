@@ -19,7 +19,7 @@ mod seeds;
 mod shrink;
 mod targets;
 
-pub use campaign::{Campaign, Crash, Found};
+pub use campaign::{Campaign, CampaignResult, Crash};
 pub use mutate::mutate;
 pub use seeds::seeds;
 pub use shrink::shrink;

@@ -74,7 +74,7 @@ trait Probed: Representation {
     fn probe(&self) -> Probe;
 }
 
-pub(crate) type Seen = Result<Probe, Unreadable>;
+pub(crate) type ProbeResult = Result<Probe, Unreadable>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Unreadable;
@@ -92,7 +92,7 @@ pub(crate) struct ReadList {
 /// A watch as read by the client: one line per event, and the error that ended it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ReadWatch {
-    pub(crate) events: Vec<(&'static str, Option<Seen>)>,
+    pub(crate) events: Vec<(&'static str, Option<ProbeResult>)>,
     pub(crate) end: Result<(), String>,
 }
 
@@ -222,7 +222,7 @@ fn told(error: &SourceError) -> String {
     text
 }
 
-fn told_event<O: Probed>(event: WatchEvent<O>) -> (&'static str, Option<Seen>) {
+fn told_event<O: Probed>(event: WatchEvent<O>) -> (&'static str, Option<ProbeResult>) {
     match event {
         WatchEvent::Added(object) | WatchEvent::Known(object) => ("ADDED", Some(Ok(object.probe()))),
         WatchEvent::Modified(object) => ("MODIFIED", Some(Ok(object.probe()))),

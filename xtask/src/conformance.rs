@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::cargo::command;
 use crate::go::target;
-use crate::real::{self, Place, Up};
+use crate::real::{self, DataFolder, Up};
 use crate::report::Report;
 
 #[derive(Debug, Args)]
@@ -117,7 +117,7 @@ pub(crate) fn with_server(
     report: &mut Report,
     work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
 ) -> Result<(), String> {
-    let place = Place { dir: Some(target(root).join(name)) };
+    let place = DataFolder { dir: Some(target(root).join(name)) };
     with_servers(root, &Up { place, controllers: false, apiserver_flag: Vec::new() }, report, work)
 }
 

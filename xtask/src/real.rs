@@ -31,16 +31,16 @@ pub(crate) enum RealCommand {
     /// Build and start etcd and kube-apiserver, and wait until they are ready.
     Up(Up),
     /// Stop the servers that `up` started, and remove their data.
-    Down(Place),
+    Down(DataFolder),
     /// Print the URL and the state of each server. Fails unless all servers are ready.
-    Status(Place),
+    Status(DataFolder),
     /// Print the path of the administrator's kubeconfig.
     Kubeconfig {
         /// How the administrator authenticates with this kubeconfig.
         #[arg(long, value_enum, default_value_t = Credentials::Token)]
         by: Credentials,
         #[command(flatten)]
-        place: Place,
+        place: DataFolder,
     },
     /// Stop one server gracefully (SIGTERM), and keep its data.
     Stop(One),
@@ -55,20 +55,20 @@ pub(crate) enum RealCommand {
     /// Stop one server and start it again.
     Restart(One),
     /// Copy etcd's data. Stops etcd and kube-apiserver, and starts them again.
-    Backup(Place),
+    Backup(DataFolder),
     /// Restore the data that `backup` copied. The server then assigns resource versions again that it has
     /// assigned to other changes since the backup. Stops etcd and kube-apiserver, and starts them again.
-    Restore(Place),
+    Restore(DataFolder),
     /// Compact etcd's history at its newest revision: watches and lists at an older resourceVersion then fail
     /// with status 410.
-    Compact(Place),
+    Compact(DataFolder),
     /// Record the objects that kube-apiserver creates when it starts, for the embedded API server.
-    Bootstrap(Place),
+    Bootstrap(DataFolder),
 }
 
 /// The directory of the servers' data, logs and kubeconfigs.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct DataFolder {
     /// Directory of the servers [default: `real` below the build products].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Up {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: DataFolder,
     /// Also start kube-controller-manager: garbage collection, deletion of namespaces, Deployments.
     #[arg(long)]
     pub(crate) controllers: bool,
@@ -92,7 +92,7 @@ pub(crate) struct One {
     /// The server to which the operation applies.
     server: Server,
     #[command(flatten)]
-    place: Place,
+    place: DataFolder,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -101,7 +101,7 @@ pub(crate) enum Credentials {
     Certificate,
 }
 
-impl Place {
+impl DataFolder {
     pub(crate) fn folder(&self, root: &Path) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| target(root).join("real"))
     }
@@ -182,11 +182,11 @@ pub(crate) fn up(root: &Path, options: &Up, report: &mut Report) -> Result<(), R
     Ok(())
 }
 
-pub(crate) fn down(root: &Path, place: &Place) -> Result<(), RealError> {
+pub(crate) fn down(root: &Path, place: &DataFolder) -> Result<(), RealError> {
     Cluster::open(&place.folder(root))?.stop_all()
 }
 
-fn status(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealError> {
+fn status(root: &Path, place: &DataFolder, report: &mut Report) -> Result<(), RealError> {
     let cluster = Cluster::open(&place.folder(root))?;
     println!("{}", cluster.url);
     for started in &cluster.servers {
@@ -206,14 +206,14 @@ fn status(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealErr
     Ok(())
 }
 
-fn record_bootstrap(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealError> {
+fn record_bootstrap(root: &Path, place: &DataFolder, report: &mut Report) -> Result<(), RealError> {
     let cluster = Cluster::open(&place.folder(root))?;
     let objects = bootstrap::record(root, &cluster)?;
     report.figure("objects", f64::from(objects));
     Ok(())
 }
 
-fn kubeconfig(root: &Path, by: Credentials, place: &Place) -> Result<(), RealError> {
+fn kubeconfig(root: &Path, by: Credentials, place: &DataFolder) -> Result<(), RealError> {
     let folder = place.folder(root);
     Cluster::open(&folder)?;
     let name = match by {
@@ -241,7 +241,7 @@ fn restart(root: &Path, one: &One, report: &mut Report) -> Result<(), RealError>
 /// Stops etcd and kube-apiserver, calls `work` to copy or replace etcd's data, and starts both servers again.
 fn with_stopped(
     root: &Path,
-    place: &Place,
+    place: &DataFolder,
     work: fn(&Cluster) -> Result<(), RealError>,
 ) -> Result<(), RealError> {
     let mut cluster = Cluster::open(&place.folder(root))?;
@@ -255,7 +255,7 @@ fn with_stopped(
     Ok(())
 }
 
-fn compact(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealError> {
+fn compact(root: &Path, place: &DataFolder, report: &mut Report) -> Result<(), RealError> {
     let revision = Cluster::open(&place.folder(root))?.compact()?;
     report.figure("compacted at", revision as f64);
     Ok(())

@@ -1,6 +1,6 @@
 //! The rules that the compiler does not check: dependencies between crates and between the layers of a crate,
-//! lengths of files, forbidden names, tests that documents name, programs that documents show, patches of
-//! deliberate defects, real time in tests, prose, and, on request, subjects of commits.
+//! lengths of files, names of files and types, tests that documents name, programs that documents show,
+//! patches of deliberate defects, real time in tests, prose, and, on request, subjects of commits.
 
 mod commits;
 mod defects;
@@ -12,6 +12,7 @@ mod parity;
 mod prose;
 mod quotes;
 mod real_time;
+mod type_names;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,7 @@ pub(crate) fn run(root: &Path, arguments: &TidyArguments) -> Report {
     layers::check(root, &sources, &mut report);
     parity::check(root, &sources, &mut report);
     names::check(root, &sources, &mut report);
+    type_names::check(root, &sources, &mut report);
     quotes::check(root, &mut report);
     defects::check(root, &mut report);
     real_time::check(root, &sources, &mut report);

@@ -29,12 +29,12 @@ pub(crate) type Body = Either<Incoming, ApiBody>;
 
 #[derive(Clone)]
 pub(crate) struct Target {
-    place: Place,
+    place: Transport,
     token: Option<HeaderValue>,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Transport {
     Socket { address: String, tls: Option<TlsConnector> },
     Here(ApiService),
 }
@@ -81,18 +81,18 @@ impl Target {
         };
         let token = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose()?;
         let address = address.trim_end_matches('/').to_owned();
-        Ok(Self { place: Place::Socket { address, tls }, token })
+        Ok(Self { place: Transport::Socket { address, tls }, token })
     }
 
     pub(crate) fn here() -> Self {
-        Self { place: Place::Here(ApiServer::builder().build().service()), token: None }
+        Self { place: Transport::Here(ApiServer::builder().build().service()), token: None }
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         let token = self.token.clone();
         let (address, tls) = match &self.place {
-            Place::Socket { address, tls } => (address, tls),
-            Place::Here(service) => {
+            Transport::Socket { address, tls } => (address, tls),
+            Transport::Here(service) => {
                 return Ok(Connection {
                     sender: Sender::Here(service.clone()),
                     host: "here".to_owned(),

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state that the writer of the changes and the readers of all watches share: the number of deliveries,
 /// and the time of each write. The readers share no lock, so that this client does not limit the result.
-struct Told {
+struct Deliveries {
     began: Instant,
     /// Microseconds from `began` to each write.
     sent: Box<[AtomicU64]>,
@@ -39,7 +39,7 @@ struct Told {
 /// The delays from each write to its delivery to one reader, in microseconds.
 type Delays = Arc<Mutex<Vec<u32>>>;
 
-impl Told {
+impl Deliveries {
     fn new(writes: usize) -> Self {
         Self {
             began: Instant::now(),
@@ -80,7 +80,7 @@ pub(crate) async fn measure(
     fill(&mut writer, NAMESPACE, 1).await?;
     // `sent` contains the time of the initial state, then the times of the writes that are made one at a
     // time, then the times of the writes that are made without a pause.
-    let told = Arc::new(Told::new(1 + 2 * load.writes));
+    let told = Arc::new(Deliveries::new(1 + 2 * load.writes));
     let mut all = Vec::new();
     let before = server.resident();
     for _ in 0..load.watchers {
@@ -129,7 +129,7 @@ pub(crate) async fn stall(
     let mut writer = target.connect().await?;
     fill(&mut writer, STALLED, 1).await?;
     let writes = STALLED_WRITES.min(load.objects);
-    let told = Told::new(2 * writes);
+    let told = Deliveries::new(2 * writes);
     let mut grown = [0.0; 2];
     let mut held = Vec::new();
     // In the first round no watch is open, so the server's memory grows only by the history of changes.
@@ -172,7 +172,7 @@ async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Fa
     }
 }
 
-async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) -> Result<(), Failure> {
+async fn write(writer: &mut Connection, told: &Deliveries, namespace: &str, n: usize) -> Result<(), Failure> {
     let body = json!({"metadata": {"labels": {"bench-sent": format!("n{n:07}")}}}).to_string();
     let path = format!("/api/v1/namespaces/{namespace}/pods/{}", crate::objects::name_of(0));
     told.send();
@@ -181,7 +181,7 @@ async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) 
 
 /// Reads a watch, and records the number of its events and their delays. Each event is one line, and events
 /// arrive in the order of the writes, so the position of an event identifies its write.
-async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: Delays) {
+async fn read(_connection: Connection, mut body: Body, told: Arc<Deliveries>, delays: Delays) {
     let mut seen = 0;
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
@@ -199,7 +199,7 @@ async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: 
     }
 }
 
-async fn reached(told: &Told, count: usize) -> Result<(), Failure> {
+async fn reached(told: &Deliveries, count: usize) -> Result<(), Failure> {
     told.awaited.store(count, Ordering::SeqCst);
     let all = async {
         // `read` increments `delivered` before it loads `awaited`, and this function stores `awaited` before

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::arguments::Encoding;
-use super::{Failure, Where};
+use super::{BenchTarget, Failure};
 
 pub(super) struct Control {
     responses: Lines<BufReader<OwnedReadHalf>>,
@@ -15,7 +15,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) async fn connect(place: &Where) -> Result<Self, Failure> {
+    pub(super) async fn connect(place: &BenchTarget) -> Result<Self, Failure> {
         let (read, commands) = TcpStream::connect(&place.control).await?.into_split();
         Ok(Self { responses: BufReader::new(read).lines(), commands })
     }
@@ -32,7 +32,7 @@ impl Control {
     /// Makes the server encode the initial list in advance. Returns the number of encoded bytes.
     pub(super) async fn prepare(
         &mut self,
-        place: &Where,
+        place: &BenchTarget,
         encoding: Encoding,
         metadata: bool,
     ) -> Result<f64, Failure> {

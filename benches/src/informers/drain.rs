@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use super::arguments::Encoding;
 use super::control::Control;
-use super::{Failure, Where, gauge, resource};
+use super::{BenchTarget, Failure, gauge, resource};
 
 /// The bytes that mark the end of the initial events of a streaming list, in JSON and in protobuf.
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
 
-pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
+pub(super) async fn drain(place: &BenchTarget) -> Result<(), Failure> {
     let mut control = Control::connect(place).await?;
     control.prepare(place, place.encoding, false).await?;
     let accept = match (place.list, place.encoding) {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::arguments::{Encoding, Kind};
 use super::control::Control;
 use super::peer::source;
-use super::{Failure, Where, gauge};
+use super::{BenchTarget, Failure, gauge};
 
 const MAX_SYNC: Duration = Duration::from_secs(600);
 
@@ -25,7 +25,7 @@ enum Any {
     Metadata(SharedInformer<Metadata<Value>>),
 }
 
-pub(super) async fn many(place: &Where, kinds: usize) -> Result<(), Failure> {
+pub(super) async fn many(place: &BenchTarget, kinds: usize) -> Result<(), Failure> {
     let mut control = Control::connect(place).await?;
     for metadata in [false, true] {
         control.prepare(place, Encoding::Protobuf, metadata).await?;
@@ -69,7 +69,7 @@ pub(super) async fn many(place: &Where, kinds: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pair(client: &Client, place: &Where, at: usize) -> [Any; 2] {
+fn pair(client: &Client, place: &BenchTarget, at: usize) -> [Any; 2] {
     let objects = match (at, place.kind) {
         (0, Kind::Pod) => Any::Pods(SharedInformer::new(source(client, place, at))),
         _ => Any::Lazy(SharedInformer::new(source(client, place, at))),

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::arguments::{Encoding, Form, Kind};
 use super::control::Control;
 use super::tally::Tally;
-use super::{Failure, Where, gauge, objects, resource};
+use super::{BenchTarget, Failure, gauge, objects, resource};
 
 const MAX_SYNC: Duration = Duration::from_secs(600);
 /// A pause before memory is measured, in which the allocator returns the memory that was freed after the
@@ -58,8 +58,8 @@ macro_rules! view {
     };
 }
 
-pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(), Failure> {
-    let asked = Asked { place, only_sync };
+pub(super) async fn peer(place: &BenchTarget, form: Form, only_sync: bool) -> Result<(), Failure> {
+    let asked = InformerCase { place, only_sync };
     let figures = match (form, place.kind) {
         (Form::Lazy, Kind::Pod) => asked.measure::<Lazy<Pod>>(view!(.spec)).await,
         (Form::Lazy, Kind::Configmap) => asked.measure::<Lazy<ConfigMap>>(view!(.data)).await,
@@ -78,12 +78,12 @@ pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(
     Ok(())
 }
 
-struct Asked<'a> {
-    place: &'a Where,
+struct InformerCase<'a> {
+    place: &'a BenchTarget,
     only_sync: bool,
 }
 
-impl Asked<'_> {
+impl InformerCase<'_> {
     async fn measure<O: Representation>(&self, read: Read<O>) -> Result<Map<String, Value>, Failure> {
         let place = self.place;
         let mut control = Control::connect(place).await?;
@@ -105,7 +105,7 @@ impl Asked<'_> {
     }
 }
 
-pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usize) -> KubeListWatch<O> {
+pub(super) fn source<O: Representation>(client: &Client, place: &BenchTarget, at: usize) -> KubeListWatch<O> {
     let streaming = if place.list { StreamingLists::Off } else { StreamingLists::On };
     let encodings = match place.encoding {
         Encoding::Json => Encodings::Json,

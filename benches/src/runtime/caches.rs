@@ -24,11 +24,11 @@ pub(crate) struct Caches {
     objects: usize,
     /// The representations in which the cache holds the pods, all at the same time.
     #[arg(long, value_enum, value_delimiter = ',')]
-    forms: Vec<Form>,
+    forms: Vec<Representations>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum Representations {
     Structured,
     Metadata,
     Packed,
@@ -48,27 +48,27 @@ pub(crate) async fn measure(caches: Caches) -> Result<Figures, Failure> {
     let after = resident();
     let each = (after - before) / caches.objects as f64;
     let case = match caches.forms.as_slice() {
-        [Form::Structured] => "structured cache, KB a pod",
-        [Form::Metadata] => "metadata cache, KB a pod",
-        [Form::Packed] => "packed cache, KB a pod",
+        [Representations::Structured] => "structured cache, KB a pod",
+        [Representations::Metadata] => "metadata cache, KB a pod",
+        [Representations::Packed] => "packed cache, KB a pod",
         _ => "all three side by side, KB a pod",
     };
     Ok([(case.to_owned(), each.into())].into_iter().collect())
 }
 
-async fn cached(cache: &Cache, form: Form) -> Result<usize, Failure> {
+async fn cached(cache: &Cache, form: Representations) -> Result<usize, Failure> {
     match form {
-        Form::Structured => {
+        Representations::Structured => {
             let informer = cache.informer::<Pod>();
             informer.wait_for_sync(PATIENCE).await?;
             Ok(informer.len())
         }
-        Form::Metadata => {
+        Representations::Metadata => {
             let informer = cache.metadata::<Pod>();
             informer.wait_for_sync(PATIENCE).await?;
             Ok(informer.len())
         }
-        Form::Packed => {
+        Representations::Packed => {
             let informer = cache.packed::<Pod>();
             informer.wait_for_sync(PATIENCE).await?;
             Ok(informer.len())

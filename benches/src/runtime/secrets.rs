@@ -24,11 +24,11 @@ pub(crate) struct Secrets {
     referenced: usize,
     /// The content of the cache.
     #[arg(long, value_enum)]
-    form: Form,
+    form: CacheContent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum CacheContent {
     /// The metadata of all Secrets.
     Metadata,
     /// The metadata of all Secrets, and the bodies of the referenced ones.
@@ -42,17 +42,17 @@ pub(crate) async fn measure(secrets: Secrets) -> Result<Figures, Failure> {
     cache.start();
     let before = resident();
     let objects = match secrets.form {
-        Form::Metadata => {
+        CacheContent::Metadata => {
             let informer = cache.metadata::<Secret>();
             informer.wait_for_sync(PATIENCE).await?;
             informer.len()
         }
-        Form::Whole => {
+        CacheContent::Whole => {
             let informer = cache.informer::<Secret>();
             informer.wait_for_sync(PATIENCE).await?;
             informer.len()
         }
-        Form::Referenced => {
+        CacheContent::Referenced => {
             let cached = cache.referenced::<Secret>()?;
             cached.metadata().wait_for_sync(PATIENCE).await?;
             let references = cached.references();

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::bench::{Map, maps};
 use crate::poll;
 use crate::scenario::scenario;
-use crate::{Bench, Cable, Failure, Scenario, Watched, Way, What};
+use crate::{Bench, Cable, CallKind, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -25,7 +25,7 @@ pub(super) fn all() -> Vec<Scenario> {
 async fn a_client_certificate_authenticates(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     let config = bench.server.config_by_certificate(bench.server.address()).await?;
-    let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps_by(&Client::new(config)?, InitialRead::Stream)).await?;
     bench.change("a", "1").await?;
     bench.settled(&watched, &maps()).await
 }
@@ -34,7 +34,7 @@ async fn a_client_certificate_survives_cuts(bench: Bench) -> Result<(), Failure>
     bench.create("a").await?;
     let cable = Cable::to(bench.server.address()).await?;
     let config = bench.server.config_by_certificate(cable.address()).await?;
-    let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::List)).await?;
+    let watched = Watched::synced(bench.maps_by(&Client::new(config)?, InitialRead::List)).await?;
     for round in 0..3 {
         cable.unplug().await;
         bench.change("a", &round.to_string()).await?;
@@ -75,7 +75,7 @@ async fn account_token(bench: &Bench, name: &str) -> Result<String, Failure> {
 
 async fn by_token_file(bench: &Bench, cable: &Cable, path: &Path) -> Result<SharedInformer<Map>, Failure> {
     let config = bench.server.config_by_token_file(cable.address(), Some(path)).await?;
-    Ok(bench.maps_by(&Client::new(config)?, Way::List))
+    Ok(bench.maps_by(&Client::new(config)?, InitialRead::List))
 }
 
 async fn a_service_account_token_authenticates(bench: Bench) -> Result<(), Failure> {
@@ -113,7 +113,7 @@ async fn a_changed_token_file_is_read_again(bench: Bench) -> Result<(), Failure>
     // The client reads the token file again at least once a minute, so the loop ends.
     while bench.settled(&watched, &maps()).await.is_err() {}
     assert!(
-        watched.seen().iter().all(|seen| matches!(seen.what, What::Added | What::Initial)),
+        watched.seen().iter().all(|seen| matches!(seen.what, CallKind::Added | CallKind::Initial)),
         "no change was lost"
     );
     Ok(())
@@ -147,7 +147,7 @@ async fn a_revoked_token_is_reported_and_replaced(bench: Bench) -> Result<(), Fa
     // a minute.
     poll::until(|| {
         let story = watched.story("a");
-        story == [What::Added, What::Updated] || story == [What::Initial, What::Updated]
+        story == [CallKind::Added, CallKind::Updated] || story == [CallKind::Initial, CallKind::Updated]
     })
     .await;
     bench.settled(&watched, &maps()).await
@@ -157,7 +157,7 @@ async fn a_server_with_an_untrusted_certificate_is_rejected(bench: Bench) -> Res
     let mut config = bench.server.config(bench.server.address()).await?;
     config.root_cert = None;
     let client = Client::new(config)?;
-    let watched = Watched::start(bench.maps_by(&client, Way::List))?;
+    let watched = Watched::start(bench.maps_by(&client, InitialRead::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
     let error =
         watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
@@ -168,7 +168,7 @@ async fn a_server_with_an_untrusted_certificate_is_rejected(bench: Bench) -> Res
 
 async fn a_client_without_credentials_is_reported_as_anonymous(bench: Bench) -> Result<(), Failure> {
     let config = bench.server.config_by_token_file(bench.server.address(), None).await?;
-    let watched = Watched::start(bench.maps_by(&Client::new(config)?, Way::List))?;
+    let watched = Watched::start(bench.maps_by(&Client::new(config)?, InitialRead::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
     let error =
         watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::scenario::scenario;
 use crate::server::CustomKind;
-use crate::{Bench, Failure, Scenario, Watched, What};
+use crate::{Bench, CallKind, Failure, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -77,7 +77,7 @@ async fn custom_objects_are_watched(bench: Bench) -> Result<(), Failure> {
     bench.settled(&dynamic, &custom.gvr("v1")).await?;
     assert_eq!(lazy.informer.lister().get(&bench.key("a"))?.get()?.spec.size, 2);
     assert_eq!(dynamic.informer.lister().get(&bench.key("b"))?.value()["spec"]["size"], 3);
-    assert_eq!(lazy.story("a"), [What::Initial, What::Updated]);
+    assert_eq!(lazy.story("a"), [CallKind::Initial, CallKind::Updated]);
     Ok(())
 }
 
@@ -100,7 +100,7 @@ async fn an_undecodable_object_does_not_block_others(bench: Bench) -> Result<(),
     make(&bench, &custom, "later", json!(2)).await?;
     resize(&bench, &custom, "good", json!(5)).await?;
     watched.until(|cache| cache.contains(&bench.key("later"))).await?;
-    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
+    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == CallKind::Updated)).await?;
     let aside = watched.informer.undecodable();
     let [bad] = &aside[..] else { return Err(format!("expected one undecodable object: {aside:?}").into()) };
     assert_eq!(bad.key().map(|key| key.name()), Some("bad"));
@@ -127,7 +127,7 @@ async fn a_repaired_undecodable_object_is_cached_again(bench: Bench) -> Result<(
     bench.settled(&watched, &custom.gvr("v1")).await?;
     assert_eq!(watched.informer.lister().get(&bench.key("a"))?.get()?.spec.size, 3);
     assert!(watched.informer.undecodable().is_empty());
-    assert_eq!(watched.story("a"), [What::Initial, What::Updated]);
+    assert_eq!(watched.story("a"), [CallKind::Initial, CallKind::Updated]);
     Ok(())
 }
 
@@ -184,7 +184,7 @@ async fn deleting_a_crd_deletes_its_objects_and_recreating_it_recovers(bench: Be
     bench.settled(&watched, &custom.gvr("v1")).await?;
     let seen = watched.seen();
     let of_a: Vec<_> = seen.iter().filter(|seen| seen.name() == "a").collect();
-    assert!(matches!(of_a.last().map(|seen| seen.what), Some(What::Added)), "{seen:?}");
+    assert!(matches!(of_a.last().map(|seen| seen.what), Some(CallKind::Added)), "{seen:?}");
     assert_ne!(of_a.first().map(|seen| &seen.uid), of_a.last().map(|seen| &seen.uid));
     Ok(())
 }

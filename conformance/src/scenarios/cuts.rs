@@ -6,7 +6,7 @@ use informer::source::SourceErrorKind;
 
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
-use crate::{Bench, Failure, Scenario, Watched, Way, What};
+use crate::{Bench, CallKind, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn a_cut_watch_resumes_without_a_list(bench: Bench) -> Result<(), Failure> {
-    for way in [Way::List, Way::Stream] {
+    for way in [InitialRead::List, InitialRead::Stream] {
         let (cable, client) = bench.cable().await?;
         let watched = Watched::synced(bench.maps_by(&client, way)).await?;
         // An informer lists again if several attempts to watch are cut before they delivered an event. This
@@ -50,7 +50,7 @@ async fn a_cut_watch_resumes_without_a_list(bench: Bench) -> Result<(), Failure>
 async fn changes_during_a_cut_arrive_afterwards(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 5).await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::Stream)).await?;
     cable.unplug().await;
     for value in ["1", "2", "3"] {
         bench.change("map-0", value).await?;
@@ -60,7 +60,7 @@ async fn changes_during_a_cut_arrive_afterwards(bench: Bench) -> Result<(), Fail
     bench.settled(&watched, &maps()).await?;
     assert_eq!(
         watched.story("map-0"),
-        [What::Initial, What::Updated, What::Updated, What::Updated],
+        [CallKind::Initial, CallKind::Updated, CallKind::Updated, CallKind::Updated],
         "the watch resumes and delivers every state"
     );
     Ok(())
@@ -69,13 +69,13 @@ async fn changes_during_a_cut_arrive_afterwards(bench: Bench) -> Result<(), Fail
 async fn a_deletion_during_a_cut_arrives_with_its_last_state(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create("a").await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::List)).await?;
     cable.unplug().await;
     let last = super::sync::version(&bench.change("a", "last words").await?);
     bench.delete("a").await?;
     cable.plug();
     bench.settled(&watched, &maps()).await?;
-    assert_eq!(watched.story("a"), [What::Initial, What::Updated, What::Deleted]);
+    assert_eq!(watched.story("a"), [CallKind::Initial, CallKind::Updated, CallKind::Deleted]);
     assert_eq!(watched.seen()[1].version, last);
     Ok(())
 }
@@ -85,13 +85,13 @@ async fn an_object_recreated_during_a_cut_is_reported_as_deleted_and_added(
 ) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create("a").await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::List)).await?;
     cable.unplug().await;
     bench.delete("a").await?;
     bench.create("a").await?;
     cable.plug();
     bench.settled(&watched, &maps()).await?;
-    assert_eq!(watched.story("a"), [What::Initial, What::Deleted, What::Added]);
+    assert_eq!(watched.story("a"), [CallKind::Initial, CallKind::Deleted, CallKind::Added]);
     let seen = watched.seen();
     assert_ne!(seen[0].uid, seen[2].uid);
     Ok(())
@@ -101,7 +101,7 @@ async fn an_informer_waits_for_an_unavailable_server(bench: Bench) -> Result<(),
     let (cable, client) = bench.cable().await?;
     cable.unplug().await;
     bench.create("a").await?;
-    let watched = Watched::start(bench.maps_by(&client, Way::List))?;
+    let watched = Watched::start(bench.maps_by(&client, InitialRead::List))?;
     watched.until_state(|state| state.reflector.failures >= 2).await?;
     assert!(!watched.informer.has_synced());
     cable.plug();
@@ -111,7 +111,7 @@ async fn an_informer_waits_for_an_unavailable_server(bench: Bench) -> Result<(),
 async fn a_sync_timeout_reports_an_unreachable_server(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     cable.unplug().await;
-    let watched = Watched::start(bench.maps_by(&client, Way::List))?;
+    let watched = Watched::start(bench.maps_by(&client, InitialRead::List))?;
     watched
         .until_state(|state| {
             let last = state.reflector.last_error.as_ref();
@@ -131,7 +131,7 @@ async fn cuts_in_the_middle_of_frames_lose_nothing(bench: Bench) -> Result<(), F
     let mut config = ReflectorConfig::named("maps");
     config.backoff.initial = Duration::from_millis(10);
     config.backoff.cap = Duration::from_millis(100);
-    let source = bench.source::<Map>(&client, Way::List);
+    let source = bench.source::<Map>(&client, InitialRead::List);
     let informer = SharedInformer::builder(source).reflector(config).build();
     let watched = Watched::synced(informer).await?;
     for round in 0_u32..6 {
@@ -149,7 +149,7 @@ async fn cuts_in_the_middle_of_frames_lose_nothing(bench: Bench) -> Result<(), F
 async fn a_truncated_list_does_not_change_the_cache(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 200).await?;
-    let mut watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    let mut watched = Watched::synced(bench.maps_by(&client, InitialRead::List)).await?;
     watched.stop().await;
     let seen = watched.seen().len();
     for number in 0..20 {
@@ -162,7 +162,7 @@ async fn a_truncated_list_does_not_change_the_cache(bench: Bench) -> Result<(), 
     watched.until_state(|state| state.reflector.failures > 0).await?;
     assert_eq!((watched.seen().len(), watched.informer.indexer().len()), (seen, 200));
     bench.settled(&watched, &maps()).await?;
-    let deleted = watched.seen().iter().filter(|seen| seen.what == What::DeletedStale).count();
+    let deleted = watched.seen().iter().filter(|seen| seen.what == CallKind::DeletedStale).count();
     assert_eq!(deleted, 20);
     Ok(())
 }
@@ -170,7 +170,7 @@ async fn a_truncated_list_does_not_change_the_cache(bench: Bench) -> Result<(), 
 async fn cuts_in_quick_succession_lose_nothing(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::Stream)).await?;
     for round in 0..40 {
         bench.change(&format!("map-{}", round % 10), &round.to_string()).await?;
         if round % 4 == 0 {
@@ -187,7 +187,7 @@ async fn many_informers_on_one_connection_survive_its_loss(bench: Bench) -> Resu
     bench.create_many("map", 5).await?;
     let mut informers = Vec::new();
     for number in 0..12 {
-        let way = if number % 2 == 0 { Way::List } else { Way::Stream };
+        let way = if number % 2 == 0 { InitialRead::List } else { InitialRead::Stream };
         informers.push(Watched::synced(bench.maps_by(&client, way)).await?);
     }
     cable.unplug().await;
@@ -203,12 +203,12 @@ async fn many_informers_on_one_connection_survive_its_loss(bench: Bench) -> Resu
 async fn handlers_and_readers_work_while_the_server_is_down(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 3).await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::List)).await?;
     cable.unplug().await;
     watched.until_state(|state| state.reflector.is_failing()).await?;
     let options = informer::cache::HandlerOptions::default().resync(Duration::from_secs(1));
     let late = Watched::join(watched.informer.clone(), options)?;
-    late.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Resync)).await?;
+    late.until_seen(|seen| seen.iter().any(|seen| seen.what == CallKind::Resync)).await?;
     assert_eq!(watched.informer.indexer().len(), 3);
     assert!(watched.informer.has_synced(), "it stays synced while the server is down");
     cable.plug();
@@ -218,26 +218,28 @@ async fn handlers_and_readers_work_while_the_server_is_down(bench: Bench) -> Res
 
 async fn a_restart_of_the_server_loses_nothing(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 20).await?;
-    let (list, stream) =
-        (Watched::synced(bench.maps(Way::List)).await?, Watched::synced(bench.maps(Way::Stream)).await?);
+    let (list, stream) = (
+        Watched::synced(bench.maps(InitialRead::List)).await?,
+        Watched::synced(bench.maps(InitialRead::Stream)).await?,
+    );
     bench.change("map-0", "before").await?;
     bench.server.stop().await?;
     list.until_state(|state| state.reflector.is_failing()).await?;
     bench.server.start().await?;
     bench.change("map-1", "after").await?;
     bench.delete("map-2").await?;
-    let fresh = Watched::synced(bench.maps(Way::List)).await?;
+    let fresh = Watched::synced(bench.maps(InitialRead::List)).await?;
     for watched in [&list, &stream, &fresh] {
         bench.settled(watched, &maps()).await?;
     }
-    assert_eq!(list.story("map-1"), [What::Initial, What::Updated]);
+    assert_eq!(list.story("map-1"), [CallKind::Initial, CallKind::Updated]);
     Ok(())
 }
 
 async fn a_restart_of_the_storage_backend_loses_nothing(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 20).await?;
     let mut informers = Vec::new();
-    for way in [Way::List, Way::Stream] {
+    for way in [InitialRead::List, InitialRead::Stream] {
         informers.push(Watched::synced(bench.maps(way)).await?);
     }
     bench.server.restart_store().await?;
@@ -249,14 +251,14 @@ async fn a_restart_of_the_storage_backend_loses_nothing(bench: Bench) -> Result<
     bench.create("new").await?;
     for watched in &informers {
         bench.settled(watched, &maps()).await?;
-        assert_eq!(watched.story("map-3"), [What::Initial], "unchanged objects are not reported again");
+        assert_eq!(watched.story("map-3"), [CallKind::Initial], "unchanged objects are not reported again");
     }
     Ok(())
 }
 
 async fn a_silent_connection_is_detected(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::List)).await?;
     cable.freeze();
     bench.create("unseen").await?;
     crate::poll::until(|| {

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::watched::PATIENCE;
-use crate::{Bench, Failure, Scenario, ServerError, Watched, Way};
+use crate::{Bench, Failure, InitialRead, Scenario, ServerError, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -97,7 +97,7 @@ fn last_kind(watched: &Watched<Map>) -> Option<SourceErrorKind> {
 
 async fn a_forbidden_kind_is_named_and_syncs_after_the_grant(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
-    let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-0").await?, Way::List))?;
+    let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-0").await?, InitialRead::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
     let text = sync_error(&watched).await?;
     assert!(text.contains("403") && text.contains("guest-0") && text.contains("configmaps"), "{text}");
@@ -114,7 +114,7 @@ async fn a_revoked_permission_is_reported_at_the_next_watch(bench: Bench) -> Res
     let path = folder.path().join("token");
     std::fs::write(&path, bench.server.token_of("guest-1")?)?;
     let client = Client::new(bench.server.config_by_token_file(cable.address(), Some(&path)).await?)?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::Stream)).await?;
     bench.api.delete(&rbac("rolebindings"), &bench.namespace, "guest-1").await?;
     // The server authorizes a watch only when the watch starts, and its authorizer caches decisions. Watches
     // are therefore repeated until one is forbidden.
@@ -141,7 +141,7 @@ async fn grant_again(bench: &Bench, user: &str) -> Result<(), Failure> {
 async fn a_missing_watch_permission_is_reported(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     grant(&bench, "guest-2", &["list"]).await?;
-    let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-2").await?, Way::List))?;
+    let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-2").await?, InitialRead::List))?;
     watched.until(|cache| cache.len() == 1).await?;
     watched.until_state(|state| state.reflector.is_failing()).await?;
     let error =
@@ -155,7 +155,7 @@ async fn a_namespaced_permission_suffices_for_a_namespaced_informer(bench: Bench
     bench.create("a").await?;
     let client = guest(&bench, "guest-3").await?;
     let everywhere = Watched::start(SharedInformer::<Map>::new(KubeListWatch::all(&client)))?;
-    let here = Watched::start(bench.maps_by(&client, Way::Stream))?;
+    let here = Watched::start(bench.maps_by(&client, InitialRead::Stream))?;
     bench.settled(&here, &maps()).await?;
     everywhere.until_state(|state| state.reflector.last_error.is_some()).await?;
     let error =
@@ -169,7 +169,7 @@ async fn requests_above_the_stream_limit_wait(bench: Bench) -> Result<(), Failur
     let mut informers = Vec::new();
     // 130 is more than the number of streams that one HTTP/2 connection carries concurrently.
     for _ in 0..130 {
-        let source: KubeListWatch<Metadata<ConfigMap>> = bench.source(&bench.client(), Way::List);
+        let source: KubeListWatch<Metadata<ConfigMap>> = bench.source(&bench.client(), InitialRead::List);
         informers.push(Watched::start(SharedInformer::new(source))?);
     }
     bench.change("map-3", "1").await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
-use crate::{Bench, Failure, Scenario, Watched, Way, What};
+use crate::{Bench, CallKind, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -24,7 +24,8 @@ async fn metadata_informers_get_no_content(bench: Bench) -> Result<(), Failure> 
     let map = json!({"metadata": {"name": "a", "annotations": {"note": "kept"}}, "data": {"value": "x".repeat(50_000)}});
     bench.api.create(&maps(), &bench.namespace, &map).await?;
     bench.visible(&maps()).await?;
-    let informer = SharedInformer::new(bench.source::<Metadata<ConfigMap>>(&bench.client(), Way::List));
+    let informer =
+        SharedInformer::new(bench.source::<Metadata<ConfigMap>>(&bench.client(), InitialRead::List));
     let watched = Watched::synced(informer).await?;
     bench.settled(&watched, &maps()).await?;
     let held = watched.informer.lister().get(&bench.key("a"))?;
@@ -34,7 +35,7 @@ async fn metadata_informers_get_no_content(bench: Bench) -> Result<(), Failure> 
     bench.settled(&watched, &maps()).await?;
     assert_eq!(
         watched.story("a"),
-        [What::Initial, What::Updated],
+        [CallKind::Initial, CallKind::Updated],
         "a change of content is an update of the metadata"
     );
     Ok(())
@@ -42,7 +43,8 @@ async fn metadata_informers_get_no_content(bench: Bench) -> Result<(), Failure> 
 
 async fn metadata_informers_stream_their_list(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 12).await?;
-    let informer = SharedInformer::new(bench.source::<Metadata<ConfigMap>>(&bench.client(), Way::Stream));
+    let informer =
+        SharedInformer::new(bench.source::<Metadata<ConfigMap>>(&bench.client(), InitialRead::Stream));
     let watched = Watched::synced(informer).await?;
     bench.settled(&watched, &maps()).await?;
     assert_eq!(watched.informer.state().reflector.list_requests, 0);
@@ -76,7 +78,7 @@ async fn all_representations_show_the_same_objects(bench: Bench) -> Result<(), F
 async fn typed_objects_follow_changes(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     let informer: SharedInformer<Typed<ConfigMap>> =
-        SharedInformer::new(bench.source(&bench.client(), Way::Stream));
+        SharedInformer::new(bench.source(&bench.client(), InitialRead::Stream));
     let watched = Watched::synced(informer).await?;
     bench.change("a", "7").await?;
     bench.settled(&watched, &maps()).await?;
@@ -104,7 +106,7 @@ async fn managed_fields_are_dropped_unless_requested(bench: Bench) -> Result<(),
 async fn a_transform_changes_cached_objects_and_events(bench: Bench) -> Result<(), Failure> {
     bench.create("seen").await?;
     bench.create("refused").await?;
-    let informer = SharedInformer::builder(bench.source::<Map>(&bench.client(), Way::List))
+    let informer = SharedInformer::builder(bench.source::<Map>(&bench.client(), InitialRead::List))
         .transform(|object| match object.key().name() {
             "refused" => Err("rejected by the transform".into()),
             _ => Ok(object),
@@ -120,7 +122,7 @@ async fn a_transform_changes_cached_objects_and_events(bench: Bench) -> Result<(
     );
     bench.change("refused", "1").await?;
     bench.change("seen", "1").await?;
-    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
+    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == CallKind::Updated)).await?;
     assert!(watched.story("refused").is_empty(), "{:?}", watched.seen());
     Ok(())
 }

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::watched::recorder;
-use crate::{Bench, Failure, Scenario, Watched, Way, What};
+use crate::{Bench, CallKind, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -29,22 +29,22 @@ pub(super) fn all() -> Vec<Scenario> {
 
 async fn a_late_handler_receives_the_cached_objects_first(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 10).await?;
-    let first = Watched::synced(bench.maps(Way::List)).await?;
+    let first = Watched::synced(bench.maps(InitialRead::List)).await?;
     bench.change("map-0", "1").await?;
     bench.settled(&first, &maps()).await?;
     let late = Watched::join(first.informer.clone(), HandlerOptions::default())?;
     late.registration.wait_for_sync(crate::watched::PATIENCE).await?;
     assert_eq!(late.seen().len(), 10);
-    assert!(late.seen().iter().all(|seen| seen.what == What::Initial));
+    assert!(late.seen().iter().all(|seen| seen.what == CallKind::Initial));
     bench.change("map-1", "1").await?;
     bench.settled(&late, &maps()).await?;
-    assert_eq!(late.story("map-1"), [What::Initial, What::Updated]);
+    assert_eq!(late.story("map-1"), [CallKind::Initial, CallKind::Updated]);
     Ok(())
 }
 
 async fn handlers_added_during_changes_miss_no_event(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 10).await?;
-    let first = Watched::synced(bench.maps(Way::Stream)).await?;
+    let first = Watched::synced(bench.maps(InitialRead::Stream)).await?;
     let mut late = Vec::new();
     for round in 0..12 {
         bench.change(&format!("map-{}", round % 10), &format!("{round}")).await?;
@@ -60,7 +60,7 @@ async fn handlers_added_during_changes_miss_no_event(bench: Bench) -> Result<(),
 
 async fn a_slow_handler_does_not_delay_others(bench: Bench) -> Result<(), Failure> {
     let gate = Arc::new(Semaphore::new(0));
-    let informer = bench.maps(Way::List);
+    let informer = bench.maps(InitialRead::List);
     let (slow_calls, permits) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&gate));
     let calls = Arc::clone(&slow_calls);
     let slow = informer.add_handler(on_event_async(move |event: Event<Map>| {
@@ -86,7 +86,7 @@ async fn a_slow_handler_does_not_delay_others(bench: Bench) -> Result<(), Failur
 
 async fn a_slow_handler_can_receive_merged_updates(bench: Bench) -> Result<(), Failure> {
     let gate = Arc::new(Semaphore::new(0));
-    let informer = bench.maps(Way::List);
+    let informer = bench.maps(InitialRead::List);
     let told = Arc::new(Mutex::new(Vec::new()));
     let (calls, permits) = (Arc::clone(&told), Arc::clone(&gate));
     let options = HandlerOptions::default().buffer(BufferPolicy::Coalesce);
@@ -121,7 +121,7 @@ async fn a_slow_handler_can_receive_merged_updates(bench: Bench) -> Result<(), F
 }
 
 async fn a_panicking_handler_does_not_affect_others(bench: Bench) -> Result<(), Failure> {
-    let informer = bench.maps(Way::List);
+    let informer = bench.maps(InitialRead::List);
     let fragile = informer.add_handler(on_event(|event: Event<Map>| {
         assert!(event.key().name() != "map-3", "this handler panics for map-3");
     }))?;
@@ -136,7 +136,7 @@ async fn a_panicking_handler_does_not_affect_others(bench: Bench) -> Result<(), 
 }
 
 async fn a_removed_handler_receives_no_further_events(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let (handler, seen) = recorder();
     let registration = watched.informer.add_handler(handler)?;
     bench.create("before").await?;
@@ -152,11 +152,11 @@ async fn a_removed_handler_receives_no_further_events(bench: Bench) -> Result<()
 
 async fn a_resync_sends_no_requests(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 4).await?;
-    let quiet = Watched::synced(bench.maps(Way::List)).await?;
+    let quiet = Watched::synced(bench.maps(InitialRead::List)).await?;
     let options = HandlerOptions::default().resync(Duration::from_secs(1));
     let eager = Watched::join(quiet.informer.clone(), options)?;
-    eager.until_seen(|seen| seen.iter().filter(|seen| seen.what == What::Resync).count() >= 8).await?;
-    assert!(quiet.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", quiet.seen());
+    eager.until_seen(|seen| seen.iter().filter(|seen| seen.what == CallKind::Resync).count() >= 8).await?;
+    assert!(quiet.seen().iter().all(|seen| seen.what == CallKind::Initial), "{:?}", quiet.seen());
     let state = quiet.informer.state().reflector;
     assert_eq!((state.list_requests, state.watches_opened), (1, 1));
     eager.replayed().map(drop)
@@ -165,7 +165,7 @@ async fn a_resync_sends_no_requests(bench: Bench) -> Result<(), Failure> {
 async fn a_filtered_handler_receives_adds_and_deletes_when_the_match_changes(
     bench: Bench,
 ) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let (handler, seen) = recorder();
     let chosen = |map: &Map| map.labels().get("chosen").is_some();
     watched.informer.add_handler(filtered(chosen, handler))?;
@@ -176,14 +176,14 @@ async fn a_filtered_handler_receives_adds_and_deletes_when_the_match_changes(
     }
     let mut told = seen.clone();
     told.wait_for(|seen| seen.len() == 3).await?;
-    let story: Vec<What> = seen.borrow().iter().map(|seen| seen.what).collect();
-    assert_eq!(story, [What::Added, What::Updated, What::Deleted]);
+    let story: Vec<CallKind> = seen.borrow().iter().map(|seen| seen.what).collect();
+    assert_eq!(story, [CallKind::Added, CallKind::Updated, CallKind::Deleted]);
     Ok(())
 }
 
 async fn events_are_available_as_a_stream(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let mut events = watched.informer.events();
     assert!(matches!(events.next().await, Some(Event::Added { initial: true, .. })));
     bench.change("a", "1").await?;
@@ -198,7 +198,7 @@ async fn events_are_available_as_a_stream(bench: Bench) -> Result<(), Failure> {
 }
 
 async fn the_cache_is_never_older_than_handler_events(bench: Bench) -> Result<(), Failure> {
-    let informer = bench.maps(Way::List);
+    let informer = bench.maps(InitialRead::List);
     let (cache, wrong) = (informer.indexer().clone(), Arc::new(Mutex::new(Vec::new())));
     let found = Arc::clone(&wrong);
     informer.add_handler(on_event(move |event: Event<Map>| {

@@ -15,7 +15,7 @@ use super::sync::event;
 use crate::bench::maps;
 use crate::scenario::scenario;
 use crate::watched::PATIENCE;
-use crate::{Bench, Failure, Scenario, Server, Watched, Way, What};
+use crate::{Bench, CallKind, Failure, InitialRead, Scenario, Server, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -42,7 +42,7 @@ async fn happen(bench: &Bench, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn happenings(bench: &Bench, client: &Client, way: Way) -> SharedInformer<Happening> {
+fn happenings(bench: &Bench, client: &Client, way: InitialRead) -> SharedInformer<Happening> {
     SharedInformer::new(bench.source(client, way))
 }
 
@@ -59,7 +59,7 @@ async fn forget(bench: &Bench) -> Result<(), Failure> {
 async fn a_watch_from_a_compacted_version_causes_a_relist(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     happen(&bench, "first").await?;
-    let watched = Watched::synced(happenings(&bench, &client, Way::List)).await?;
+    let watched = Watched::synced(happenings(&bench, &client, InitialRead::List)).await?;
     cable.unplug().await;
     for number in 0..5 {
         happen(&bench, &format!("missed-{number}")).await?;
@@ -69,7 +69,7 @@ async fn a_watch_from_a_compacted_version_causes_a_relist(bench: Bench) -> Resul
     bench.settled(&watched, &events()).await?;
     let relists = watched.informer.state().reflector.relists;
     assert_eq!(relists.get(RelistReason::WatchExpired), 1, "{relists:?}");
-    assert_eq!(watched.story("first"), [What::Initial], "unchanged objects are not reported again");
+    assert_eq!(watched.story("first"), [CallKind::Initial], "unchanged objects are not reported again");
     Ok(())
 }
 
@@ -78,7 +78,7 @@ async fn deletions_missed_by_a_compaction_are_reported_as_stale(bench: Bench) ->
     for name in ["kept", "lost", "replaced"] {
         happen(&bench, name).await?;
     }
-    let watched = Watched::synced(happenings(&bench, &client, Way::List)).await?;
+    let watched = Watched::synced(happenings(&bench, &client, InitialRead::List)).await?;
     cable.unplug().await;
     bench.api.delete(&events(), &bench.namespace, "lost").await?;
     bench.api.delete(&events(), &bench.namespace, "replaced").await?;
@@ -86,9 +86,9 @@ async fn deletions_missed_by_a_compaction_are_reported_as_stale(bench: Bench) ->
     forget(&bench).await?;
     cable.plug();
     bench.settled(&watched, &events()).await?;
-    assert_eq!(watched.story("kept"), [What::Initial]);
-    assert_eq!(watched.story("lost"), [What::Initial, What::DeletedStale]);
-    assert_eq!(watched.story("replaced"), [What::Initial, What::DeletedStale, What::Added]);
+    assert_eq!(watched.story("kept"), [CallKind::Initial]);
+    assert_eq!(watched.story("lost"), [CallKind::Initial, CallKind::DeletedStale]);
+    assert_eq!(watched.story("replaced"), [CallKind::Initial, CallKind::DeletedStale, CallKind::Added]);
     Ok(())
 }
 
@@ -128,7 +128,7 @@ async fn a_compacted_continue_token_causes_one_unpaginated_list(bench: Bench) ->
     let object = |number: usize| (namespace.clone(), event(&namespace, &format!("event-{number}")));
     crate::load(&bench.api, &events(), 40, object).await?;
     let done = Arc::new(AtomicBool::new(false));
-    let source = bench.source(&bench.client(), Way::List);
+    let source = bench.source(&bench.client(), InitialRead::List);
     let source = Interrupted { source, bench: bench.clone(), done: Arc::clone(&done) };
     let mut config = ReflectorConfig::named("events");
     config.page_size = 10;
@@ -141,7 +141,7 @@ async fn a_compacted_continue_token_causes_one_unpaginated_list(bench: Bench) ->
 }
 
 async fn a_compaction_under_an_open_watch_changes_nothing(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(happenings(&bench, &bench.client(), Way::List)).await?;
+    let watched = Watched::synced(happenings(&bench, &bench.client(), InitialRead::List)).await?;
     for round in 0..4 {
         happen(&bench, &format!("event-{round}")).await?;
         bench.settled(&watched, &events()).await?;
@@ -157,7 +157,7 @@ async fn a_compaction_under_an_open_watch_changes_nothing(bench: Bench) -> Resul
 async fn a_server_restart_that_loses_history_causes_a_relist(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::List)).await?;
     cable.unplug().await;
     bench.delete("map-0").await?;
     bench.change("map-1", "1").await?;
@@ -169,8 +169,8 @@ async fn a_server_restart_that_loses_history_causes_a_relist(bench: Bench) -> Re
     bench.server.start().await?;
     cable.plug();
     bench.settled(&watched, &maps()).await?;
-    assert_eq!(watched.story("map-0"), [What::Initial, What::DeletedStale]);
-    assert_eq!(watched.story("map-1"), [What::Initial, What::Updated]);
+    assert_eq!(watched.story("map-0"), [CallKind::Initial, CallKind::DeletedStale]);
+    assert_eq!(watched.story("map-1"), [CallKind::Initial, CallKind::Updated]);
     let relists = watched.informer.state().reflector.relists;
     assert_eq!(relists.get(RelistReason::WatchExpired), 1, "{relists:?}");
     Ok(())
@@ -179,7 +179,7 @@ async fn a_server_restart_that_loses_history_causes_a_relist(bench: Bench) -> Re
 async fn a_streaming_informer_survives_a_compaction(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
-    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps_by(&client, InitialRead::Stream)).await?;
     cable.unplug().await;
     bench.delete("map-0").await?;
     bench.create("new").await?;
@@ -200,7 +200,7 @@ async fn a_streaming_informer_survives_a_compaction(bench: Bench) -> Result<(), 
 async fn the_next_list_detects_a_server_restored_from_a_backup(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 10).await?;
     bench.server.backup().await?;
-    let ways = [Way::List, Way::Stream];
+    let ways = [InitialRead::List, InitialRead::Stream];
     let mut all = Vec::new();
     for way in ways {
         all.push(Watched::synced(bench.maps(way)).await?);
@@ -223,7 +223,7 @@ async fn the_next_list_detects_a_server_restored_from_a_backup(bench: Bench) -> 
         watched.start_again();
         watched.informer.wait_for_sync(PATIENCE).await?;
         bench.settled(watched, &maps()).await?;
-        assert_eq!(watched.story("lost-0").last(), Some(&What::DeletedStale));
+        assert_eq!(watched.story("lost-0").last(), Some(&CallKind::DeletedStale));
         assert!(watched.informer.indexer().contains(&bench.key("map-9")), "the object was never deleted");
     }
     bench.create("after").await?;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
-use crate::{Bench, Failure, Scenario, Watched, Way};
+use crate::{Bench, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -17,7 +17,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn an_index_follows_the_objects(bench: Bench) -> Result<(), Failure> {
-    let informer = bench.maps(Way::List).index("value", field("data.value"));
+    let informer = bench.maps(InitialRead::List).index("value", field("data.value"));
     bench.create_many("map", 4).await?;
     let watched = Watched::synced(informer).await?;
     assert_eq!(watched.informer.by_index("value", "0")?.len(), 4);
@@ -36,7 +36,7 @@ async fn an_index_follows_the_objects(bench: Bench) -> Result<(), Failure> {
 async fn an_index_added_later_covers_cached_objects(bench: Bench) -> Result<(), Failure> {
     let map = json!({"metadata": {"name": "a", "labels": {"app": "web"}}});
     bench.api.create(&maps(), &bench.namespace, &map).await?;
-    let watched = Watched::synced(bench.maps(Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::Stream)).await?;
     watched.informer.add_indexers(Indexers::new().index("app", label("app")))?;
     assert_eq!(watched.informer.by_index("app", "web")?.len(), 1);
     assert!(
@@ -64,7 +64,7 @@ async fn namespaces_are_indexed(bench: Bench) -> Result<(), Failure> {
 
 async fn a_snapshot_does_not_change(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 5).await?;
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let before = watched.informer.snapshot();
     let version = before.get(&bench.key("map-0")).ok_or("map-0 is missing")?.resource_version().clone();
     bench.change("map-0", "1").await?;
@@ -83,7 +83,7 @@ async fn listers_select_without_requests(bench: Bench) -> Result<(), Failure> {
         bench.api.create(&maps(), &bench.namespace, &map).await?;
     }
     bench.visible(&maps()).await?;
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let requests = watched.informer.state().reflector.list_requests;
     let lister = watched.informer.lister();
     assert_eq!(lister.list(&"app=web".parse()?).len(), 2);

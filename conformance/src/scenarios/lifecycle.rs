@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::watched::PATIENCE;
-use crate::{Bench, Failure, Scenario, Watched, Way, What};
+use crate::{Bench, CallKind, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -24,7 +24,7 @@ async fn a_stopped_informer_keeps_its_cache_and_reports_differences_after_a_rest
     bench: Bench,
 ) -> Result<(), Failure> {
     bench.create_many("map", 6).await?;
-    let mut watched = Watched::synced(bench.maps(Way::List)).await?;
+    let mut watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     watched.stop().await;
     assert!(watched.informer.is_stopped());
     bench.change("map-0", "1").await?;
@@ -34,15 +34,15 @@ async fn a_stopped_informer_keeps_its_cache_and_reports_differences_after_a_rest
     watched.start_again();
     watched.informer.wait_for_sync(PATIENCE).await?;
     bench.settled(&watched, &maps()).await?;
-    assert_eq!(watched.story("map-0"), [What::Initial, What::Updated]);
-    assert_eq!(watched.story("map-1"), [What::Initial, What::DeletedStale]);
-    assert_eq!(watched.story("map-2"), [What::Initial], "unchanged objects are not reported again");
+    assert_eq!(watched.story("map-0"), [CallKind::Initial, CallKind::Updated]);
+    assert_eq!(watched.story("map-1"), [CallKind::Initial, CallKind::DeletedStale]);
+    assert_eq!(watched.story("map-2"), [CallKind::Initial], "unchanged objects are not reported again");
     assert_eq!(watched.seen().len(), 9, "{:?}", watched.seen());
     Ok(())
 }
 
 async fn an_informer_runs_until_the_last_run_is_dropped(bench: Bench) -> Result<(), Failure> {
-    let informer = bench.maps(Way::List);
+    let informer = bench.maps(InitialRead::List);
     let (first, second) = (informer.start(), informer.start());
     informer.wait_for_sync(PATIENCE).await?;
     drop(first);
@@ -90,7 +90,7 @@ async fn a_factory_shares_informers(bench: Bench) -> Result<(), Failure> {
 
 async fn a_relist_reports_only_changes(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 50).await?;
-    let mut watched = Watched::synced(bench.maps(Way::Stream)).await?;
+    let mut watched = Watched::synced(bench.maps(InitialRead::Stream)).await?;
     let before: Vec<_> = watched.informer.indexer().list();
     for _ in 0..3 {
         watched.stop().await;
@@ -108,7 +108,7 @@ async fn a_relist_reports_only_changes(bench: Bench) -> Result<(), Failure> {
 
 async fn two_hundred_starts_and_stops_leak_nothing(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
-    let informer: SharedInformer<Map> = bench.maps_by(&client, Way::List);
+    let informer: SharedInformer<Map> = bench.maps_by(&client, InitialRead::List);
     for _ in 0..200 {
         let run = informer.start();
         tokio::time::timeout(Duration::from_micros(200), informer.wait_for_sync(PATIENCE)).await.ok();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::watched::PATIENCE;
-use crate::{Bench, Failure, Scenario, Watched, Way};
+use crate::{Bench, Failure, InitialRead, Scenario, Watched};
 
 const MANY: usize = 50_000;
 
@@ -113,11 +113,11 @@ async fn twenty_informers_of_ten_kinds_sync_and_follow(bench: Bench) -> Result<(
 }
 
 async fn fifty_thousand_objects_are_listed_streamed_and_followed(bench: Bench) -> Result<(), Failure> {
-    let early = Watched::synced(bench.maps(Way::List)).await?;
+    let early = Watched::synced(bench.maps(InitialRead::List)).await?;
     bench.create_many("map", MANY).await?;
     early.until(|cache| cache.len() == MANY).await?;
     let mut others: Vec<Watched<Map>> = Vec::new();
-    for way in [Way::List, Way::Stream] {
+    for way in [InitialRead::List, InitialRead::Stream] {
         others.push(Watched::synced(bench.maps(way)).await?);
     }
     let source: KubeListWatch<Metadata> =
@@ -138,8 +138,10 @@ async fn fifty_thousand_objects_are_listed_streamed_and_followed(bench: Bench) -
 }
 
 async fn a_burst_of_changes_is_followed(bench: Bench) -> Result<(), Failure> {
-    let (list, stream) =
-        (Watched::synced(bench.maps(Way::List)).await?, Watched::synced(bench.maps(Way::Stream)).await?);
+    let (list, stream) = (
+        Watched::synced(bench.maps(InitialRead::List)).await?,
+        Watched::synced(bench.maps(InitialRead::Stream)).await?,
+    );
     bench.create_many("map", 400).await?;
     let changes = (0..4).map(|writer| {
         let bench = bench.clone();

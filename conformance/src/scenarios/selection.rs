@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
-use crate::{Bench, Failure, Scenario, Watched, Way, What};
+use crate::{Bench, CallKind, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn a_namespaced_informer_sees_its_namespace_only(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let elsewhere = json!({"metadata": {"name": format!("elsewhere-{}", bench.namespace)}});
     bench.api.create(&maps(), "default", &elsewhere).await?;
     bench.create("here").await?;
@@ -51,7 +51,7 @@ fn labelled(name: &str, value: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"tier": value}}})
 }
 
-fn by_labels(bench: &Bench, selector: &str, way: Way) -> Result<SharedInformer<Map>, Failure> {
+fn by_labels(bench: &Bench, selector: &str, way: InitialRead) -> Result<SharedInformer<Map>, Failure> {
     let source: KubeListWatch<Map> = bench.source(&bench.client(), way);
     Ok(SharedInformer::new(source.labels(selector.parse()?)))
 }
@@ -61,7 +61,7 @@ async fn labels_select_on_the_server(bench: Bench) -> Result<(), Failure> {
         bench.api.create(&maps(), &bench.namespace, &labelled(name, tier)).await?;
     }
     bench.visible(&maps()).await?;
-    for way in [Way::List, Way::Stream] {
+    for way in [InitialRead::List, InitialRead::Stream] {
         let watched = Watched::synced(by_labels(&bench, "tier=front", way)?).await?;
         let mut names: Vec<String> = watched.seen().iter().map(|seen| seen.name().to_owned()).collect();
         names.sort();
@@ -71,7 +71,7 @@ async fn labels_select_on_the_server(bench: Bench) -> Result<(), Failure> {
 }
 
 async fn an_object_that_no_longer_matches_is_deleted_from_the_view(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(by_labels(&bench, "tier=front", Way::List)?).await?;
+    let watched = Watched::synced(by_labels(&bench, "tier=front", InitialRead::List)?).await?;
     bench.api.create(&maps(), &bench.namespace, &labelled("a", "front")).await?;
     watched.until(|cache| cache.len() == 1).await?;
     for (tier, present) in [("back", false), ("front", true)] {
@@ -80,7 +80,7 @@ async fn an_object_that_no_longer_matches_is_deleted_from_the_view(bench: Bench)
         watched.until(|cache| cache.is_empty() != present).await?;
     }
     watched.until_seen(|seen| seen.len() == 3).await?;
-    assert_eq!(watched.story("a"), [What::Added, What::Deleted, What::Added]);
+    assert_eq!(watched.story("a"), [CallKind::Added, CallKind::Deleted, CallKind::Added]);
     watched.replayed().map(drop)
 }
 
@@ -93,7 +93,7 @@ async fn set_based_label_selectors_select(bench: Bench) -> Result<(), Failure> {
     for (selector, expected) in
         [("tier in (front,back)", 2), ("tier notin (front)", 3), ("!tier", 1), ("tier,tier!=back", 2)]
     {
-        let watched = Watched::synced(by_labels(&bench, selector, Way::List)?).await?;
+        let watched = Watched::synced(by_labels(&bench, selector, InitialRead::List)?).await?;
         let here = watched.informer.indexer().list();
         // In a real cluster, a controller creates the config map `kube-root-ca.crt` in each namespace. Only
         // names shorter than five characters are counted, to exclude it.
@@ -117,14 +117,14 @@ async fn fields_select_pods_by_node(bench: Bench) -> Result<(), Failure> {
         bench.api.create(&pods, &bench.namespace, &pod).await?;
     }
     bench.visible(&pods).await?;
-    let source: KubeListWatch<Lazy<Pod>> = bench.source(&bench.client(), Way::List);
+    let source: KubeListWatch<Lazy<Pod>> = bench.source(&bench.client(), InitialRead::List);
     let watched =
         Watched::synced(SharedInformer::new(source.fields("spec.nodeName=node-1".parse()?))).await?;
     assert_eq!(watched.informer.indexer().len(), 2);
     bench.api.create(&pods, &bench.namespace, &pod("unscheduled")).await?;
     bench.api.delete(&pods, &bench.namespace, "a").await?;
     watched.until(|cache| cache.len() == 1).await?;
-    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == What::Deleted)).await?;
+    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == CallKind::Deleted)).await?;
     assert!(watched.story("unscheduled").is_empty());
     Ok(())
 }
@@ -136,7 +136,7 @@ async fn fields_select_secrets_by_type(bench: Bench) -> Result<(), Failure> {
         bench.api.create(&secrets, &bench.namespace, &secret).await?;
     }
     bench.visible(&secrets).await?;
-    let source: KubeListWatch<Lazy<Secret>> = bench.source(&bench.client(), Way::Stream);
+    let source: KubeListWatch<Lazy<Secret>> = bench.source(&bench.client(), InitialRead::Stream);
     let watched =
         Watched::synced(SharedInformer::new(source.fields("type=example.com/two".parse()?))).await?;
     assert_eq!(watched.seen().len(), 1);
@@ -146,18 +146,18 @@ async fn fields_select_secrets_by_type(bench: Bench) -> Result<(), Failure> {
 
 async fn one_object_is_watched_by_its_name(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 5).await?;
-    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), InitialRead::List);
     let watched = Watched::synced(SharedInformer::new(source.fields("metadata.name=map-2".parse()?))).await?;
     bench.change("map-1", "1").await?;
     bench.change("map-2", "1").await?;
     watched.until_seen(|seen| seen.len() == 2).await?;
-    assert_eq!(watched.story("map-2"), [What::Initial, What::Updated]);
+    assert_eq!(watched.story("map-2"), [CallKind::Initial, CallKind::Updated]);
     assert_eq!(watched.informer.indexer().len(), 1);
     Ok(())
 }
 
 async fn an_unsupported_field_selector_is_named(bench: Bench) -> Result<(), Failure> {
-    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), InitialRead::List);
     let watched = Watched::start(SharedInformer::new(source.fields("data.value=1".parse()?)))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
     let error =
@@ -182,7 +182,7 @@ async fn in_share(bench: &Bench, share: &HashShares) -> Result<Vec<String>, Fail
 
 async fn shares_of_a_kind_hold_each_object_once(bench: Bench) -> Result<(), Failure> {
     bench.create_many("early", 30).await?;
-    for (way, name) in [(Way::List, "list"), (Way::Stream, "stream")] {
+    for (way, name) in [(InitialRead::List, "list"), (InitialRead::Stream, "stream")] {
         let mut held = Vec::new();
         for number in 0..3 {
             let share = HashShares::new(3, [number])?;

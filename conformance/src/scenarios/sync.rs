@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
-use crate::{Bench, Failure, Scenario, Watched, Way, What};
+use crate::{Bench, CallKind, Failure, InitialRead, Scenario, Watched};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -33,9 +33,9 @@ pub(super) fn all() -> Vec<Scenario> {
 
 async fn a_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 30).await?;
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     bench.settled(&watched, &maps()).await?;
-    assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
+    assert!(watched.seen().iter().all(|seen| seen.what == CallKind::Initial), "{:?}", watched.seen());
     let state = watched.informer.state();
     assert!(state.reflector.list_requests > 0, "the initial state was listed");
     Ok(())
@@ -43,9 +43,9 @@ async fn a_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
 
 async fn a_streaming_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 30).await?;
-    let watched = Watched::synced(bench.maps(Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::Stream)).await?;
     bench.settled(&watched, &maps()).await?;
-    assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
+    assert!(watched.seen().iter().all(|seen| seen.what == CallKind::Initial), "{:?}", watched.seen());
     let reflector = watched.informer.state().reflector;
     assert_eq!(
         (reflector.list_requests, reflector.streaming_fallbacks),
@@ -56,23 +56,23 @@ async fn a_streaming_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
     bench.settled(&watched, &maps()).await?;
     assert_eq!(
         watched.story("later"),
-        [What::Added],
+        [CallKind::Added],
         "events after the end of the initial events are not initial"
     );
     Ok(())
 }
 
 async fn an_empty_kind_syncs(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     assert!(watched.informer.indexer().is_empty());
     bench.create("first").await?;
     bench.settled(&watched, &maps()).await?;
-    assert_eq!(watched.story("first"), [What::Added]);
+    assert_eq!(watched.story("first"), [CallKind::Added]);
     Ok(())
 }
 
 async fn a_streaming_list_of_an_empty_kind_syncs(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::Stream)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::Stream)).await?;
     assert!(watched.informer.indexer().is_empty());
     assert!(
         !watched.informer.last_sync_resource_version().is_empty(),
@@ -84,16 +84,16 @@ async fn a_streaming_list_of_an_empty_kind_syncs(bench: Bench) -> Result<(), Fai
 }
 
 async fn changes_arrive_in_order(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let mut versions = vec![version(&bench.create("one").await?)];
     for value in ["1", "2", "3"] {
         versions.push(version(&bench.change("one", value).await?));
     }
     bench.delete("one").await?;
-    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == What::Deleted)).await?;
+    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == CallKind::Deleted)).await?;
     assert_eq!(
         watched.story("one"),
-        [What::Added, What::Updated, What::Updated, What::Updated, What::Deleted]
+        [CallKind::Added, CallKind::Updated, CallKind::Updated, CallKind::Updated, CallKind::Deleted]
     );
     let seen: Vec<String> = watched.seen().into_iter().map(|seen| seen.version).collect();
     assert_eq!(seen[..4], versions[..]);
@@ -101,7 +101,7 @@ async fn changes_arrive_in_order(bench: Bench) -> Result<(), Failure> {
 }
 
 async fn every_change_of_many_writers_arrives(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let writers = (0..8).map(|writer| {
         let bench = bench.clone();
         tokio::spawn(async move {
@@ -127,7 +127,7 @@ async fn every_change_of_many_writers_arrives(bench: Bench) -> Result<(), Failur
 
 async fn a_consistent_list_is_paginated(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 23).await?;
-    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), InitialRead::List);
     let (mut names, mut token, mut versions) = (Vec::new(), None, Vec::new());
     loop {
         let request = ListRequest {
@@ -191,7 +191,7 @@ async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure
     crate::load(&bench.api, &events, 45, event).await?;
     let mut config = ReflectorConfig::named("events");
     config.page_size = 10;
-    let source: KubeListWatch<Lazy<CoreEvent>> = bench.source(&bench.client(), Way::List);
+    let source: KubeListWatch<Lazy<CoreEvent>> = bench.source(&bench.client(), InitialRead::List);
     let watched = Watched::synced(SharedInformer::builder(source).reflector(config).build()).await?;
     bench.settled(&watched, &events).await?;
     let state = watched.informer.state().reflector;
@@ -231,7 +231,7 @@ async fn a_watch_requests_and_receives_bookmarks(bench: Bench) -> Result<(), Fai
 
 /// Returns the versions of the bookmarks of a watch that lasts for `timeout`.
 async fn bookmarks(bench: &Bench, version: &str, timeout: Duration) -> Result<Vec<ResourceVersion>, Failure> {
-    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), InitialRead::List);
     let request = WatchRequest {
         version: version.into(),
         bookmarks: true,
@@ -251,7 +251,7 @@ async fn bookmarks(bench: &Bench, version: &str, timeout: Duration) -> Result<Ve
 }
 
 async fn a_bookmark_advances_the_version_of_an_idle_informer(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let before = watched.informer.last_sync_resource_version();
     let other = json!({"metadata": {"name": "elsewhere"}});
     bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
@@ -264,11 +264,11 @@ async fn a_bookmark_advances_the_version_of_an_idle_informer(bench: Bench) -> Re
 }
 
 async fn an_object_with_finalizers_is_updated_then_deleted(bench: Bench) -> Result<(), Failure> {
-    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let watched = Watched::synced(bench.maps(InitialRead::List)).await?;
     let object = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
     bench.api.create(&maps(), &bench.namespace, &object).await?;
     bench.delete("held").await?;
-    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
+    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == CallKind::Updated)).await?;
     let held = watched.informer.lister().get(&bench.key("held"))?;
     assert!(
         informer::Object::deletion_timestamp(&*held).is_some(),
@@ -276,8 +276,8 @@ async fn an_object_with_finalizers_is_updated_then_deleted(bench: Bench) -> Resu
     );
     let patch = json!({"metadata": {"finalizers": null}});
     bench.api.merge(&maps(), &bench.namespace, "held", &patch).await?;
-    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == What::Deleted)).await?;
-    assert_eq!(watched.story("held"), [What::Added, What::Updated, What::Deleted]);
+    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == CallKind::Deleted)).await?;
+    assert_eq!(watched.story("held"), [CallKind::Added, CallKind::Updated, CallKind::Deleted]);
     bench.settled(&watched, &maps()).await
 }
 

@@ -11,7 +11,7 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use super::{Embedded, Server, ServerError};
 
 #[derive(Clone, Copy, Debug)]
-enum By {
+enum Credential {
     Token,
     Certificate,
 }
@@ -24,7 +24,7 @@ impl Server {
     ///
     /// When the kubeconfig cannot be used.
     pub async fn config(&self, via: SocketAddr) -> Result<Config, ServerError> {
-        configure(self.access(By::Token, via)?).await
+        configure(self.access(Credential::Token, via)?).await
     }
 
     /// Returns a kubeconfig of the administrator for the server at an address, for programs of any client
@@ -34,7 +34,7 @@ impl Server {
     ///
     /// When the real server's kubeconfig cannot be read.
     pub fn kubeconfig(&self, via: SocketAddr) -> Result<String, ServerError> {
-        Ok(self.text(By::Token)?.replace(&self.address().to_string(), &via.to_string()))
+        Ok(self.text(Credential::Token)?.replace(&self.address().to_string(), &via.to_string()))
     }
 
     /// Returns a client of the administrator with its own connections.
@@ -47,7 +47,7 @@ impl Server {
     }
 
     pub(crate) async fn config_by_certificate(&self, via: SocketAddr) -> Result<Config, ServerError> {
-        configure(self.access(By::Certificate, via)?).await
+        configure(self.access(Credential::Certificate, via)?).await
     }
 
     /// Returns the configuration of a user whose token is in a file; without a file, that of an anonymous
@@ -57,7 +57,7 @@ impl Server {
         via: SocketAddr,
         token: Option<&Path>,
     ) -> Result<Config, ServerError> {
-        let mut kubeconfig = self.access(By::Token, via)?;
+        let mut kubeconfig = self.access(Credential::Token, via)?;
         for user in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
             user.token = None;
             user.token_file = token.map(|path| path.display().to_string());
@@ -74,23 +74,23 @@ impl Server {
         }
     }
 
-    fn text(&self, by: By) -> Result<String, ServerError> {
+    fn text(&self, by: Credential) -> Result<String, ServerError> {
         match (self, by) {
-            (Self::Embedded(server), by) => Ok(server.kubeconfig(matches!(by, By::Certificate)).to_owned()),
-            (Self::Spawned(_), By::Certificate) => Err(ServerError::Unknown("users")),
-            (Self::Spawned(server), By::Token) => Ok(serde_json::json!({
+            (Self::Embedded(server), by) => Ok(server.kubeconfig(matches!(by, Credential::Certificate)).to_owned()),
+            (Self::Spawned(_), Credential::Certificate) => Err(ServerError::Unknown("users")),
+            (Self::Spawned(server), Credential::Token) => Ok(serde_json::json!({
                 "apiVersion": "v1", "kind": "Config", "current-context": "embedded",
                 "clusters": [{"name": "embedded", "cluster": {"server": format!("http://{}", server.address())}}],
                 "users": [{"name": "nobody", "user": {}}],
                 "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "nobody"}}],
             })
             .to_string()),
-            (Self::Real(server), By::Token) => server.text("admin.conf"),
-            (Self::Real(server), By::Certificate) => server.text("certificate.conf"),
+            (Self::Real(server), Credential::Token) => server.text("admin.conf"),
+            (Self::Real(server), Credential::Certificate) => server.text("certificate.conf"),
         }
     }
 
-    fn access(&self, by: By, via: SocketAddr) -> Result<Kubeconfig, ServerError> {
+    fn access(&self, by: Credential, via: SocketAddr) -> Result<Kubeconfig, ServerError> {
         let text = self.text(by)?.replace(&self.address().to_string(), &via.to_string());
         Kubeconfig::from_yaml(&text).map_err(unusable)
     }

@@ -31,7 +31,7 @@ use std::ops::Deref;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-pub(crate) use attributes::{Attributes, Operation, ReviewKind};
+pub(crate) use attributes::{AdmissionAttributes, Operation, ReviewKind};
 pub(crate) use hooks::HookCache;
 pub(crate) use request::Scope;
 
@@ -66,12 +66,12 @@ pub(crate) enum Phase {
 /// Attributes of a write request in admission, and the warnings that webhooks and policies have returned for
 /// it so far.
 pub(crate) struct AdmissionRequest {
-    pub(crate) attributes: Attributes,
+    pub(crate) attributes: AdmissionAttributes,
     warnings: Mutex<Vec<String>>,
 }
 
 impl AdmissionRequest {
-    pub(crate) fn new(attributes: Attributes) -> Self {
+    pub(crate) fn new(attributes: AdmissionAttributes) -> Self {
         Self { attributes, warnings: Mutex::default() }
     }
 

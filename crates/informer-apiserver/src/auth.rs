@@ -28,7 +28,7 @@ use http::request;
 use parking_lot::RwLock;
 
 pub(crate) use accounts::check_token_request;
-pub(crate) use attributes::Attributes;
+pub(crate) use attributes::AuthorizationAttributes;
 pub(crate) use rbac::{Permissions, PolicyCache};
 pub use tokens::{ParseTokensError, Tokens};
 

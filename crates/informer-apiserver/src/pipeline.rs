@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 
 use crate::admission::{Admission, Scope};
 use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::allocations::Allocations;
 
 pub(crate) use apply::Application;
@@ -169,7 +169,7 @@ impl Pipeline {
         match mode {
             WriteMode::Raw => {}
             WriteMode::Whole => kind.admit_loaded(&mut object),
-            _ if scope.validation == Validation::Unchecked => {}
+            _ if scope.validation == FieldValidation::Unchecked => {}
             _ => self.run_mutating_plugins(kind, scope.namespace, &mut object)?,
         }
         self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
@@ -251,7 +251,7 @@ impl Pipeline {
     ) -> Result<Option<Allocation<'_>>, ApiError> {
         let kind = scope.kind();
         let mut allocation = None;
-        if mode == WriteMode::Raw || scope.validation == Validation::Unchecked {
+        if mode == WriteMode::Raw || scope.validation == FieldValidation::Unchecked {
             metadata::check_name(kind, name, object)?;
         } else {
             kind.prepare_for_create(object, &self.now());

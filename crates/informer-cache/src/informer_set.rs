@@ -52,14 +52,14 @@ pub struct InformerSet {
 
 #[derive(Default)]
 struct Table {
-    entries: BTreeMap<EntryKey, Entry>,
+    entries: BTreeMap<EntryKey, InformerEntry>,
     shut_down: bool,
 }
 
 /// The key of an informer in the set: its resource, and the type of its objects.
 type EntryKey = (String, TypeId);
 
-struct Entry {
+struct InformerEntry {
     /// The informer as a `SharedInformer<O>`, of which `informer_for` returns a clone. `O` is the type that
     /// the `TypeId` in the key of this entry identifies, so the downcast to it succeeds.
     typed: Box<dyn Any + Send + Sync>,
@@ -90,7 +90,7 @@ impl InformerSet {
         let mut table = self.table.lock();
         // `make` ran without the lock, so another caller may have inserted an informer for this resource and
         // object type meanwhile. That informer stays, and `made` is dropped without having been started.
-        let entry = table.entries.entry(key).or_insert_with(|| Entry {
+        let entry = table.entries.entry(key).or_insert_with(|| InformerEntry {
             typed: Box::new(made.clone()),
             erased: Arc::new(made.clone()),
             run: None,

@@ -24,11 +24,11 @@ pub const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 /// 2. Only the owner of this value adds and removes listeners and distributes events. A listener that joins
 ///    between two batches receives the snapshot between them, then every later batch.
 pub struct SharedProcessor<O> {
-    listeners: Vec<Entry<O>>,
+    listeners: Vec<ListenerEntry<O>>,
     initial_complete: bool,
 }
 
-struct Entry<O> {
+struct ListenerEntry<O> {
     listener: Arc<ProcessorListener<O>>,
     /// The resync timer of the listener; `None` for a listener without a resync period.
     resync: Option<Resync>,
@@ -69,7 +69,7 @@ impl<O: Object> SharedProcessor<O> {
             let period = period.clamp(MIN_RESYNC_PERIOD, LONGEST);
             Resync { period, next: now + period }
         });
-        self.listeners.push(Entry { listener, resync });
+        self.listeners.push(ListenerEntry { listener, resync });
     }
 
     /// Removes the listeners that were closed.

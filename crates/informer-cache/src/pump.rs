@@ -191,7 +191,7 @@ impl<O: Object> Pump<O> {
             match change {
                 Change::Added(object) | Change::Updated(object) => {
                     self.advance(&mut staged, object.resource_version());
-                    self.upsert(&mut staged, object, Origin::Watch);
+                    self.upsert(&mut staged, object, ObjectOrigin::Watch);
                 }
                 Change::Deleted(tombstone) => self.delete(&mut staged, tombstone),
                 Change::Replaced(replacement) => {
@@ -239,10 +239,10 @@ impl<O: Object> Pump<O> {
         }
     }
 
-    fn upsert(&mut self, staged: &mut Staged<O>, object: Arc<O>, origin: Origin) {
+    fn upsert(&mut self, staged: &mut Staged<O>, object: Arc<O>, origin: ObjectOrigin) {
         let key = object.key();
         let Some(old) = self.current(staged, key) else {
-            if origin == Origin::Watch && self.is_late(staged, object.resource_version()) {
+            if origin == ObjectOrigin::Watch && self.is_late(staged, object.resource_version()) {
                 // The event is late and its object is not cached. Either the object was deleted after this
                 // event, or the event of its creation arrives late. Only a list can decide which.
                 self.counters.stale += 1;
@@ -256,7 +256,7 @@ impl<O: Object> Pump<O> {
         };
         let (same_object, version) = (old.uid() == object.uid(), object.resource_version());
         let older = self.order.is_older(version, self.newest(&old));
-        if older && origin == Origin::Watch {
+        if older && origin == ObjectOrigin::Watch {
             self.counters.stale += 1;
             staged.applied.suspect = true;
             self.order.refuse(&*object);
@@ -265,7 +265,7 @@ impl<O: Object> Pump<O> {
         // An applied list is newer than the cached state, or authoritative. If the list shows an older state
         // of an object, the server was restored from a backup, and its resource versions were moved ahead.
         staged.went_back |= older;
-        let trusted = origin != (Origin::List { in_full: true });
+        let trusted = origin != (ObjectOrigin::List { in_full: true });
         if trusted
             && same_object
             && !version.is_empty()
@@ -401,7 +401,7 @@ impl<O: Object> Pump<O> {
                     staged.applied.suspect = true;
                     continue;
                 }
-                self.upsert(staged, item.into_object(), Origin::List { in_full: rewound || reread });
+                self.upsert(staged, item.into_object(), ObjectOrigin::List { in_full: rewound || reread });
             }
         }
         for undecodable in undecodable {
@@ -566,7 +566,7 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum ObjectOrigin {
     Watch,
     /// The object comes from a complete list of the source. If `in_full` is true, the object is stored and
     /// announced even if its uid and version are those of the cached object, because its content may differ.
@@ -575,7 +575,7 @@ enum Origin {
     },
 }
 
-impl Origin {
+impl ObjectOrigin {
     fn is_list(self) -> bool {
         matches!(self, Self::List { .. })
     }

@@ -41,7 +41,7 @@ use informer_core::Object;
 use informer_store::{AddIndexersError, IndexError, IndexFn, Indexer, Indexers, Lister, Snapshot};
 use tokio::sync::watch;
 
-use self::core::Shared;
+use self::core::InformerCore;
 pub use builder::SharedInformerBuilder;
 pub use registration::{AddHandlerError, EventStream, HandlerRegistration, MAX_HANDLERS};
 pub use run::InformerRun;
@@ -91,7 +91,7 @@ use crate::{Event, HandlerOptions, InformerState, Undecodable};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct SharedInformer<O: Object> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<InformerCore<O>>,
 }
 
 /// The name of [`SharedInformer`] in client-go, where only `SharedIndexInformer` has indexes. Here every

@@ -26,8 +26,8 @@ use tokio::time::Instant;
 use self::child::DemoServer;
 use self::handlers::View;
 use self::reconcile::{OWNER, Reconciler};
-use self::report::{HandlerReport, Report};
-use self::server::{Said, ServerArguments};
+use self::report::{DemoReport, HandlerReport};
+use self::server::{ServerArguments, ServerMessage};
 use self::verdict::{Differences, Truth, Versions};
 use crate::failure::Failure;
 
@@ -107,9 +107,11 @@ fn progress(json: bool) -> ProgressBar {
 async fn filled(server: &mut DemoServer, progress: &ProgressBar) -> Result<String, Failure> {
     loop {
         match server.said().await? {
-            Said::Filled(objects) => progress.set_message(format!("filling the API server: {objects} pods")),
-            Said::Listening(url) => return Ok(url),
-            Said::Changed { .. } => {
+            ServerMessage::Filled(objects) => {
+                progress.set_message(format!("filling the API server: {objects} pods"))
+            }
+            ServerMessage::Listening(url) => return Ok(url),
+            ServerMessage::Changed { .. } => {
                 return Err(Failure::new("the demo server changed objects too early"));
             }
         }
@@ -192,7 +194,7 @@ impl Demo {
         let mut ticks = tokio::time::interval(Duration::from_millis(200));
         loop {
             tokio::select! {
-                said = server.said() => if let Said::Changed { changes, seconds } = said? {
+                said = server.said() => if let ServerMessage::Changed { changes, seconds } = said? {
                     (self.changes, self.live_seconds) = (changes, seconds);
                     break;
                 },
@@ -259,7 +261,7 @@ impl Demo {
         url: &str,
         arguments: &DemoArguments,
         progress: &ProgressBar,
-    ) -> Result<Report, Failure> {
+    ) -> Result<DemoReport, Failure> {
         // Memory and CPU time are measured before the final comparison, because the comparison itself needs
         // much of both.
         let (peak_rss_mb, cpu_seconds) = (process::peak_rss_mb(), process::cpu_seconds());
@@ -277,7 +279,7 @@ impl Demo {
             .iter()
             .map(|handler| HandlerReport::of(handler.name, &handler.view, &handler.registration));
         let state = self.pods.state();
-        let report = Report {
+        let report = DemoReport {
             objects: arguments.objects as usize,
             config_maps: self.config_maps.indexer().len(),
             sync_seconds: self.sync_seconds,

@@ -84,7 +84,7 @@ pub(crate) struct DoctorArguments {
     crds: Vec<PathBuf>,
     /// The format of the findings.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    output: DoctorOutput,
     /// The timeout of each request, for example `500ms`, `5s` or `1m`.
     #[arg(long, value_name = "DURATION", value_parser = period::parse, default_value = REQUEST_TIMEOUT)]
     timeout: Duration,
@@ -101,7 +101,7 @@ struct Scope<'a> {
 
 /// The output format of `informer doctor`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum DoctorOutput {
     /// One line for each check.
     #[default]
     Text,
@@ -114,7 +114,7 @@ enum Output {
 pub(crate) async fn run(arguments: DoctorArguments) -> Result<ExitCode, Failure> {
     let roles = Manifests::read(&arguments.roles, &["Role", "ClusterRole"])?;
     let crds = Manifests::read(&arguments.crds, &["CustomResourceDefinition"])?;
-    let mut findings = Findings::new(arguments.output == Output::Text);
+    let mut findings = Findings::new(arguments.output == DoctorOutput::Text);
     check(&arguments, &roles, &crds, &mut findings).await;
     Ok(findings.finish())
 }

@@ -33,12 +33,12 @@ use tokio::time::Instant;
 
 use self::control::Control;
 use self::process::{Ended, Outcome};
-use self::report::{Found, Reporter};
+use self::report::{FailingScript, Reporter};
 use self::selection::{ResourceFilter, Selection};
 use self::session::{Hook, Session, Summary};
 use crate::envtest;
 use crate::failure::Failure;
-use crate::serve::load::{self, Access};
+use crate::serve::load::{self, ServerAccess};
 use crate::signals::Signals;
 use crate::watch::period;
 
@@ -265,12 +265,18 @@ impl Explorer {
         first: Run,
         mut runs: u64,
         timeout: Duration,
-    ) -> Result<Found, Failure> {
+    ) -> Result<FailingScript, Failure> {
         self.reporter.shrinking(&found);
         runs += 1;
         let again = self.attempt(runs, &found, timeout).await?;
         if !again.fails() {
-            return Ok(Found { script: found.clone(), found, run: first, shrink_runs: 1, reproduced: false });
+            return Ok(FailingScript {
+                script: found.clone(),
+                found,
+                run: first,
+                shrink_runs: 1,
+                reproduced: false,
+            });
         }
         let mut last = again;
         let mut shrinker = ScriptShrinker::new(found.clone());
@@ -285,7 +291,7 @@ impl Explorer {
             shrinker.handle(candidate, fails);
         }
         let shrink_runs = 1 + shrinker.runs();
-        Ok(Found { script: shrinker.finish(), found, run: last, shrink_runs, reproduced: true })
+        Ok(FailingScript { script: shrinker.finish(), found, run: last, shrink_runs, reproduced: true })
     }
 
     /// Runs the command once under a fault script, with new API servers.
@@ -313,7 +319,7 @@ impl Explorer {
 
     /// Starts the API server that the command finds in `KUBECONFIG`.
     async fn serve(&self, session: &Arc<Session>) -> Result<Listening, Failure> {
-        let server = load::server(self.arguments.load.as_deref(), &Access::default())?.server;
+        let server = load::server(self.arguments.load.as_deref(), &ServerAccess::default())?.server;
         // Setting a hook fails only if the server already has one, and this server is new.
         let _ = server.faults().set_hook(Arc::new(Hook::new(session)));
         session.add(&server);

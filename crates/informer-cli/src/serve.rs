@@ -20,7 +20,7 @@ use clap::{ArgGroup, Args};
 use informer_apiserver::{ClientCa, FaultFile, Listening, ParseTokensError, Tls, TlsError, Tokens};
 use serde_json::json;
 
-use self::load::{Access, Loaded};
+use self::load::{Loaded, ServerAccess};
 use self::log::RequestLog;
 use crate::certificates::{self, Files};
 use crate::failure::{Failure, chain};
@@ -135,7 +135,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let tls = arguments.tls(address)?;
     let faults = arguments.faults.as_deref().map(read_faults).transpose()?.unwrap_or_default();
     let rules = faults.faults.len();
-    let access = Access {
+    let access = ServerAccess {
         tokens: arguments.token_file.as_deref().map(read_tokens).transpose()?.unwrap_or_default(),
         client_ca: arguments.client_ca.as_deref().map(read_authorities).transpose()?,
         rbac: arguments.rbac,
@@ -163,7 +163,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
         write_kubeconfig(path, &listening.kubeconfig())?;
     }
     let mut signals = Signals::listen()?;
-    let report = Report { listening: &listening, arguments: &arguments, objects, kinds, rules };
+    let report = ServeReport { listening: &listening, arguments: &arguments, objects, kinds, rules };
     // Writing fails if stdout is closed. The error is ignored, because the server must continue to run.
     let _ = report.write(&mut io::stdout().lock());
     signals.told_to_end().await?;
@@ -233,7 +233,7 @@ impl ServeArguments {
     }
 }
 
-struct Report<'a> {
+struct ServeReport<'a> {
     listening: &'a Listening,
     arguments: &'a ServeArguments,
     objects: usize,
@@ -241,7 +241,7 @@ struct Report<'a> {
     rules: usize,
 }
 
-impl Report<'_> {
+impl ServeReport<'_> {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let ServeArguments { load, faults, kubeconfig, json, .. } = self.arguments;
         if *json {

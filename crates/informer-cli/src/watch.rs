@@ -32,7 +32,7 @@ use informer::{FieldSelector, LabelSelector};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::connect::Found;
+use self::connect::WatchTarget;
 use self::ignore::IgnoredPath;
 use self::notes::Notes;
 use self::printer::Printer;
@@ -121,7 +121,7 @@ pub(crate) struct WatchArguments {
     fields: Option<FieldSelector>,
     /// The format in which events are printed.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    output: WatchOutput,
     #[command(flatten)]
     connection: ConnectionArguments,
     /// Fail if the initial list is not complete after this time, for example `30s`; by default never.
@@ -149,7 +149,7 @@ pub(crate) struct WatchArguments {
 
 /// The format in which events are printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum WatchOutput {
     /// One line for each event. Below an update, the fields that changed.
     #[default]
     Diff,
@@ -165,7 +165,7 @@ enum Output {
     Wide,
 }
 
-impl Output {
+impl WatchOutput {
     fn is_table(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
@@ -180,9 +180,9 @@ enum Streaming {
 }
 
 impl WatchArguments {
-    fn table(&self, found: &Found, several_kinds: bool) -> Table {
+    fn table(&self, found: &WatchTarget, several_kinds: bool) -> Table {
         Table::new(TableOptions {
-            wide: matches!(self.output, Output::Wide),
+            wide: matches!(self.output, WatchOutput::Wide),
             namespaces: self.all_namespaces,
             prefix: if several_kinds { printer::kind_name(&found.kind) + "/" } else { String::new() },
         })
@@ -194,7 +194,7 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let timeout = SyncTimeout::new(arguments.timeout);
     let notes = Notes::new();
     let client = arguments.connection.client().await?;
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<WatchTarget> = Vec::new();
     for target in arguments.kinds.iter().flat_map(|Targets(targets)| targets) {
         let kind = connect::find(&client, target, &notes, timeout).await?;
         // Two names, such as `pods` and `po`, can denote the same kind, which is watched only once.
@@ -246,7 +246,7 @@ struct Watched {
 impl Watched {
     fn start(
         client: &Client,
-        found: Found,
+        found: WatchTarget,
         arguments: &WatchArguments,
         (printer, table): (&Arc<Printer>, Table),
         notes: &Notes,
@@ -278,7 +278,7 @@ impl Watched {
 
 fn source(
     client: &Client,
-    found: &Found,
+    found: &WatchTarget,
     arguments: &WatchArguments,
     table: &Table,
 ) -> Result<KubeListWatch<Text>, Failure> {

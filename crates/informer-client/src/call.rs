@@ -54,16 +54,16 @@ pub struct Call {
     query: Vec<(String, String)>,
     content_type: &'static str,
     accept: &'static str,
-    body: Body,
+    body: RequestBody,
     retries: bool,
 }
 
 /// The body of a call's request. The `Debug` output of this type shows only the size, because a body may
 /// contain secrets.
 #[derive(Clone, Default)]
-struct Body(Bytes);
+struct RequestBody(Bytes);
 
-impl std::fmt::Debug for Body {
+impl std::fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes", self.0.len())
     }
@@ -106,7 +106,7 @@ impl Call {
             query: Vec::new(),
             content_type: "application/json",
             accept: "application/json",
-            body: Body::default(),
+            body: RequestBody::default(),
             retries: true,
         }
     }
@@ -178,7 +178,7 @@ impl Call {
 
     /// Sets the request body of this call.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
-        self.body = Body(body.into());
+        self.body = RequestBody(body.into());
         self
     }
 

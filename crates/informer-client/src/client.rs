@@ -39,7 +39,7 @@ pub use body::ResponseBody;
 pub use error::{ClientError, RequestError};
 pub use program::program_name;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxService = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, BoxError>;
 type NewService = Arc<dyn Fn(Protocols) -> BoxService + Send + Sync>;
 

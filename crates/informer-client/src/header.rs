@@ -21,7 +21,7 @@ use crate::scan::{Cursor, ScanError, Text};
 pub(crate) struct RawHeader<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
     pub(crate) kind: Option<Cow<'a, str>>,
-    pub(crate) metadata: Metadata<'a>,
+    pub(crate) metadata: MetadataSpans<'a>,
     /// True once the scan has found a `metadata` member whose value is an object.
     pub(crate) has_metadata: bool,
     pub(crate) layout: Layout,
@@ -29,7 +29,7 @@ pub(crate) struct RawHeader<'a> {
 
 /// Arrays and objects in `metadata` are recorded as byte ranges and parsed only when needed.
 #[derive(Debug, Default)]
-pub(crate) struct Metadata<'a> {
+pub(crate) struct MetadataSpans<'a> {
     pub(crate) name: Option<Cow<'a, str>>,
     pub(crate) namespace: Option<Cow<'a, str>>,
     pub(crate) uid: Option<Cow<'a, str>>,
@@ -130,7 +130,7 @@ impl<'a> RawHeader<'a> {
 
     fn scan_metadata(&mut self, cursor: &mut Cursor<'a>) -> Result<(), HeaderError> {
         // If an object has several `metadata` members, the last one replaces the earlier ones.
-        (self.metadata, self.has_metadata) = (Metadata::default(), false);
+        (self.metadata, self.has_metadata) = (MetadataSpans::default(), false);
         if cursor.peek() == Some(b'n') {
             cursor.skip()?;
             return Ok(());
@@ -150,7 +150,7 @@ impl<'a> RawHeader<'a> {
     }
 }
 
-impl<'a> Metadata<'a> {
+impl<'a> MetadataSpans<'a> {
     fn take(&mut self, key: Text<'a>, cursor: &mut Cursor<'a>) -> Result<Role, HeaderError> {
         if key.is("name") {
             self.name = string(cursor, "metadata.name")?;

@@ -4,10 +4,8 @@
 use http::Request;
 use kube_client::client::Body;
 
-use crate::client::Transport;
+use crate::client::{BoxError, Transport};
 use crate::{Client, StaticResource};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Client {
     /// Returns a client of kube that sends its requests through this client: with its TLS settings, proxy,

@@ -18,10 +18,10 @@ use serde_json::Value;
 /// assert_eq!(names, ["containerPort", "protocol"]);
 /// ```
 #[derive(Clone, Default)]
-pub struct ListKeys(Source);
+pub struct ListKeys(SchemaSource);
 
 #[derive(Clone, Default)]
-enum Source {
+enum SchemaSource {
     #[default]
     Unknown,
     Table(SharedKindSchema),
@@ -62,12 +62,12 @@ impl ListKeys {
     }
 
     pub(crate) fn of_table(schema: &Arc<Schema>, kind: &Gvk) -> Self {
-        Self(schema.shared_kind(kind).map_or(Source::Unknown, Source::Table))
+        Self(schema.shared_kind(kind).map_or(SchemaSource::Unknown, SchemaSource::Table))
     }
 
     /// Returns the list keys of a custom resource from its `openAPIV3Schema`.
     pub fn of_open_api(schema: Value) -> Self {
-        Self(Source::OpenApi(Arc::new(schema)))
+        Self(SchemaSource::OpenApi(Arc::new(schema)))
     }
 
     /// Returns the list keys of each version of a CustomResourceDefinition in JSON. Versions without a schema
@@ -89,9 +89,9 @@ impl ListKeys {
     /// Returns the position of the object itself, from which the positions of its fields are reached.
     pub fn root(&self) -> ListKeysAt<'_> {
         ListKeysAt(match &self.0 {
-            Source::Unknown => At::Unknown,
-            Source::Table(kind) => At::Message(kind.kind().message()),
-            Source::OpenApi(schema) => At::OpenApi(schema),
+            SchemaSource::Unknown => At::Unknown,
+            SchemaSource::Table(kind) => At::Message(kind.kind().message()),
+            SchemaSource::OpenApi(schema) => At::OpenApi(schema),
         })
     }
 }
@@ -157,9 +157,9 @@ fn of_message(message: Option<Message<'_>>) -> At<'_> {
 impl fmt::Debug for ListKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = match &self.0 {
-            Source::Unknown => "unknown",
-            Source::Table(_) => "table",
-            Source::OpenApi(_) => "schema",
+            SchemaSource::Unknown => "unknown",
+            SchemaSource::Table(_) => "table",
+            SchemaSource::OpenApi(_) => "schema",
         };
         f.debug_tuple("ListKeys").field(&source).finish()
     }

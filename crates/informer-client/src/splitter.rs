@@ -60,7 +60,7 @@ pub(crate) struct Slice<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SplitError {
     /// The body is not JSON, or contains another JSON value than the expected one.
-    #[error("not JSON: expected {expected} at byte {at}{}", Seen(.seen))]
+    #[error("not JSON: expected {expected} at byte {at}{}", FirstByte(.seen))]
     Syntax { at: u64, expected: &'static str, seen: Option<u8> },
     /// A member of the list is invalid, for example because its key occurs twice.
     #[error("{member} {problem}")]
@@ -75,9 +75,9 @@ pub(crate) enum SplitError {
 
 /// The first byte of invalid input, for error messages. At most one byte is shown, because the input may be
 /// part of a secret.
-struct Seen<'a>(&'a Option<u8>);
+struct FirstByte<'a>(&'a Option<u8>);
 
-impl fmt::Display for Seen<'_> {
+impl fmt::Display for FirstByte<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(byte) => write!(f, ", found {:?}", char::from(*byte)),

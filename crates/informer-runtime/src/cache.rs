@@ -63,7 +63,7 @@ use crate::{KubeObject, ResourceKind};
 use informer::ErasedInformer;
 use plan::{InformerPlan, OptionLevels};
 use referenced::{Bodies, BodySource, ErasedBodies};
-use table::Table;
+use table::InformerTable;
 
 /// The informers of a program: one per kind and representation (and namespace, if the cache is restricted to
 /// some), created on first use.
@@ -125,7 +125,7 @@ struct CacheInner {
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     /// The kinds of which clients read the bodies of single objects, and the cache holds the metadata.
     referenced: std::collections::HashSet<Gvk>,
-    table: Mutex<Table>,
+    table: Mutex<InformerTable>,
     /// The next ticket, a number that orders the beginnings and ends of this program's writes. Each write
     /// takes one ticket when it begins and one when it ends, so that the cache knows which of two
     /// writes came first.

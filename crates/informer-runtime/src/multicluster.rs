@@ -181,11 +181,11 @@ type Hook = Arc<dyn Fn(&Cluster) -> Result<(), BoxError> + Send + Sync>;
 #[derive(Clone, Default)]
 #[must_use = "add it to a manager"]
 pub struct Clusters {
-    shared: Arc<Shared>,
+    shared: Arc<EngagedClusters>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct EngagedClusters {
     /// The clusters; observed by sources.
     engaged: watch::Sender<BTreeMap<ClusterName, Cluster>>,
     stopped: Mutex<bool>,

@@ -110,7 +110,7 @@ impl KindSchema<'_> {
         match T::deserialize(object) {
             Err(error) if matches!(error.0.cause, Cause::Irregular | Cause::Newer) => {
                 let message = MessageView::new(self.schema, self.data.message, raw);
-                T::deserialize(general::Members { message, type_meta: Some(type_meta), unknown })
+                T::deserialize(general::MessageMembers { message, type_meta: Some(type_meta), unknown })
             }
             read => read,
         }

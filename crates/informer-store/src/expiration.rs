@@ -78,10 +78,10 @@ impl<O, F: Fn(&O, Duration) -> bool + Send + Sync + 'static> ExpirationPolicy<O>
 pub struct ExpirationCache<O> {
     keys: Keys<O>,
     policy: Box<dyn ExpirationPolicy<O>>,
-    entries: Mutex<HashMap<ObjectKey, Entry<O>, RandomState>>,
+    entries: Mutex<HashMap<ObjectKey, ExpiringEntry<O>, RandomState>>,
 }
 
-struct Entry<O> {
+struct ExpiringEntry<O> {
     object: Arc<O>,
     added: Instant,
 }
@@ -108,7 +108,7 @@ impl<O: Object> ExpirationCache<O> {
     /// Returns the error of the key function, if it fails.
     pub fn add(&self, object: Arc<O>, now: Instant) -> Result<(), KeyError> {
         let key = self.keys.key_of(&object)?;
-        let displaced = self.entries.lock().insert(key, Entry { object, added: now });
+        let displaced = self.entries.lock().insert(key, ExpiringEntry { object, added: now });
         drop(displaced);
         Ok(())
     }
@@ -163,7 +163,7 @@ impl<O: Object> ExpirationCache<O> {
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<O>>, now: Instant) -> Result<(), KeyError> {
         let keyed = objects.into_iter().map(|object| {
             let key = self.keys.key_of(&object)?;
-            Ok((key, Entry { object, added: now }))
+            Ok((key, ExpiringEntry { object, added: now }))
         });
         let entries = keyed.collect::<Result<Vec<_>, KeyError>>()?.into_iter().collect();
         let displaced = std::mem::replace(&mut *self.entries.lock(), entries);
@@ -180,14 +180,14 @@ impl<O: Object> ExpirationCache<O> {
     /// handlers. The method exists because client-go's `Store` has it.
     pub fn resync(&self) {}
 
-    fn entries(&self) -> Vec<(ObjectKey, Entry<O>)> {
+    fn entries(&self) -> Vec<(ObjectKey, ExpiringEntry<O>)> {
         self.entries.lock().iter().map(|(key, entry)| (key.clone(), entry.clone())).collect()
     }
 
     /// Returns the objects of those entries in `found` that have not expired. Removes each expired entry from
     /// the cache, unless it was replaced after `found` was read.
-    fn keep_alive(&self, found: Vec<(ObjectKey, Entry<O>)>, now: Instant) -> Vec<Arc<O>> {
-        let is_expired = |(_, entry): &(ObjectKey, Entry<O>)| {
+    fn keep_alive(&self, found: Vec<(ObjectKey, ExpiringEntry<O>)>, now: Instant) -> Vec<Arc<O>> {
+        let is_expired = |(_, entry): &(ObjectKey, ExpiringEntry<O>)| {
             self.policy.is_expired(&entry.object, now.saturating_duration_since(entry.added))
         };
         let (expired, alive): (Vec<_>, Vec<_>) = found.into_iter().partition(is_expired);
@@ -205,13 +205,13 @@ impl<O: Object> ExpirationCache<O> {
     }
 }
 
-impl<O> Entry<O> {
+impl<O> ExpiringEntry<O> {
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.object, &other.object) && self.added == other.added
     }
 }
 
-impl<O> Clone for Entry<O> {
+impl<O> Clone for ExpiringEntry<O> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), added: self.added }
     }

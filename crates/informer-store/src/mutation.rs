@@ -30,7 +30,7 @@ use crate::error::IndexError;
 
 mod overlay;
 
-use overlay::{Entry, Overlay};
+use overlay::{Overlay, OverlayEntry};
 
 /// The maximum number of own writes in the overlay, as in client-go. Own writes normally reach the cache
 /// quickly, so few entries are needed.
@@ -87,7 +87,7 @@ impl<O: Object> MutationCache<O> {
             return;
         }
         let key = object.key().clone();
-        let entry = Entry::of(&*object, Some(object.clone()), now + self.ttl);
+        let entry = OverlayEntry::of(&*object, Some(object.clone()), now + self.ttl);
         let mut overlay = self.overlay.lock();
         let deleted = overlay.get(&key, now).is_some_and(|held| {
             held.object.is_none() && (held.uid == entry.uid || !newer(&entry.version, &held.version))
@@ -134,7 +134,7 @@ impl<O: Object> MutationCache<O> {
     /// Handles a deleted event of the informer: removes the own write of the deleted object from the overlay.
     /// Writes of an older state of the object that are recorded later are ignored.
     pub fn on_delete(&self, last: &O, now: Instant) {
-        let tombstone = Entry::of(last, None, now + self.ttl);
+        let tombstone = OverlayEntry::of(last, None, now + self.ttl);
         let mut overlay = self.overlay.lock();
         let survives = overlay
             .get(last.key(), now)

@@ -82,14 +82,14 @@ async fn finished_or_interrupted(queue: WorkQueue<PathBuf>) {
     }
 }
 
-struct Found {
+struct DirectoryContent {
     directories: Vec<PathBuf>,
     files: u64,
     bytes: u64,
 }
 
-fn list(path: &Path) -> io::Result<Found> {
-    let mut found = Found { directories: Vec::new(), files: 0, bytes: 0 };
+fn list(path: &Path) -> io::Result<DirectoryContent> {
+    let mut found = DirectoryContent { directories: Vec::new(), files: 0, bytes: 0 };
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
         // Symbolic links are not followed, so the crawl has no cycles.

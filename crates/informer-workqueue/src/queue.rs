@@ -39,7 +39,7 @@ pub use self::order::{Aging, Depths, Entries, EntryId, FairOrder, FifoOrder, Ord
 
 use self::driver::Driver;
 use self::index::KeyHash;
-use self::state::{Finished, Taken, Ticket, Wish};
+use self::state::{Finished, Schedule, Taken, Ticket};
 use crate::key::QueueKey;
 use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
@@ -143,7 +143,7 @@ impl<K: QueueKey> Shared<K> {
         let now = if again.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
         let moment = now.unwrap_or_default();
         let wish =
-            again.map(|(delay, priority)| Wish { due: deadline(moment.after(delay), delay), priority });
+            again.map(|(delay, priority)| Schedule { due: deadline(moment.after(delay), delay), priority });
         let mut inner = self.driver.lock();
         let due_before = self.driver.promote(&mut inner, now);
         let finished = inner.state.finish(ticket, wish, moment);

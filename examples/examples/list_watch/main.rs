@@ -33,12 +33,12 @@ impl Object for Manifest {
 #[derive(Clone)]
 struct Directory {
     path: PathBuf,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<DirectoryScan>>,
 }
 
 /// The files found by the last scan of the directory. `version` counts the changes, like a resourceVersion.
 #[derive(Default)]
-struct Seen {
+struct DirectoryScan {
     version: u64,
     files: BTreeMap<PathBuf, (Stamp, Read)>,
 }
@@ -78,7 +78,7 @@ impl Directory {
             SourceError::new(SourceErrorKind::Unavailable, format!("read {}", self.path.display()))
                 .with_cause(error)
         };
-        let Seen { version, files } = &mut *self.seen.lock();
+        let DirectoryScan { version, files } = &mut *self.seen.lock();
         let (mut events, mut gone) = (Vec::new(), std::mem::take(files));
         let mut entries: Vec<_> = fs::read_dir(&self.path).and_then(Iterator::collect).map_err(failed)?;
         entries.sort_by_key(fs::DirEntry::path);
@@ -122,7 +122,7 @@ impl Directory {
 impl ListSource<Manifest> for Directory {
     async fn list(&self, _: ListRequest<Manifest>) -> Result<ListStream<Manifest>, SourceError> {
         self.look()?;
-        let Seen { version, files } = &*self.seen.lock();
+        let DirectoryScan { version, files } = &*self.seen.lock();
         let mut parts: Vec<_> = files
             .values()
             .map(|(_, read)| match read {

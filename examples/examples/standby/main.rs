@@ -94,7 +94,7 @@ async fn answer(request: Request, ctx: Context, state: Arc<State>) -> Result<Out
 
 /// The writes of the replicas that the parent process has observed.
 #[derive(Default)]
-struct Seen {
+struct ObservedWrites {
     /// The replica that has written the last answer.
     leader: String,
     answers: usize,
@@ -106,7 +106,7 @@ struct Seen {
     late: [usize; 2],
 }
 
-impl Seen {
+impl ObservedWrites {
     fn hear(&mut self, event: &Event<Lazy<ConfigMap>>) {
         let Event::Updated { old, new, .. } = event else { return };
         let (Ok(old), Ok(new)) = (old.get(), new.get()) else { return };
@@ -142,7 +142,7 @@ async fn show() -> Result {
     cache.start();
     let user = CachedClient::new(&cache);
     set_up(&user, NAMESPACE, map_names(MAPS).chain([LEDGER.to_owned()])).await?;
-    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let seen: Arc<Mutex<ObservedWrites>> = Arc::default();
     let heard = Arc::clone(&seen);
     cache.informer::<ConfigMap>().on_event(move |event| heard.lock().hear(&event))?;
     let asking = tokio::spawn(ask(user.clone(), NAMESPACE, MAPS, WORK));
@@ -193,7 +193,7 @@ impl<S: Fn(&'static str) -> Result<Replica>> Replicas<S> {
 
 async fn watch<S: Fn(&'static str) -> Result<Replica>>(
     mut replicas: Replicas<S>,
-    seen: &Mutex<Seen>,
+    seen: &Mutex<ObservedWrites>,
 ) -> Result {
     let leader = || seen.lock().leader.clone();
     replicas.until("a replica leads", || !leader().is_empty()).await?;

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Conformance, Kind, with_servers};
 use crate::cargo::cargo;
 use crate::go::target;
-use crate::real::{Place, Up, kubeconfig_file};
+use crate::real::{DataFolder, Up, kubeconfig_file};
 use crate::report::Report;
 
 /// A child process, which is killed when this value is dropped.
@@ -57,7 +57,7 @@ pub(super) fn with_administrator(
         }
         (Kind::Real, Some(folder)) => work(&folder.join("admin.conf"), report),
         (Kind::Real, None) => {
-            let place = Place { dir: Some(target(root).join(format!("{name}-real"))) };
+            let place = DataFolder { dir: Some(target(root).join(format!("{name}-real"))) };
             let up = Up { place, controllers: true, apiserver_flag: flags.to_vec() };
             with_servers(root, &up, report, |folder, report| work(&folder.join("admin.conf"), report))
         }

@@ -143,9 +143,9 @@ fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
 
 /// The result of the runs with one defect. For each seed: the number of schedules that ran, and the invariant
 /// that the last one broke; `None` if no schedule broke one.
-struct Found([(u64, Option<String>); SEEDS.len()]);
+struct DefectResult([(u64, Option<String>); SEEDS.len()]);
 
-impl Found {
+impl DefectResult {
     fn row(&self, name: &str) -> String {
         let count = |(count, invariant): &(u64, Option<String>)| match invariant {
             Some(_) => count.to_string(),
@@ -181,15 +181,15 @@ impl Scratch {
         Ok(Self { simulator, tree, target, patches })
     }
 
-    fn try_out(&self, patch: &Path) -> Result<Found, String> {
+    fn try_out(&self, patch: &Path) -> Result<DefectResult, String> {
         self.apply(patch, &[])?;
         let found = self.build().and_then(|()| self.search());
         self.apply(patch, &["--reverse"])?;
         found
     }
 
-    fn search(&self) -> Result<Found, String> {
-        let mut found = Found([const { (0, None) }; SEEDS.len()]);
+    fn search(&self) -> Result<DefectResult, String> {
+        let mut found = DefectResult([const { (0, None) }; SEEDS.len()]);
         for (seed, place) in SEEDS.into_iter().zip(&mut found.0) {
             let written = self.simulate(seed)?;
             let schedules = written.figures.iter().find(|(name, _)| name == "schedules");
@@ -303,7 +303,8 @@ mod tests {
 
     #[test]
     fn row_names_the_schedules_of_each_seed() {
-        let found = Found([(3, Some("barrier".to_owned())), (20_000, None), (5, Some("barrier".to_owned()))]);
+        let found =
+            DefectResult([(3, Some("barrier".to_owned())), (20_000, None), (5, Some("barrier".to_owned()))]);
         assert_eq!(found.row("lost-event"), "| lost-event | 3, not found, 5 | barrier |");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use members::Members;
+pub(super) use members::is_cfg_test;
 
 use super::{Source, prose};
 use crate::report::Report;

@@ -41,7 +41,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let place = Place {
+    let place = BenchTarget {
         server: value(&arguments, "--server"),
         kubeconfig: value(&arguments, "--kubeconfig"),
         control: value(&arguments, "--control").ok_or(USAGE)?,
@@ -80,7 +80,7 @@ fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
     arguments.get(at + 1).map(String::as_str)
 }
 
-struct Place<'a> {
+struct BenchTarget<'a> {
     server: Option<&'a str>,
     /// The kubeconfig of a real server. If it is set, cases that need the embedded server are skipped.
     kubeconfig: Option<&'a str>,
@@ -91,7 +91,7 @@ struct Place<'a> {
     only_sync: bool,
 }
 
-impl Place<'_> {
+impl BenchTarget<'_> {
     async fn config(&self) -> Result<Config, Failure> {
         match (self.kubeconfig, self.server) {
             (Some(path), _) => {
@@ -104,7 +104,7 @@ impl Place<'_> {
     }
 }
 
-async fn measure<K>(place: &Place<'_>, kind: K::DynamicType) -> Result<Map<String, Value>, Failure>
+async fn measure<K>(place: &BenchTarget<'_>, kind: K::DynamicType) -> Result<Map<String, Value>, Failure>
 where
     K: Resource + Clone + Debug + Send + Sync + k8s_openapi::serde::de::DeserializeOwned + 'static,
     K::DynamicType: Clone + Eq + Hash + Send + Sync + Unpin,

@@ -49,7 +49,7 @@ impl ReviewKind {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Attributes {
+pub(crate) struct AdmissionAttributes {
     pub(crate) gvr: Gvr,
     /// The kind of the object in the request. For a subresource this can be another kind, for example
     /// `Scale`.
@@ -64,7 +64,7 @@ pub(crate) struct Attributes {
     pub(crate) options: Value,
 }
 
-impl Attributes {
+impl AdmissionAttributes {
     /// Returns true if the target is an admission policy or binding. Policies and webhooks do not apply to
     /// these writes. Otherwise a broken policy could block the request that repairs it.
     pub(crate) fn is_exempt(&self) -> bool {

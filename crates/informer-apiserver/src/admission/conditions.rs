@@ -1,6 +1,6 @@
 //! Match conditions: CEL expressions that decide whether a webhook or policy applies to a request.
 
-use super::expressions::{Expression, Outcome, Run};
+use super::expressions::{Expression, ExpressionValue, Run};
 
 /// CEL cost limit of all match conditions of one webhook or policy, as in kube-apiserver.
 pub(super) const BUDGET: u64 = 2_500_000;
@@ -15,9 +15,9 @@ pub(super) fn all_true(
     let mut errors = Vec::new();
     for condition in conditions {
         match run.evaluate(condition) {
-            Ok(Outcome::Bool(true)) => {}
+            Ok(ExpressionValue::Bool(true)) => {}
             // One false condition excludes the webhook or policy, even if other conditions fail.
-            Ok(Outcome::Bool(false)) => return Ok(false),
+            Ok(ExpressionValue::Bool(false)) => return Ok(false),
             Ok(_) => {
                 let why = "cel expression does not evaluate to a bool";
                 errors.push(format!("expression '{}' resulted in error: {why}", condition.text()));

@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::Admission;
 use crate::model::kinds::Kind;
 use crate::model::metadata::{Object, json_type};
-use crate::model::write_options::Validation;
+use crate::model::write_options::FieldValidation;
 use crate::registry::Resource;
 
 impl Admission {
@@ -20,7 +20,7 @@ impl Admission {
     ) -> Result<Object, String> {
         let (object, unknown) = self.decode_and_default(resource, object)?;
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
-        Validation::Strict.enforce(unknown).map(|_| object)
+        FieldValidation::Strict.enforce(unknown).map(|_| object)
     }
 
     fn decode_and_default(

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::hooks::Hook;
 use super::matching::{Invocation, Write};
 use super::policies::Reinvocation;
-use super::review::{self, Verdict};
+use super::review::{self, ReviewResult};
 use super::versions::{Pair, Versions};
 use super::{AdmissionRequest, Object, Operation, Phase};
 use crate::admission::Admission;
@@ -22,7 +22,7 @@ use crate::webhook::Post;
 
 const USER_AGENT: &str = "kube-apiserver-admission";
 
-enum Failure {
+enum WebhookFailure {
     /// The webhook could not be called or returned an invalid response. Its `failurePolicy` decides whether
     /// the write fails.
     Call(String),
@@ -158,17 +158,18 @@ impl Admission {
         &self,
         context: &PhaseContext<'_>,
         (hook, invocation): (&Hook, &Invocation),
-        verdict: Verdict,
+        verdict: ReviewResult,
         object: Option<&Object>,
-    ) -> Result<Option<Object>, Failure> {
+    ) -> Result<Option<Object>, WebhookFailure> {
         let Some(patch) = verdict.patch else { return Ok(None) };
-        let undecodable =
-            |why: String| Failure::Call(format!("received undecodable patch in webhook response: {why}"));
+        let undecodable = |why: String| {
+            WebhookFailure::Call(format!("received undecodable patch in webhook response: {why}"))
+        };
         let patch = crate::model::json_patch::JsonPatch::read(&patch).map_err(undecodable)?;
         if patch.is_empty() {
             return Ok(None);
         }
-        let internal = |why: &str| Failure::Refused(ApiError::internal(why));
+        let internal = |why: &str| WebhookFailure::Refused(ApiError::internal(why));
         let Some(object) = object else {
             return Err(internal(&format!(
                 "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
@@ -215,22 +216,22 @@ impl Admission {
         Ok(versions.into_object())
     }
 
-    /// Calls a webhook. A response that denies the request is returned as [`Failure::Refused`].
+    /// Calls a webhook. A response that denies the request is returned as [`WebhookFailure::Refused`].
     async fn call(
         &self,
         context: &PhaseContext<'_>,
         hook: &Hook,
         invocation: &Invocation,
         (object, old): Pair<'_>,
-    ) -> Result<Verdict, Failure> {
+    ) -> Result<ReviewResult, WebhookFailure> {
         if context.request.attributes.dry_run && !hook.supports_dry_run {
             let message = format!("admission webhook {:?} does not support dry run", hook.name);
-            return Err(Failure::Refused(ApiError::bad_request(message)));
+            return Err(WebhookFailure::Refused(ApiError::bad_request(message)));
         }
         let Some(version) = hook.review_version else {
             let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, \
                        v1beta1)";
-            return Err(Failure::Call(why.to_owned()));
+            return Err(WebhookFailure::Call(why.to_owned()));
         };
         let shown = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let uid = uuid::Uuid::new_v4().to_string();
@@ -240,14 +241,15 @@ impl Admission {
         let mut body = review.to_string().into_bytes();
         body.push(b'\n');
         let response = self.webhooks.post(&*self.clock, &post, body).await;
-        let response = response.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
-        let verdict =
-            review::read(&response, version, &uid, context.phase == Phase::Mutate).map_err(Failure::Call)?;
+        let response =
+            response.map_err(|error| WebhookFailure::Call(format!("failed to call webhook: {error}")))?;
+        let verdict = review::read(&response, version, &uid, context.phase == Phase::Mutate)
+            .map_err(WebhookFailure::Call)?;
         verdict.warnings.iter().for_each(|warning| context.request.warn(warning.clone()));
         if verdict.allowed {
             Ok(verdict)
         } else {
-            Err(Failure::Refused(review::refusal(hook, &verdict.result)))
+            Err(WebhookFailure::Refused(review::refusal(hook, &verdict.result)))
         }
     }
 }
@@ -302,10 +304,10 @@ impl<'a> WebhookRound<'a> {
 }
 
 /// Returns the error of a failed webhook call, unless the webhook's `failurePolicy` is `Ignore`.
-fn check_failure_policy(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
+fn check_failure_policy(hook: &Hook, failure: WebhookFailure) -> Result<(), ApiError> {
     match failure {
-        Failure::Refused(error) => Err(error),
-        Failure::Call(why) if hook.fails_open => {
+        WebhookFailure::Refused(error) => Err(error),
+        WebhookFailure::Call(why) if hook.fails_open => {
             tracing::debug!(
                 webhook = hook.name,
                 why,
@@ -313,7 +315,7 @@ fn check_failure_policy(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
             );
             Ok(())
         }
-        Failure::Call(why) => {
+        WebhookFailure::Call(why) => {
             Err(ApiError::internal(&format!("failed calling webhook {:?}: {why}", hook.name)))
         }
     }

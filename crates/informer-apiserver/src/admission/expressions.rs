@@ -11,7 +11,7 @@ mod values;
 
 use serde_json::Value;
 
-use crate::admission::Attributes;
+use crate::admission::AdmissionAttributes;
 use crate::admission::matching::Write;
 use crate::auth::Permissions;
 use crate::model::user::User;
@@ -24,7 +24,7 @@ pub(super) use refuse::{Expression, Run};
 /// The result of a CEL expression. Results of types that admission does not distinguish are `Other`.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ExpressionValue {
     Bool(bool),
     Text(String),
     Null,
@@ -32,25 +32,25 @@ pub(super) enum Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct EvaluationError {
     pub(super) why: String,
     /// The cost budget is exhausted, so the caller must not evaluate further expressions.
     pub(super) budget_exhausted: bool,
 }
 
-impl Failure {
+impl EvaluationError {
     fn new(why: String) -> Self {
         Self { why, budget_exhausted: false }
     }
 }
 
-pub(super) type Subject<'a> = [(&'static str, &'a Value)];
+pub(super) type BoundVariables<'a> = [(&'static str, &'a Value)];
 
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 pub(super) struct AuthorizerInput<'a> {
     user: &'a User,
     permissions: Permissions,
-    attributes: &'a Attributes,
+    attributes: &'a AdmissionAttributes,
 }
 
 impl<'a> AuthorizerInput<'a> {

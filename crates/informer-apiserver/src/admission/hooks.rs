@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::expressions::Expression;
-use super::matching::{Criteria, Rule};
+use super::matching::{Criteria, RuleWithOperations};
 use super::policies::{Mutator, Validator};
 use super::{Phase, policies};
 use crate::admission::Admission;
@@ -46,7 +46,7 @@ struct WebhookSpec {
     #[serde(default)]
     client_config: ClientConfig,
     #[serde(default)]
-    rules: Vec<Rule>,
+    rules: Vec<RuleWithOperations>,
     failure_policy: Option<String>,
     match_policy: Option<String>,
     namespace_selector: Option<Value>,
@@ -113,14 +113,14 @@ pub(super) fn selector(spec: Option<&Value>) -> LabelSelector {
 /// its resourceVersion changes.
 #[derive(Default)]
 pub(crate) struct HookCache {
-    mutating: Mutex<Compiled>,
-    validating: Mutex<Compiled>,
-    pub(super) validators: Mutex<policies::Compiled<Validator>>,
-    pub(super) mutators: Mutex<policies::Compiled<Mutator>>,
+    mutating: Mutex<CompiledWebhooks>,
+    validating: Mutex<CompiledWebhooks>,
+    pub(super) validators: Mutex<policies::CompiledPolicies<Validator>>,
+    pub(super) mutators: Mutex<policies::CompiledPolicies<Mutator>>,
 }
 
 #[derive(Default)]
-struct Compiled {
+struct CompiledWebhooks {
     /// The resourceVersions of the webhook configurations from which `hooks` was compiled, in order.
     versions: Vec<u64>,
     hooks: Arc<Vec<Hook>>,
@@ -134,10 +134,10 @@ impl std::fmt::Debug for HookCache {
 
 impl HookCache {
     pub(crate) fn clear(&self) {
-        *self.mutating.lock() = Compiled::default();
-        *self.validating.lock() = Compiled::default();
-        *self.validators.lock() = policies::Compiled::default();
-        *self.mutators.lock() = policies::Compiled::default();
+        *self.mutating.lock() = CompiledWebhooks::default();
+        *self.validating.lock() = CompiledWebhooks::default();
+        *self.validators.lock() = policies::CompiledPolicies::default();
+        *self.mutators.lock() = policies::CompiledPolicies::default();
     }
 }
 
@@ -178,7 +178,7 @@ impl Admission {
                     .filter_map(Hook::new)
                     .collect::<Vec<_>>()
             });
-            *compiled = Compiled { hooks: Arc::new(hooks.collect()), versions };
+            *compiled = CompiledWebhooks { hooks: Arc::new(hooks.collect()), versions };
         }
         Arc::clone(&compiled.hooks)
     }

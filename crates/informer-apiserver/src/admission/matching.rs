@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::attributes::{ReviewKind, resource_json};
 use super::expressions::{AuthorizerInput, Expression, Run};
 use super::hooks::Hook;
-use super::{Attributes, Object, Operation, conditions, review};
+use super::{AdmissionAttributes, Object, Operation, conditions, review};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -18,8 +18,8 @@ use crate::registry::Resource;
 
 pub(super) struct Criteria {
     /// `None` matches every request.
-    pub(super) rules: Option<Vec<Rule>>,
-    pub(super) excluded: Vec<Rule>,
+    pub(super) rules: Option<Vec<RuleWithOperations>>,
+    pub(super) excluded: Vec<RuleWithOperations>,
     /// `matchPolicy` is `Equivalent`: rules also match requests to other versions of the same resource.
     pub(super) equivalent: bool,
     pub(super) namespaces: LabelSelector,
@@ -28,7 +28,7 @@ pub(super) struct Criteria {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Rule {
+pub(super) struct RuleWithOperations {
     pub(super) operations: Vec<String>,
     pub(super) api_groups: Vec<String>,
     pub(super) api_versions: Vec<String>,
@@ -39,7 +39,7 @@ pub(super) struct Rule {
 }
 
 pub(super) struct Write<'a> {
-    pub(super) attributes: &'a Attributes,
+    pub(super) attributes: &'a AdmissionAttributes,
     pub(super) operation: Operation,
     pub(super) object: Option<&'a Object>,
     pub(super) old: Option<&'a Object>,
@@ -69,7 +69,7 @@ pub(super) struct Invocation {
 }
 
 impl Invocation {
-    fn of_request(attributes: &Attributes) -> Self {
+    fn of_request(attributes: &AdmissionAttributes) -> Self {
         Self { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None }
     }
 }
@@ -126,7 +126,12 @@ impl Admission {
         }
     }
 
-    fn version_for(&self, rules: &[Rule], equivalent: bool, write: &Write<'_>) -> Option<Invocation> {
+    fn version_for(
+        &self,
+        rules: &[RuleWithOperations],
+        equivalent: bool,
+        write: &Write<'_>,
+    ) -> Option<Invocation> {
         let attributes = write.attributes;
         let own = Invocation::of_request(attributes);
         if rules.iter().any(|rule| rule_matches(rule, write, &own.gvr)) {
@@ -155,7 +160,7 @@ impl Admission {
 
     /// Returns the other versions of the written resource. For a CRD this includes versions that are not
     /// served.
-    fn equivalents(&self, attributes: &Attributes) -> Vec<Arc<Resource>> {
+    fn equivalents(&self, attributes: &AdmissionAttributes) -> Vec<Arc<Resource>> {
         let registry = self.registry.read();
         let Some(own) = registry.get(&attributes.gvr) else { return Vec::new() };
         let mut all = match registry.definition(&attributes.gvr.group, &attributes.gvr.resource) {
@@ -209,7 +214,7 @@ fn selects(selector: &LabelSelector, object: Option<&Object>) -> bool {
     selector.matches_with(|label| labels.and_then(|labels| labels.get(label)?.as_str()))
 }
 
-fn rule_matches(rule: &Rule, write: &Write<'_>, gvr: &Gvr) -> bool {
+fn rule_matches(rule: &RuleWithOperations, write: &Write<'_>, gvr: &Gvr) -> bool {
     let any = |items: &[String], wanted: &str| items.iter().any(|item| item == "*" || item == wanted);
     let attributes = write.attributes;
     let cluster_wide = attributes.is_namespace() || attributes.namespace.is_empty();

@@ -25,7 +25,7 @@ use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::metadata::Object;
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use certificates::CertificateSubjectRestriction;
 use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimResize};
 use limit_ranger::LimitRanger;
@@ -176,7 +176,7 @@ impl Admission {
         mut warnings: Vec<String>,
     ) -> Result<Vec<String>, ApiError> {
         let PendingWrite { scope, mode, .. } = write;
-        if scope.validation == Validation::Unchecked || mode != WriteMode::Main || scope.scales {
+        if scope.validation == FieldValidation::Unchecked || mode != WriteMode::Main || scope.scales {
             return Ok(warnings);
         }
         for plugin in &self.plugins.0 {

@@ -26,7 +26,7 @@ pub(super) use self::mutating::Mutator;
 pub(super) use self::validating::Validator;
 use super::expressions::Expression;
 use super::hooks::{GROUP, HookCache, selector};
-use super::matching::{Criteria, Rule};
+use super::matching::{Criteria, RuleWithOperations};
 use crate::admission::Admission;
 use crate::model::json::parse;
 use crate::registry::storage::OrderedMap;
@@ -39,7 +39,7 @@ pub(super) trait PolicyEvaluator: Sized {
     /// `fails_open` is true if the `failurePolicy` of the policy is `Ignore`.
     fn read(spec: Value, fails_open: bool) -> Option<Self>;
 
-    fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>>;
+    fn cache_slot(cache: &HookCache) -> &Mutex<CompiledPolicies<Self>>;
 }
 
 pub(super) struct Policy<W> {
@@ -82,8 +82,8 @@ struct ParamRef {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MatchResourcesSpec {
-    resource_rules: Vec<Rule>,
-    exclude_resource_rules: Vec<Rule>,
+    resource_rules: Vec<RuleWithOperations>,
+    exclude_resource_rules: Vec<RuleWithOperations>,
     match_policy: Option<String>,
     namespace_selector: Option<Value>,
     object_selector: Option<Value>,
@@ -175,13 +175,13 @@ impl Binding {
 
 /// The compiled policies that have a binding. They are valid until a policy or binding is added, removed or
 /// updated.
-pub(super) struct Compiled<W> {
+pub(super) struct CompiledPolicies<W> {
     /// The resourceVersions of the policies and of the bindings from which `policies` was compiled, in order.
     versions: [Vec<u64>; 2],
     policies: Arc<Vec<Policy<W>>>,
 }
 
-impl<W> Default for Compiled<W> {
+impl<W> Default for CompiledPolicies<W> {
     fn default() -> Self {
         Self { versions: Default::default(), policies: Arc::default() }
     }
@@ -214,7 +214,7 @@ impl Admission {
         let mut compiled = W::cache_slot(&self.hooks).lock();
         if compiled.versions != versions {
             let policies = Arc::new(read(&definitions, &bindings, &compiled.policies));
-            *compiled = Compiled { versions, policies };
+            *compiled = CompiledPolicies { versions, policies };
         }
         Arc::clone(&compiled.policies)
     }

@@ -6,7 +6,7 @@ use super::AdmissionRequest;
 use crate::auth::Requester;
 use crate::model::duplicates::DuplicateKeys;
 use crate::model::kinds::Kind;
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::registry::Resource;
 
 /// The target of a write, and the options of the request that admission and the write pipeline need.
@@ -17,7 +17,7 @@ pub(crate) struct Scope<'a> {
     /// `dryRun` of the request: run all checks, but do not store the object.
     pub(crate) dry_run: bool,
     /// `fieldValidation` of the request: the handling of unknown and duplicate fields.
-    pub(crate) validation: Validation,
+    pub(crate) validation: FieldValidation,
     /// The attributes for policies and webhooks. `None` for internal writes, which skip admission.
     pub(crate) admission: Option<&'a AdmissionRequest>,
     /// Convert objects with the conversion webhook of their CRD. Internal writes skip the conversion and use
@@ -39,7 +39,7 @@ pub(crate) struct Scope<'a> {
 impl<'a> Scope<'a> {
     /// Returns the scope of an internal write that is stored (no dry run), without validation and admission.
     pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
-        let validation = Validation::Unchecked;
+        let validation = FieldValidation::Unchecked;
         Self {
             resource,
             namespace,
@@ -61,7 +61,8 @@ impl<'a> Scope<'a> {
         namespace: Option<&'a str>,
         mode: WriteMode,
     ) -> Self {
-        let validation = if mode == WriteMode::Raw { Validation::Unchecked } else { Validation::Ignore };
+        let validation =
+            if mode == WriteMode::Raw { FieldValidation::Unchecked } else { FieldValidation::Ignore };
         Self { validation, ..Self::new(resource, namespace) }
     }
 

@@ -40,7 +40,7 @@ pub(super) fn review(version: &str, uid: &str, mut request: Value, object: Value
 }
 
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct ReviewResult {
     pub(super) allowed: bool,
     pub(super) result: Value,
     pub(super) warnings: Vec<String>,
@@ -48,7 +48,7 @@ pub(super) struct Verdict {
 }
 
 /// Reads an `AdmissionReview` response. Error messages are the same as in kube-apiserver.
-pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
+pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<ReviewResult, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
     let review = crate::webhook::decode_response(body).map_err(called)?;
     check_type(&review, version).map_err(called)?;
@@ -84,7 +84,7 @@ fn api_version_of(review: &Value) -> &str {
     review["apiVersion"].as_str().and_then(|text| text.split_once('/')).map_or("", |(_, version)| version)
 }
 
-fn check(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
+fn check(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<ReviewResult, String> {
     let response = &review["response"];
     if !response.is_object() {
         return Err("webhook response was absent".to_owned());
@@ -107,7 +107,7 @@ fn check(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<Ver
         _ => {}
     }
     let warnings = response["warnings"].as_array().into_iter().flatten();
-    Ok(Verdict {
+    Ok(ReviewResult {
         allowed: response["allowed"] == true,
         result: response["status"].clone(),
         warnings: warnings.filter_map(|warning| warning.as_str().map(str::to_owned)).collect(),

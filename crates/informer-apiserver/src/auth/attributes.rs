@@ -10,7 +10,7 @@ use crate::model::query::{Query, segments};
 use crate::model::user::User;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Attributes {
+pub(crate) struct AuthorizationAttributes {
     pub(crate) verb: String,
     pub(crate) group: String,
     /// The plural resource, with the subresource if there is one (`pods/status`). Empty for non-resource
@@ -21,7 +21,7 @@ pub(crate) struct Attributes {
     pub(crate) path: String,
 }
 
-impl Attributes {
+impl AuthorizationAttributes {
     pub(crate) fn of_request(method: &Method, path: &str, query: &Query) -> Self {
         let segments = segments(path).unwrap_or_default();
         let texts: Vec<&str> = segments.iter().map(String::as_str).collect();

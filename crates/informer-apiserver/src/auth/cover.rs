@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rule::Rule;
+use super::rule::PolicyRule;
 
 /// The smallest part of an RBAC rule: one verb on one resource or path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum RuleTarget<'a> {
 
 /// Returns the parts of the rules `wanted` that the rules `held` do not grant, sorted and formatted for the
 /// error message. Verbs on the same resource are combined.
-pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> BTreeSet<String> {
+pub(super) fn missing(held: &[PolicyRule], wanted: &[PolicyRule]) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     let mut verbs: BTreeMap<RuleTarget<'_>, Vec<&str>> = BTreeMap::new();
     let parts = wanted.iter().flat_map(parts);
@@ -38,7 +38,7 @@ pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> BTreeSet<String> {
     lines
 }
 
-fn parts(rule: &Rule) -> Vec<RulePart<'_>> {
+fn parts(rule: &PolicyRule) -> Vec<RulePart<'_>> {
     let mut parts = Vec::new();
     let names: Vec<Option<&str>> = if rule.names.is_empty() {
         vec![None]
@@ -61,7 +61,7 @@ fn parts(rule: &Rule) -> Vec<RulePart<'_>> {
     parts
 }
 
-impl Rule {
+impl PolicyRule {
     fn covers(&self, part: &RulePart<'_>) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         has(&self.verbs, part.verb)

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::cover::missing;
 use super::rbac::{GROUP, join_errors};
-use super::rule::Rule;
-use super::{Attributes, Requester};
+use super::rule::PolicyRule;
+use super::{AuthorizationAttributes, Requester};
 use crate::auth::Auth;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -56,9 +56,9 @@ impl EscalationCheck<'_> {
             return Ok(());
         }
         let rules = self.new.get("rules").and_then(Value::as_array).into_iter().flatten();
-        self.check_rules(&rules.map(Rule::read).collect::<Vec<_>>())?;
+        self.check_rules(&rules.map(PolicyRule::read).collect::<Vec<_>>())?;
         let aggregates = [Some(self.new), old].into_iter().flatten().any(aggregates);
-        if aggregates && self.check_rules(&Rule::everything()).is_err() {
+        if aggregates && self.check_rules(&PolicyRule::everything()).is_err() {
             return Err(self.forbidden("must have cluster-admin privileges to use the aggregationRule"));
         }
         Ok(())
@@ -82,7 +82,7 @@ impl EscalationCheck<'_> {
     }
 
     fn may(&self, verb: &str, (resource, group): (&str, &str), name: &str) -> bool {
-        let attributes = Attributes {
+        let attributes = AuthorizationAttributes {
             verb: verb.to_owned(),
             group: group.to_owned(),
             resource: resource.to_owned(),
@@ -95,7 +95,7 @@ impl EscalationCheck<'_> {
 
     /// Returns the rules of the role that a binding refers to. As in kube-apiserver, errors name the kind of
     /// the request.
-    fn rules_of(&self, resource: &str, name: &str) -> Result<Vec<Rule>, ApiError> {
+    fn rules_of(&self, resource: &str, name: &str) -> Result<Vec<PolicyRule>, ApiError> {
         let namespace = Some(self.namespace).filter(|_| resource == "roles");
         let required = |what: &str| Err(ApiError::bad_request(format!("{what} parameter required.")));
         match (namespace, name) {
@@ -108,10 +108,10 @@ impl EscalationCheck<'_> {
             404 => ApiError::not_found(self.kind, name),
             _ => error,
         })?;
-        Ok(Rule::all_of(&parse(stored.as_slice())))
+        Ok(PolicyRule::all_of(&parse(stored.as_slice())))
     }
 
-    fn check_rules(&self, wanted: &[Rule]) -> Result<(), ApiError> {
+    fn check_rules(&self, wanted: &[PolicyRule]) -> Result<(), ApiError> {
         let user = self.requester.user;
         let held = self.shared.held(user, self.namespace);
         let missing: Vec<String> = missing(&held.rules, wanted).into_iter().collect();

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-use super::Attributes;
+use super::AuthorizationAttributes;
 use crate::auth::Auth;
 use crate::model::error::ApiError;
 use crate::model::user::{AUTHENTICATED, User};
@@ -20,7 +20,7 @@ impl Auth {
         &self,
         user: User,
         headers: &HeaderMap,
-        request: impl FnOnce() -> Attributes,
+        request: impl FnOnce() -> AuthorizationAttributes,
     ) -> Result<User, ApiError> {
         let Some(impersonated) = impersonated_user(headers)? else { return Ok(user) };
         if required_permissions(&impersonated).iter().all(|attributes| self.allows(&user, attributes).is_ok())
@@ -85,17 +85,17 @@ fn go_format(User { name, uid, groups, extra }: &User) -> String {
     )
 }
 
-fn required_permissions(impersonated: &User) -> Vec<Attributes> {
-    let of = |group: &str, resource: &str, name: &str| Attributes {
+fn required_permissions(impersonated: &User) -> Vec<AuthorizationAttributes> {
+    let of = |group: &str, resource: &str, name: &str| AuthorizationAttributes {
         verb: "impersonate".to_owned(),
         group: group.to_owned(),
         resource: resource.to_owned(),
         name: name.to_owned(),
-        ..Attributes::default()
+        ..AuthorizationAttributes::default()
     };
     let mut all = vec![match service_account(&impersonated.name) {
         Some((namespace, name)) => {
-            Attributes { namespace: namespace.to_owned(), ..of("", "serviceaccounts", name) }
+            AuthorizationAttributes { namespace: namespace.to_owned(), ..of("", "serviceaccounts", name) }
         }
         None => of("", "users", &impersonated.name),
     }];

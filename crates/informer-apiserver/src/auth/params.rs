@@ -4,7 +4,7 @@
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
-use super::{Attributes, Requester};
+use super::{AuthorizationAttributes, Requester};
 use crate::auth::Auth;
 use crate::model::error::{ApiError, Cause};
 use crate::model::json::parse;
@@ -57,13 +57,13 @@ impl Auth {
             return None;
         }
         let (group, resource) = self.params_of(new);
-        let attributes = Attributes {
+        let attributes = AuthorizationAttributes {
             verb: "get".to_owned(),
             group,
             resource: resource.unwrap_or_else(|| ANY.to_owned()),
             namespace: ANY.to_owned(),
             name: ANY.to_owned(),
-            ..Attributes::default()
+            ..AuthorizationAttributes::default()
         };
         let text = |name: &str| new[name].as_str().unwrap_or_default();
         self.allows(user, &attributes).is_err().then(|| {
@@ -86,13 +86,13 @@ impl Auth {
         let of = policy.as_ref().map(|policy| &policy["spec"]["paramKind"]).filter(|of| of.is_object());
         let (group, resource) = of.map_or_else(|| (ANY.to_owned(), None), |of| self.params_of(of));
         let is_unresolved = of.is_some() && resource.is_none();
-        let attributes = Attributes {
+        let attributes = AuthorizationAttributes {
             verb: verb.to_owned(),
             group,
             resource: resource.unwrap_or_else(|| ANY.to_owned()),
             namespace: text("namespace"),
             name: text("name"),
-            ..Attributes::default()
+            ..AuthorizationAttributes::default()
         };
         self.allows(user, &attributes).err()?;
         let user = go_format(user);

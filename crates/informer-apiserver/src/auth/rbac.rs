@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::Attributes;
-use super::rule::Rule;
+use super::AuthorizationAttributes;
+use super::rule::PolicyRule;
 use crate::auth::Auth;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -19,10 +19,10 @@ use crate::model::user::User;
 
 /// The compiled roles and bindings. They are compiled again when a role or binding has changed.
 #[derive(Debug, Default)]
-pub(crate) struct PolicyCache(Mutex<Option<Compiled>>);
+pub(crate) struct PolicyCache(Mutex<Option<CachedRbacPolicy>>);
 
 #[derive(Debug)]
-struct Compiled {
+struct CachedRbacPolicy {
     policy: Arc<RbacPolicy>,
     /// Receivers that are notified when a role or binding is written. `policy` is then stale.
     changes: Vec<watch::Receiver<()>>,
@@ -40,7 +40,7 @@ struct Grant {
     /// The name of the binding in the reason of a decision: `RoleBinding "readers/default" of Role "reader"`.
     title: String,
     subjects: Vec<Subject>,
-    rules: Result<Vec<Rule>, MissingRole>,
+    rules: Result<Vec<PolicyRule>, MissingRole>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ pub(super) struct MissingRole {
 
 #[derive(Debug, Default)]
 pub(super) struct HeldRules {
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<PolicyRule>,
     pub(super) missing: Vec<MissingRole>,
 }
 
@@ -76,7 +76,7 @@ impl Permissions {
     /// Authorizes a request. Returns the reason of the decision: `Ok` if the request is allowed, `Err` if it
     /// is denied.
     #[cfg(feature = "cel")]
-    pub(crate) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
+    pub(crate) fn allows(&self, user: &User, attributes: &AuthorizationAttributes) -> Result<String, String> {
         match &self.policy {
             Some(policy) if !user.groups.iter().any(|group| group == MASTERS) => {
                 policy.decide(user, attributes)
@@ -91,7 +91,11 @@ impl Auth {
         Permissions { policy: self.access.rbac.then(|| self.policy()) }
     }
 
-    pub(crate) fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
+    pub(crate) fn authorize(
+        &self,
+        user: &User,
+        attributes: &AuthorizationAttributes,
+    ) -> Result<(), ApiError> {
         self.allows(user, attributes).map(drop).map_err(|why| attributes.refusal(user, &why))
     }
 
@@ -106,7 +110,7 @@ impl Auth {
         if !self.access.enforces_rbac_for(user) {
             return Ok(());
         }
-        let attributes = Attributes {
+        let attributes = AuthorizationAttributes {
             verb: "create".to_owned(),
             group: kind.gvr.group.to_string(),
             resource: kind.gvr.resource.to_string(),
@@ -124,7 +128,7 @@ impl Auth {
     }
 
     /// Authorizes a request. Returns the reason of the decision, which is empty for most denied requests.
-    pub(crate) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
+    pub(crate) fn allows(&self, user: &User, attributes: &AuthorizationAttributes) -> Result<String, String> {
         if !self.access.enforces_rbac_for(user) {
             return Ok(String::new());
         }
@@ -137,14 +141,15 @@ impl Auth {
         if self.access.enforces_rbac_for(user) {
             self.policy().held(user, namespace)
         } else {
-            HeldRules { rules: Rule::everything().into(), missing: Vec::new() }
+            HeldRules { rules: PolicyRule::everything().into(), missing: Vec::new() }
         }
     }
 
     fn policy(&self) -> Arc<RbacPolicy> {
         let mut cache = self.policy.0.lock();
-        let fresh =
-            |compiled: &Compiled| compiled.changes.iter().all(|change| !change.has_changed().unwrap_or(true));
+        let fresh = |compiled: &CachedRbacPolicy| {
+            compiled.changes.iter().all(|change| !change.has_changed().unwrap_or(true))
+        };
         if let Some(compiled) = cache.as_ref().filter(|compiled| fresh(compiled)) {
             return Arc::clone(&compiled.policy);
         }
@@ -154,7 +159,7 @@ impl Auth {
         policy
     }
 
-    fn compile(&self) -> Compiled {
+    fn compile(&self) -> CachedRbacPolicy {
         let resource = |name: &str| self.resource(&Gvr::new(GROUP, "v1", name)).ok();
         let names = ["roles", "clusterroles", "rolebindings", "clusterrolebindings"];
         let [roles, cluster_roles, bindings, cluster_bindings] = names.map(resource);
@@ -173,7 +178,7 @@ impl Auth {
                 .zip(namespace)
                 .and_then(|(resource, namespace)| self.find(resource, namespace, name).ok());
             let stored = stored.ok_or_else(|| MissingRole { word, name: name.to_owned() })?;
-            Ok(Rule::all_of(&parse(stored.as_slice())))
+            Ok(PolicyRule::all_of(&parse(stored.as_slice())))
         };
         let mut grants = Vec::new();
         for resource in [&cluster_bindings, &bindings].into_iter().flatten() {
@@ -185,19 +190,19 @@ impl Auth {
                 grants.push(Grant::read(namespace, stored.key.name(), &binding, rules));
             }
         }
-        Compiled { policy: Arc::new(RbacPolicy { grants }), changes }
+        CachedRbacPolicy { policy: Arc::new(RbacPolicy { grants }), changes }
     }
 }
 
 impl RbacPolicy {
-    fn decide(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
+    fn decide(&self, user: &User, attributes: &AuthorizationAttributes) -> Result<String, String> {
         self.allows(user, attributes).ok_or_else(|| {
             let missing = self.held(user, &attributes.namespace).missing;
             missing_roles_error(&missing).map_or(String::new(), |error| format!("RBAC: {error}"))
         })
     }
 
-    fn allows(&self, user: &User, attributes: &Attributes) -> Option<String> {
+    fn allows(&self, user: &User, attributes: &AuthorizationAttributes) -> Option<String> {
         self.grants.iter().find_map(|grant| {
             let here = grant.namespace.as_deref().is_none_or(|own| own == attributes.namespace);
             let here = here && (grant.namespace.is_none() || !attributes.resource.is_empty());
@@ -246,7 +251,7 @@ impl Grant {
         namespace: Option<&str>,
         name: &str,
         binding: &Value,
-        rules: Result<Vec<Rule>, MissingRole>,
+        rules: Result<Vec<PolicyRule>, MissingRole>,
     ) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let subjects = binding["subjects"].as_array().into_iter().flatten().map(|subject| {

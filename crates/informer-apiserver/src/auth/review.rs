@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::Attributes;
+use super::AuthorizationAttributes;
 use super::accounts::AUDIENCE;
 use super::rbac::missing_roles_error;
-use super::rule::Rule;
+use super::rule::PolicyRule;
 use crate::auth::Auth;
 use crate::model::error::{ApiError, Cause};
 use crate::model::kinds::Kind;
@@ -47,7 +47,7 @@ impl Auth {
     }
 
     fn access_review(&self, kind: &Kind, user: &User, spec: &Value) -> Result<Value, ApiError> {
-        let Some(attributes) = Attributes::of_review(spec) else {
+        let Some(attributes) = AuthorizationAttributes::of_review(spec) else {
             let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             return Err(invalid(kind, Cause::invalid("spec.resourceAttributes", "null", why)));
         };
@@ -59,9 +59,9 @@ impl Auth {
 
     fn rules_review(&self, user: &User, namespace: &str) -> Value {
         let held = self.held(user, namespace);
-        let (of_paths, of_resources): (Vec<&Rule>, Vec<&Rule>) =
+        let (of_paths, of_resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) =
             held.rules.iter().partition(|rule| !rule.paths.is_empty());
-        let shown = |rules: Vec<&Rule>| rules.into_iter().map(Rule::shown).collect::<Vec<_>>();
+        let shown = |rules: Vec<&PolicyRule>| rules.into_iter().map(PolicyRule::shown).collect::<Vec<_>>();
         let mut status = json!({
             "resourceRules": shown(of_resources), "nonResourceRules": shown(of_paths), "incomplete": false,
         });

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use super::Attributes;
+use super::AuthorizationAttributes;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rule {
+pub(super) struct PolicyRule {
     pub(super) verbs: Vec<String>,
     pub(super) groups: Vec<String>,
     pub(super) resources: Vec<String>,
@@ -11,7 +11,7 @@ pub(super) struct Rule {
     pub(super) paths: Vec<String>,
 }
 
-impl Rule {
+impl PolicyRule {
     pub(super) fn all_of(role: &Value) -> Vec<Self> {
         role["rules"].as_array().into_iter().flatten().map(Self::read).collect()
     }
@@ -55,7 +55,7 @@ impl Rule {
         shown
     }
 
-    pub(super) fn allows(&self, attributes: &Attributes) -> bool {
+    pub(super) fn allows(&self, attributes: &AuthorizationAttributes) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         if !has(&self.verbs, &attributes.verb) {
             return false;

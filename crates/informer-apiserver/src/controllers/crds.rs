@@ -40,7 +40,7 @@ pub(crate) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-pub(crate) enum Step {
+pub(crate) enum CrdStep {
     Nothing,
     /// The reconciliation has written the CRD. The value is the new object, or `None` if the write removed
     /// it.
@@ -66,17 +66,17 @@ impl ControllerManager {
                 self.finish_removal(&resource, &stored, definition)
             } else {
                 match self.accept_names(&resource, &stored, &definition) {
-                    Step::Nothing => self.establish(&resource, &stored, definition),
+                    CrdStep::Nothing => self.establish(&resource, &stored, definition),
                     step => {
-                        renamed |= matches!(step, Step::Written(_));
+                        renamed |= matches!(step, CrdStep::Written(_));
                         step
                     }
                 }
             };
             match step {
-                Step::Nothing => break,
-                Step::Written(written) => next = written,
-                Step::Conflict => {}
+                CrdStep::Nothing => break,
+                CrdStep::Written(written) => next = written,
+                CrdStep::Conflict => {}
             }
         }
         renamed
@@ -84,7 +84,7 @@ impl ControllerManager {
 
     /// Serves the resources of a CRD whose names are accepted, and sets the condition `Established`. For a
     /// CRD in a protected group, sets the condition about its approval first.
-    fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> Step {
+    fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> CrdStep {
         if let Some((status, reason, message)) = approval_condition(&definition) {
             let state = ConditionState { status, reason, message: &message };
             if !names::has_condition(&definition, APPROVAL, state) {
@@ -96,7 +96,7 @@ impl ControllerManager {
             self.serve(&spec);
         }
         if !names::is_true(&definition, "NamesAccepted") || names::is_true(&definition, "Established") {
-            return Step::Nothing;
+            return CrdStep::Nothing;
         }
         names::set_condition(&mut definition, "Established", ESTABLISHED, &self.now());
         self.write_definition(resource, stored, definition)
@@ -107,13 +107,13 @@ impl ControllerManager {
         resource: &Arc<Resource>,
         current: &Arc<Stored>,
         definition: Value,
-    ) -> Step {
-        let Value::Object(mut object) = definition else { return Step::Nothing };
+    ) -> CrdStep {
+        let Value::Object(mut object) = definition else { return CrdStep::Nothing };
         self.update_status_managers(resource, current, &mut object);
         match self.put_or_remove(Scope::new(resource, None), current, &object) {
-            Ok(stored) => Step::Written(stored.map(|stored| (stored, Value::Object(object)))),
-            Err(WriteError::Conflict) => Step::Conflict,
-            Err(WriteError::Api(_)) => Step::Nothing,
+            Ok(stored) => CrdStep::Written(stored.map(|stored| (stored, Value::Object(object)))),
+            Err(WriteError::Conflict) => CrdStep::Conflict,
+            Err(WriteError::Api(_)) => CrdStep::Nothing,
         }
     }
 
@@ -180,11 +180,16 @@ impl ControllerManager {
 
     /// Stops serving the resources of a CRD that is being deleted if no objects are left. Otherwise queues
     /// the deletion of the objects.
-    fn finish_removal(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
+    fn finish_removal(
+        &self,
+        resource: &Arc<Resource>,
+        current: &Arc<Stored>,
+        mut definition: Value,
+    ) -> CrdStep {
         if let Some(served) = self.storage_resource(&definition["spec"]) {
             if self.storage.read().live(served.table).iter().next().is_some() {
                 self.delete_custom_resources(current.key.name());
-                return Step::Nothing;
+                return CrdStep::Nothing;
             }
             let Gvr { group, resource: plural, .. } = &served.kind.gvr;
             let mut registry = self.registry.write();
@@ -199,7 +204,7 @@ impl ControllerManager {
         if kept == held {
             // Only finalizers of clients are left on the CRD, so there is nothing to do until they are
             // removed.
-            return Step::Nothing;
+            return CrdStep::Nothing;
         }
         definition["metadata"]["finalizers"] = kept.into();
         self.write_definition(resource, current, definition)

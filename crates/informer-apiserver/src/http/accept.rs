@@ -7,7 +7,7 @@ use crate::http::headers::header;
 use crate::http::table::{TableForm, WithObject};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
-use crate::registry::storage::Form;
+use crate::registry::storage::ObjectForm;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wants {
@@ -26,8 +26,8 @@ pub(crate) enum Encoding {
 
 /// The representation of objects in a response: a form of the object itself, or a `Table`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Form(Form),
+pub(crate) enum ResponseForm {
+    Form(ObjectForm),
     Table(TableForm),
 }
 
@@ -91,10 +91,10 @@ pub(crate) fn negotiate(
     wants: Wants,
     kind: &Kind,
     include_object: &str,
-) -> Result<(Shape, Encoding), ApiError> {
+) -> Result<(ResponseForm, Encoding), ApiError> {
     let accept = header(head, ACCEPT);
     if accept.is_empty() {
-        return Ok((Shape::Form(Form::Object), Encoding::Json));
+        return Ok((ResponseForm::Form(ObjectForm::Object), Encoding::Json));
     }
     let clauses = clauses(accept);
     let streams = |media: &str| wants != Wants::Watch || media != "application/yaml";
@@ -119,14 +119,14 @@ fn shape(
     wants: Wants,
     kind: &Kind,
     include_object: &str,
-) -> Result<Option<Shape>, ApiError> {
+) -> Result<Option<ResponseForm>, ApiError> {
     let meta = clause.group == Some("meta.k8s.io");
     let v1 = meta && clause.version == Some("v1");
     let beta = meta && clause.version == Some("v1beta1");
     match clause.transform {
-        None => Ok(Some(Shape::Form(Form::Object))),
+        None => Ok(Some(ResponseForm::Form(ObjectForm::Object))),
         Some("Table") if v1 || beta => {
-            Ok(Some(Shape::Table(TableForm { beta, with: WithObject::parse(include_object)? })))
+            Ok(Some(ResponseForm::Table(TableForm { beta, with: WithObject::parse(include_object)? })))
         }
         Some(transform @ "PartialObjectMetadata") if v1 && wants == Wants::List => {
             let name = &kind.list_kind;
@@ -143,7 +143,7 @@ fn shape(
             )))
         }
         Some("PartialObjectMetadata" | "PartialObjectMetadataList") if v1 => {
-            Ok(Some(Shape::Form(Form::Metadata)))
+            Ok(Some(ResponseForm::Form(ObjectForm::Metadata)))
         }
         Some(_) => Ok(None),
     }

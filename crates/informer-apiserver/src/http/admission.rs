@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::admission::{AdmissionRequest, Attributes, ReviewKind};
+use crate::admission::{AdmissionAttributes, AdmissionRequest, ReviewKind};
 use crate::http::call::Call;
 use crate::requests::Verb;
 
@@ -36,7 +36,7 @@ impl Call<'_> {
             None if kind.is("", "Namespace") => name.clone(),
             None => String::new(),
         };
-        let attributes = Attributes {
+        let attributes = AdmissionAttributes {
             gvr: kind.gvr.clone(),
             kind: review_kind,
             subresource: sub.to_owned(),

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::admission::Scope;
 use crate::auth::Requester;
 use crate::faults::{BodyPosition, Plan};
-use crate::http::accept::{Encoding, Shape, Wants, negotiate};
+use crate::http::accept::{Encoding, ResponseForm, Wants, negotiate};
 use crate::http::body::BrokenOff;
 use crate::http::headers::header;
 use crate::http::query::ListOptions;
@@ -31,10 +31,10 @@ use crate::model::kinds::{Kind, Subresource};
 use crate::model::metadata::parse_version;
 use crate::model::query::Query;
 use crate::model::user::User;
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::{Application, DeleteOptions, PatchType, Written};
 use crate::registry::select::Filter;
-use crate::registry::storage::{EventType, Form, Stored};
+use crate::registry::storage::{EventType, ObjectForm, Stored};
 use crate::requests::Verb;
 
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
@@ -57,11 +57,7 @@ impl Call<'_> {
             resource: &self.route.resource,
             namespace: self.route.namespace.as_deref(),
             dry_run: self.query.text("dryRun") == "All",
-            validation: match self.query.text("fieldValidation") {
-                "Ignore" => Validation::Ignore,
-                "Strict" => Validation::Strict,
-                _ => Validation::Warn,
-            },
+            validation: FieldValidation::of_parameter(self.query.text("fieldValidation")),
             admission: None,
             conversion: false,
             manager: Some(self.manager()),
@@ -99,7 +95,7 @@ impl Call<'_> {
         }
     }
 
-    fn negotiate(&self, wants: Wants) -> Result<(Shape, Encoding), ApiError> {
+    fn negotiate(&self, wants: Wants) -> Result<(ResponseForm, Encoding), ApiError> {
         negotiate(self.head, wants, self.kind(), self.query.text("includeObject"))
     }
 
@@ -161,8 +157,8 @@ impl Call<'_> {
         let page = list::list(self.shared, &self.route.resource, &filter, &options, plan.rewind).await?;
         let page = page.with_faults(&plan.page, &options);
         let form = match shape {
-            Shape::Form(form) => form,
-            Shape::Table(form) => {
+            ResponseForm::Form(form) => form,
+            ResponseForm::Table(form) => {
                 let table = page.table(self.kind(), form, self.shared.clock.timestamp());
                 return Ok((value(200, &table), encoding));
             }
@@ -194,8 +190,8 @@ impl Call<'_> {
             return Err(ApiError::invalid_options("ListOptions", vec![cause]));
         }
         let (form, table) = match shape {
-            Shape::Form(form) => (form, None),
-            Shape::Table(table) => (Form::Object, Some(table)),
+            ResponseForm::Form(form) => (form, None),
+            ResponseForm::Table(table) => (ObjectForm::Object, Some(table)),
         };
         let request = WatchRequest {
             resource: &self.route.resource,
@@ -257,8 +253,8 @@ impl Call<'_> {
             return Ok((value(200, &self.shared.scale_of(self.kind(), &stored)?), encoding));
         }
         let response = match shape {
-            Shape::Form(form) => self.object_response(200, &stored, form, encoding),
-            Shape::Table(form) => {
+            ResponseForm::Form(form) => self.object_response(200, &stored, form, encoding),
+            ResponseForm::Table(form) => {
                 value(200, &form.of_one(self.kind(), &stored, self.shared.clock.timestamp()))
             }
         };
@@ -267,8 +263,14 @@ impl Call<'_> {
 
     /// Responds with one object. The encoding is protobuf if the client accepts it and the object has one,
     /// else JSON.
-    fn object_response(&self, status: u16, stored: &Stored, form: Form, encoding: Encoding) -> ApiResponse {
-        let wanted = encoding == Encoding::Protobuf && form == Form::Object;
+    fn object_response(
+        &self,
+        status: u16,
+        stored: &Stored,
+        form: ObjectForm,
+        encoding: Encoding,
+    ) -> ApiResponse {
+        let wanted = encoding == Encoding::Protobuf && form == ObjectForm::Object;
         match wanted.then(|| stored.wire(self.shared.wiring())).flatten() {
             Some(wire) => protobuf(status, wire.object()),
             None => json(status, object_bytes(stored, form)),
@@ -322,7 +324,7 @@ impl Call<'_> {
         &self,
         scope: Scope<'_>,
         body: &[u8],
-        wants: (Shape, Encoding),
+        wants: (ResponseForm, Encoding),
     ) -> Result<ApiResponse, ApiError> {
         if let Some(response) = self.write_special_subresource(scope, body).await? {
             return Ok(response);
@@ -382,15 +384,15 @@ impl Call<'_> {
         }
     }
 
-    fn write_response(&self, written: &Written, (shape, encoding): (Shape, Encoding)) -> ApiResponse {
+    fn write_response(&self, written: &Written, (shape, encoding): (ResponseForm, Encoding)) -> ApiResponse {
         let status = if written.created { 201 } else { 200 };
         match (shape, &written.stored) {
-            (Shape::Form(form), Some(stored)) => self.object_response(status, stored, form, encoding),
-            (Shape::Form(form), None) => json(status, written_bytes(written, form)),
-            (Shape::Table(form), Some(stored)) => {
+            (ResponseForm::Form(form), Some(stored)) => self.object_response(status, stored, form, encoding),
+            (ResponseForm::Form(form), None) => json(status, written_bytes(written, form)),
+            (ResponseForm::Table(form), Some(stored)) => {
                 value(status, &form.of_one(self.kind(), stored, self.shared.clock.timestamp()))
             }
-            (Shape::Table(_), None) => json(status, written_bytes(written, Form::Object)),
+            (ResponseForm::Table(_), None) => json(status, written_bytes(written, ObjectForm::Object)),
         }
     }
 
@@ -435,7 +437,7 @@ impl Call<'_> {
                 _ => {}
             }
         }
-        Ok(response::list(Box::new(page.into_batches(self.kind(), Form::Object))))
+        Ok(response::list(Box::new(page.into_batches(self.kind(), ObjectForm::Object))))
     }
 
     /// Decodes a request body (JSON, YAML or protobuf). Only the JSON decoder sets `Reading::doubled`.

@@ -15,7 +15,7 @@ use crate::model::kinds::Kind;
 use crate::model::metadata::parse_version;
 use crate::registry::Resource;
 use crate::registry::select::Filter;
-use crate::registry::storage::{EventType, Form, OrderedMap, Stored, Wiring};
+use crate::registry::storage::{EventType, ObjectForm, OrderedMap, Stored, Wiring};
 
 /// Size of the chunks of a list body in bytes: large enough for few system calls, small compared with the
 /// socket buffers.
@@ -291,9 +291,13 @@ impl Page {
         self
     }
 
-    pub(crate) fn into_batches(self, kind: &Kind, form: Form) -> impl Iterator<Item = Batch> + Send + use<> {
+    pub(crate) fn into_batches(
+        self,
+        kind: &Kind,
+        form: ObjectForm,
+    ) -> impl Iterator<Item = Batch> + Send + use<> {
         let (head, tail) = self.frame(kind, form);
-        let form = if form == Form::Object && !kind.is_custom() { Form::Bare } else { form };
+        let form = if form == ObjectForm::Object && !kind.is_custom() { ObjectForm::Bare } else { form };
         let mut first = true;
         batches(head, self.items, tail, move |batch, item| {
             if !std::mem::take(&mut first) {
@@ -322,7 +326,7 @@ impl Page {
     /// Encodes all items and returns the bytes before the first item. Returns `None` if an item has no
     /// protobuf encoding.
     async fn wire_head(&self, kind: &Kind, wiring: Wiring<'_>) -> Option<Vec<u8>> {
-        let (mut json, tail) = self.frame(kind, Form::Object);
+        let (mut json, tail) = self.frame(kind, ObjectForm::Object);
         json.extend_from_slice(&tail);
         let empty = wiring.schema.to_protobuf(&json).ok()?;
         let envelope = Envelope::parse(&empty).ok()?;
@@ -382,12 +386,12 @@ impl Page {
     }
 
     /// Returns the bytes of the list before and after its items.
-    fn frame(&self, kind: &Kind, form: Form) -> (Vec<u8>, Vec<u8>) {
+    fn frame(&self, kind: &Kind, form: ObjectForm) -> (Vec<u8>, Vec<u8>) {
         let token = serde_json::Value::from(self.continue_token.as_deref().unwrap_or_default());
         let remaining =
             self.remaining.map_or(String::new(), |count| format!(",\"remainingItemCount\":{count}"));
         let version = self.version;
-        if form == Form::Object && kind.is_custom() {
+        if form == ObjectForm::Object && kind.is_custom() {
             let head = format!(r#"{{"apiVersion":"{}","items":["#, kind.api_version);
             let tail = format!(
                 r#"],"kind":"{}","metadata":{{"continue":{token}{remaining},"resourceVersion":"{version}"}}}}"#,
@@ -396,12 +400,12 @@ impl Page {
             return (head.into(), (tail + "\n").into());
         }
         let (list_kind, api_version) = match form {
-            Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            ObjectForm::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
             _ => (kind.list_kind.as_str(), kind.api_version.as_str()),
         };
         let token =
             if self.continue_token.is_some() { format!(",\"continue\":{token}") } else { String::new() };
-        let empty = form == Form::Metadata && self.items.is_empty();
+        let empty = form == ObjectForm::Metadata && self.items.is_empty();
         let (open, close) = if empty { ("null", "") } else { ("[", "]") };
         let head = format!(
             r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{token}{remaining}}},"items":{open}"#

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::registry::storage::{Form, Stored};
+use crate::registry::storage::{ObjectForm, Stored};
 
 #[derive(Debug)]
-enum Segment {
+enum BodySegment {
     Fixed(&'static [u8]),
     Made(Bytes),
-    Object(Arc<Stored>, Form),
+    Object(Arc<Stored>, ObjectForm),
     Item(Arc<Stored>),
 }
 
-impl Segment {
+impl BodySegment {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Fixed(bytes) => bytes,
@@ -32,7 +32,7 @@ impl Segment {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The segments of the batch, none of which is empty.
-    segments: Vec<Segment>,
+    segments: Vec<BodySegment>,
     current: usize,
     /// Number of bytes of the first segment that were already consumed.
     taken: usize,
@@ -45,7 +45,7 @@ impl Batch {
         self.left
     }
 
-    fn push(&mut self, segment: Segment) {
+    fn push(&mut self, segment: BodySegment) {
         let length = segment.bytes().len();
         if length > 0 {
             self.left += length;
@@ -54,26 +54,26 @@ impl Batch {
     }
 
     pub(crate) fn put(&mut self, bytes: impl Into<Bytes>) {
-        self.push(Segment::Made(bytes.into()));
+        self.push(BodySegment::Made(bytes.into()));
     }
 
     pub(crate) fn put_fixed(&mut self, bytes: &'static [u8]) {
-        self.push(Segment::Fixed(bytes));
+        self.push(BodySegment::Fixed(bytes));
     }
 
-    pub(crate) fn put_object(&mut self, stored: Arc<Stored>, form: Form) {
+    pub(crate) fn put_object(&mut self, stored: Arc<Stored>, form: ObjectForm) {
         self.put_fixed(form.head());
-        self.push(Segment::Object(stored, form));
+        self.push(BodySegment::Object(stored, form));
         self.put_fixed(form.tail());
     }
 
     /// Appends a protobuf list item. The protobuf encoding of the object must be cached.
     pub(crate) fn put_item(&mut self, stored: Arc<Stored>) {
-        self.push(Segment::Item(stored));
+        self.push(BodySegment::Item(stored));
     }
 
     pub(crate) fn into_bytes(mut self) -> Bytes {
-        if let [Segment::Made(whole)] = &self.segments[..]
+        if let [BodySegment::Made(whole)] = &self.segments[..]
             && whole.len() == self.left
         {
             return whole.clone();

@@ -17,7 +17,7 @@ use crate::http::warnings::Warnings;
 use crate::model::error::ApiError;
 use crate::model::query::Query;
 use crate::pipeline::Written;
-use crate::registry::storage::{Form, Stored};
+use crate::registry::storage::{ObjectForm, Stored};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
@@ -283,10 +283,10 @@ fn indented(json: &[u8]) -> Vec<u8> {
     out
 }
 
-pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
+pub(crate) fn written_bytes(written: &Written, form: ObjectForm) -> Bytes {
     match (&written.stored, form) {
         (Some(stored), form) => object_bytes(stored, form),
-        (None, Form::Metadata) => {
+        (None, ObjectForm::Metadata) => {
             let metadata = &crate::model::json::parse(&written.object)["metadata"];
             format!(
                 r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#
@@ -300,7 +300,7 @@ pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     }
 }
 
-pub(crate) fn object_bytes(stored: &Stored, form: Form) -> Bytes {
+pub(crate) fn object_bytes(stored: &Stored, form: ObjectForm) -> Bytes {
     let mut out = BytesMut::with_capacity(stored.len() + 1);
     stored.write(form, &mut out);
     out.extend_from_slice(b"\n");

@@ -12,7 +12,7 @@ use http::header::USER_AGENT;
 use http::{Method, Request, request};
 use informer_http::LongRunning;
 
-use crate::auth::Attributes;
+use crate::auth::AuthorizationAttributes;
 use crate::faults::Plan;
 use crate::http::accept::{Encoding, indents_errors, plain_encoding};
 use crate::http::call::{APPLY, Call, media_type};
@@ -222,7 +222,7 @@ impl ApiService {
         RequestHead { head, query, user }: RequestHead<'_>,
     ) -> Result<User, ApiError> {
         let user = user?;
-        let attributes = || Attributes::of_request(&head.method, head.uri.path(), query);
+        let attributes = || AuthorizationAttributes::of_request(&head.method, head.uri.path(), query);
         let user = self.shared.impersonate(user, &head.headers, attributes)?;
         if self.shared.access.enforces_rbac_for(&user) {
             self.shared.authorize(&user, &attributes())?;

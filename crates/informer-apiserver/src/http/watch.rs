@@ -30,7 +30,7 @@ use crate::model::error::ApiError;
 use crate::model::metadata::parse_version;
 use crate::registry::Resource;
 use crate::registry::select::Filter;
-use crate::registry::storage::{Ended, Event, EventType, Form, OrderedMap, Pulled, Stored};
+use crate::registry::storage::{Ended, Event, EventType, ObjectForm, OrderedMap, Pulled, Stored};
 
 /// The way in which the server ends a watch that falls behind the event history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,7 +70,7 @@ pub(crate) struct WatchDriver {
     shared: Arc<Frontend>,
     resource: Arc<Resource>,
     filter: Filter,
-    form: Form,
+    form: ObjectForm,
     table: Option<TableRows>,
     /// The events are encoded as protobuf frames instead of JSON lines.
     protobuf: bool,
@@ -132,7 +132,7 @@ async fn check_convertible(shared: &Frontend, request: &WatchRequest<'_>) -> Res
 pub(crate) struct WatchRequest<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) filter: Filter,
-    pub(crate) form: Form,
+    pub(crate) form: ObjectForm,
     pub(crate) table: Option<TableForm>,
     /// Encode watch events as protobuf frames. Bookmarks and errors are JSON, which [`FaultyWatch`] converts
     /// to frames.
@@ -498,17 +498,17 @@ impl WatchDriver {
         }
         let mark = r#""annotations":{"k8s.io/initial-events-end":"true"}"#;
         let (name, api_version) = match self.form {
-            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            ObjectForm::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
             _ => (kind.kind.as_str(), kind.api_version.as_str()),
         };
-        let object = if kind.is_custom() && self.form != Form::Metadata {
+        let object = if kind.is_custom() && self.form != ObjectForm::Metadata {
             let mark = if initial_end { format!("{mark},") } else { String::new() };
             format!(
                 r#"{{"apiVersion":"{api_version}","kind":"{name}","metadata":{{{mark}"resourceVersion":"{version}"}}}}"#
             )
         } else {
             let mark = if initial_end { format!(",{mark}") } else { String::new() };
-            let rest = if self.form == Form::Metadata { "" } else { kind.bookmark };
+            let rest = if self.form == ObjectForm::Metadata { "" } else { kind.bookmark };
             format!(
                 r#"{{"kind":"{name}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{mark}}}{rest}}}"#
             )

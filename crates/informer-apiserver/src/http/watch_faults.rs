@@ -1,13 +1,13 @@
 //! Applies injected faults to the events of a watch.
 
-mod late;
+mod lag;
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 
 use bytes::Bytes;
 
-use self::late::LagBuffer;
+use self::lag::LagBuffer;
 use crate::faults::{BodyEnd, BodyPosition, EventFault, OpenWatch, Plan, WatchFault};
 use crate::http::BrokenOff;
 use crate::http::watch::{Item, WatchDriver};
@@ -20,7 +20,7 @@ pub(crate) struct FaultyWatch {
     /// Number of delivered events. The faults of the watch apply at a given number of events.
     events: u64,
     /// Outputs that are sent before the next item of the watch driver.
-    pending: VecDeque<Output>,
+    pending: VecDeque<WatchOutput>,
     next_fault: Option<EventFault>,
     /// The event that `EventFault::Swap` holds back until the next event has been sent.
     held: Option<Bytes>,
@@ -32,7 +32,7 @@ pub(crate) struct FaultyWatch {
     framing: Option<Framing>,
 }
 
-enum Output {
+enum WatchOutput {
     /// One or more watch events, in the encoding of the watch.
     Event(Bytes),
     /// A bookmark, an error, or a line that a fault adds to the watch. It is JSON, and is converted to the
@@ -73,8 +73,8 @@ impl FaultyWatch {
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         let written = match self.next_line().await? {
             Err(broken) => return Some(Err(broken)),
-            Ok(Output::Event(bytes)) => bytes,
-            Ok(Output::Line(line)) => match &self.framing {
+            Ok(WatchOutput::Event(bytes)) => bytes,
+            Ok(WatchOutput::Line(line)) => match &self.framing {
                 None => line,
                 Some(framing) => framing(&line),
             },
@@ -83,7 +83,7 @@ impl FaultyWatch {
         Some(Ok(if self.truncated { written.slice(..written.len() / 2) } else { written }))
     }
 
-    async fn next_line(&mut self) -> Option<Result<Output, BrokenOff>> {
+    async fn next_line(&mut self) -> Option<Result<WatchOutput, BrokenOff>> {
         loop {
             if let Some(piece) = self.pending.pop_front() {
                 return Some(Ok(piece));
@@ -116,17 +116,17 @@ impl FaultyWatch {
                     self.apply_injected();
                     continue;
                 }
-                item = late::next(self.lag_buffer.as_deref_mut(), &mut self.driver) => item,
+                item = lag::next(self.lag_buffer.as_deref_mut(), &mut self.driver) => item,
             };
             match item {
                 Some(Item::Event(bytes)) if self.next_fault.is_none() && self.held.is_none() => {
                     self.events += 1;
-                    return Some(Ok(Output::Event(bytes)));
+                    return Some(Ok(WatchOutput::Event(bytes)));
                 }
                 Some(item) => self.take(item),
                 None => {
                     self.ended = true;
-                    self.pending.extend(self.held.take().map(Output::Event));
+                    self.pending.extend(self.held.take().map(WatchOutput::Event));
                 }
             }
         }
@@ -142,9 +142,9 @@ impl FaultyWatch {
                     by => rewind_bookmark(&line, by),
                 };
                 let times = 1 + usize::from(self.plan.repeat_bookmarks);
-                self.pending.extend(std::iter::repeat_n(line, times).map(Output::Line));
+                self.pending.extend(std::iter::repeat_n(line, times).map(WatchOutput::Line));
             }
-            Item::Error(line) => self.pending.push_back(Output::Line(line)),
+            Item::Error(line) => self.pending.push_back(WatchOutput::Line(line)),
             Item::Event(bytes) => self.take_event(bytes),
         }
     }
@@ -171,7 +171,7 @@ impl FaultyWatch {
 
     fn push_event(&mut self, event: Bytes) {
         self.events += 1;
-        self.pending.push_back(Output::Event(event));
+        self.pending.push_back(WatchOutput::Event(event));
     }
 
     /// Adds the faults that rules have injected since the watch was opened. A fault that applies after a
@@ -209,12 +209,12 @@ impl FaultyWatch {
         };
         match self.plan.watch_faults.remove(index).1 {
             WatchFault::Expire => {
-                self.pending.push_back(Output::Line(ApiError::watch_expired().to_event_line().into()));
+                self.pending.push_back(WatchOutput::Line(ApiError::watch_expired().to_event_line().into()));
                 self.ended = true;
             }
-            WatchFault::Line(line) => self.pending.push_back(Output::Line(line)),
+            WatchFault::Line(line) => self.pending.push_back(WatchOutput::Line(line)),
             WatchFault::LastLine(line) => {
-                self.pending.push_back(Output::Line(line));
+                self.pending.push_back(WatchOutput::Line(line));
                 self.ended = true;
             }
             WatchFault::NextEvent(next_fault) => self.next_fault = Some(next_fault),

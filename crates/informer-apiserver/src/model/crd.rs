@@ -42,7 +42,7 @@ use crate::model::error::Cause;
 use crate::model::kinds::ScalePaths;
 use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
-use rules::Rules;
+use rules::CompiledRules;
 
 /// Maximum number of regular expressions that are compiled for one schema, as a limit for hostile schemas.
 const MAX_PATTERNS: usize = 1000;
@@ -52,7 +52,7 @@ const MAX_PATTERNS: usize = 1000;
 pub(crate) struct Schema {
     root: Value,
     patterns: HashMap<String, Regex>,
-    rules: Rules,
+    rules: CompiledRules,
 }
 
 impl Schema {
@@ -60,7 +60,7 @@ impl Schema {
     pub(crate) fn new(root: Value) -> Self {
         let mut patterns = HashMap::new();
         collect_patterns(&root, &mut patterns);
-        Self { rules: Rules::new(&root), root, patterns }
+        Self { rules: CompiledRules::new(&root), root, patterns }
     }
 
     pub(crate) fn root(&self) -> &Value {

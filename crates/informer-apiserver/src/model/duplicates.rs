@@ -9,7 +9,7 @@ use informer_schema::KindSchema;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::model::write_options::Validation;
+use crate::model::write_options::FieldValidation;
 use crate::model::yaml::duplicate_keys;
 
 /// The known members of a JSON patch operation.
@@ -36,7 +36,7 @@ impl DuplicateKeys {
             let problems = known.strict_problems(body).ok()?;
             return Some(Self::AllProblems(problems.iter().map(ToString::to_string).collect()));
         }
-        found(body, Position::Value).map(Self::KeysOnly)
+        found(body, JsonPosition::Value).map(Self::KeysOnly)
     }
 
     pub(crate) fn in_yaml(body: &[u8]) -> Option<Self> {
@@ -45,7 +45,7 @@ impl DuplicateKeys {
 
     /// Finds the duplicate and unknown members in the operations of a JSON patch.
     pub(crate) fn in_operations(body: &[u8]) -> Option<Self> {
-        let found = found(body, Position::Operations)?;
+        let found = found(body, JsonPosition::Operations)?;
         Some(Self::KeysOnly(found.into_iter().map(|why| format!("json patch {why}")).collect()))
     }
 
@@ -57,7 +57,7 @@ impl DuplicateKeys {
     }
 }
 
-impl Validation {
+impl FieldValidation {
     /// Applies `fieldValidation` to strict decoding errors: returns them as warnings, or as the reason why
     /// the request is rejected.
     pub(crate) fn enforce(self, found: Vec<String>) -> Result<Vec<String>, String> {
@@ -82,35 +82,35 @@ pub(crate) fn warnings(found: &str) -> Vec<String> {
     }
 }
 
-fn found(body: &[u8], place: Position) -> Option<Vec<String>> {
+fn found(body: &[u8], place: JsonPosition) -> Option<Vec<String>> {
     let found = RefCell::default();
     let mut reader = serde_json::Deserializer::from_slice(body);
-    Walk { path: "", place, found: &found }.deserialize(&mut reader).ok()?;
+    JsonWalk { path: "", place, found: &found }.deserialize(&mut reader).ok()?;
     Some(found.into_inner())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Position {
+enum JsonPosition {
     Value,
     /// The list of operations of a JSON patch.
     Operations,
     Operation,
 }
 
-impl Position {
+impl JsonPosition {
     fn item(self) -> Self {
         if self == Self::Operations { Self::Operation } else { Self::Value }
     }
 }
 
 /// Walks through a JSON document and records the paths of duplicate keys.
-struct Walk<'w> {
+struct JsonWalk<'w> {
     path: &'w str,
-    place: Position,
+    place: JsonPosition,
     found: &'w RefCell<Vec<String>>,
 }
 
-impl Walk<'_> {
+impl JsonWalk<'_> {
     fn report(&self, problem: String) {
         let mut found = self.found.borrow_mut();
         if !found.contains(&problem) && found.len() < informer_schema::MAX_STRICT_PROBLEMS {
@@ -119,7 +119,7 @@ impl Walk<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'de> DeserializeSeed<'de> for JsonWalk<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -127,7 +127,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for JsonWalk<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,7 +162,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut index = 0;
         loop {
             let path = format!("{}[{index}]", self.path);
-            let item = Walk { path: &path, place: self.place.item(), found: self.found };
+            let item = JsonWalk { path: &path, place: self.place.item(), found: self.found };
             if items.next_element_seed(item)?.is_none() {
                 return Ok(());
             }
@@ -174,7 +174,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut seen = HashSet::new();
         while let Some(name) = members.next_key::<String>()? {
             let path = if self.path.is_empty() { name.clone() } else { format!("{}.{name}", self.path) };
-            if self.place == Position::Operation && !OPERATION_MEMBERS.contains(&&*name) {
+            if self.place == JsonPosition::Operation && !OPERATION_MEMBERS.contains(&&*name) {
                 self.report(format!("unknown field {path:?}"));
                 members.next_value::<IgnoredAny>()?;
                 continue;
@@ -182,7 +182,11 @@ impl<'de> Visitor<'de> for Walk<'_> {
             if !seen.insert(name) {
                 self.report(format!("duplicate field {path:?}"));
             }
-            members.next_value_seed(Walk { path: &path, place: Position::Value, found: self.found })?;
+            members.next_value_seed(JsonWalk {
+                path: &path,
+                place: JsonPosition::Value,
+                found: self.found,
+            })?;
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ fn is_zero(number: &u32) -> bool {
 /// The JSON encoding of a Status, with the field order of kube-apiserver.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire<'a> {
+struct StatusJson<'a> {
     kind: &'a str,
     api_version: &'a str,
     metadata: WireMeta<'a>,
@@ -326,7 +326,7 @@ pub(crate) fn success(kind: &Kind, name: &str, uid: &str) -> Vec<u8> {
 }
 
 fn status_json(status: &str, code: u16, error: &ApiError) -> Vec<u8> {
-    let wire = Wire {
+    let wire = StatusJson {
         kind: "Status",
         api_version: "v1",
         metadata: WireMeta {

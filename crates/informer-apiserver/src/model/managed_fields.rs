@@ -22,7 +22,7 @@ mod tests;
 
 pub(crate) use atomics::atomics;
 pub(crate) use element::Element;
-pub(crate) use managed::{Managed, ManagerId, Operation};
+pub(crate) use managed::{Managed, ManagedFieldsOperation, ManagerId};
 pub(crate) use merge::merge_unmanaged;
 pub(crate) use set::Set;
 pub(crate) use types::Type;

@@ -12,11 +12,11 @@ const MAX: i128 = i64::MAX as i128 * NANO;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amount {
     nanos: i128,
-    form: Form,
+    form: QuantityFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum QuantityFormat {
     /// Decimal suffixes (`m`, `k`, `M`).
     Decimal,
     /// Binary suffixes (`Ki`, `Mi`).
@@ -26,21 +26,21 @@ enum Form {
 }
 
 impl Amount {
-    pub(crate) const ZERO: Self = Self { nanos: 0, form: Form::Decimal };
+    pub(crate) const ZERO: Self = Self { nanos: 0, form: QuantityFormat::Decimal };
 
     pub(crate) fn count(number: usize) -> Self {
         Self {
             nanos: i128::try_from(number).unwrap_or(MAX).saturating_mul(NANO).min(MAX),
-            form: Form::Decimal,
+            form: QuantityFormat::Decimal,
         }
     }
 
     pub(crate) fn read(text: &str) -> Option<Self> {
         let suffix = text.trim_start_matches(|sign: char| sign.is_ascii_digit() || "+-.".contains(sign));
         let form = match suffix {
-            suffix if suffix.ends_with('i') => Form::Binary,
-            suffix if suffix.len() > 1 && suffix.starts_with(['e', 'E']) => Form::Exponent,
-            _ => Form::Decimal,
+            suffix if suffix.ends_with('i') => QuantityFormat::Binary,
+            suffix if suffix.len() > 1 && suffix.starts_with(['e', 'E']) => QuantityFormat::Exponent,
+            _ => QuantityFormat::Decimal,
         };
         Some(Self { nanos: read(text)?, form })
     }
@@ -86,9 +86,9 @@ impl Amount {
     /// Returns the shortest canonical string.
     pub(crate) fn text(self) -> String {
         let text = match self.form {
-            Form::Binary if self.nanos.abs() >= 1024 * NANO => return binary_text(self.whole()),
-            Form::Exponent => format!("{}e-9", self.nanos),
-            Form::Binary | Form::Decimal => format!("{}n", self.nanos),
+            QuantityFormat::Binary if self.nanos.abs() >= 1024 * NANO => return binary_text(self.whole()),
+            QuantityFormat::Exponent => format!("{}e-9", self.nanos),
+            QuantityFormat::Binary | QuantityFormat::Decimal => format!("{}n", self.nanos),
         };
         informer_schema::canonical_quantity(&text).unwrap_or(text)
     }

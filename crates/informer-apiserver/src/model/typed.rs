@@ -38,7 +38,7 @@ pub(crate) fn fit_from(
     object: &mut Map<String, Value>,
 ) -> Result<Vec<String>, String> {
     let mut fit = TypeCheck { source, unknown: Vec::new(), mistyped: None };
-    fit.members(message, object, &Path::Top)?;
+    fit.members(message, object, &ValuePath::Top)?;
     match fit.mistyped {
         Some(why) => Err(why),
         None => Ok(fit.unknown),
@@ -66,19 +66,19 @@ struct TypeCheck {
 }
 
 /// The path of a value in an object. It is formatted only for errors.
-enum Path<'a> {
+enum ValuePath<'a> {
     Top,
-    Field(&'a Path<'a>, &'a str),
-    Member(&'a Path<'a>, &'a str),
-    Index(&'a Path<'a>, usize),
+    Field(&'a ValuePath<'a>, &'a str),
+    Member(&'a ValuePath<'a>, &'a str),
+    Index(&'a ValuePath<'a>, usize),
 }
 
-impl Path<'_> {
+impl ValuePath<'_> {
     /// Formats the path with list indexes, as in errors for unknown fields.
     fn full(&self) -> String {
         match self {
             Self::Top => String::new(),
-            Self::Field(Path::Top, name) => (*name).to_owned(),
+            Self::Field(ValuePath::Top, name) => (*name).to_owned(),
             Self::Field(above, name) | Self::Member(above, name) => format!("{}.{name}", above.full()),
             Self::Index(above, index) => format!("{}[{index}]", above.full()),
         }
@@ -89,7 +89,7 @@ impl Path<'_> {
         match self {
             Self::Top => String::new(),
             Self::Member(above, _) | Self::Index(above, _) => above.plain(),
-            Self::Field(Path::Top, name) => (*name).to_owned(),
+            Self::Field(ValuePath::Top, name) => (*name).to_owned(),
             Self::Field(above, name) => format!("{}.{name}", above.plain()),
         }
     }
@@ -100,11 +100,11 @@ impl TypeCheck {
         &mut self,
         message: Message<'_>,
         object: &mut Map<String, Value>,
-        path: &Path<'_>,
+        path: &ValuePath<'_>,
     ) -> Result<(), String> {
         let mut gone = Vec::new();
         for (name, value) in object.iter_mut() {
-            let path = Path::Field(path, name);
+            let path = ValuePath::Field(path, name);
             let Some(field) = message.field(name) else {
                 self.unknown.push(path.full());
                 gone.push(name.clone());
@@ -128,18 +128,18 @@ impl TypeCheck {
         containing: &ContainingType<'_>,
         field: Field<'_>,
         value: &mut Value,
-        path: &Path<'_>,
+        path: &ValuePath<'_>,
     ) -> Result<(), String> {
         match (field.shape(), value) {
             (Shape::List, Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.value(containing, field, item, &Path::Index(path, index))?;
+                    self.value(containing, field, item, &ValuePath::Index(path, index))?;
                 }
                 Ok(())
             }
             (Shape::Map, Value::Object(members)) => {
                 for (name, member) in members.iter_mut() {
-                    self.value(containing, field, member, &Path::Member(path, name))?;
+                    self.value(containing, field, member, &ValuePath::Member(path, name))?;
                 }
                 Ok(())
             }
@@ -157,7 +157,7 @@ impl TypeCheck {
         containing: &ContainingType<'_>,
         field: Field<'_>,
         value: &mut Value,
-        path: &Path<'_>,
+        path: &ValuePath<'_>,
     ) -> Result<(), String> {
         let base = field.base();
         if value.is_null() && matches!(base, BaseType::String) {
@@ -274,7 +274,7 @@ fn check_quantity(text: &str) -> Result<(), String> {
 /// The message type that contains a field, for error messages.
 struct ContainingType<'a> {
     message: Message<'a>,
-    field: &'a Path<'a>,
+    field: &'a ValuePath<'a>,
 }
 
 impl ContainingType<'_> {

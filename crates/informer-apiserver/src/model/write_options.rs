@@ -3,13 +3,24 @@
 
 /// The handling of unknown fields (`fieldValidation`). They are dropped in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Validation {
+pub(crate) enum FieldValidation {
     /// The object is not decoded, so unknown fields are not found. For writes of the server's own controllers
     /// and of [`ApiServer::raw`](crate::ApiServer::raw).
     Unchecked,
     Ignore,
     Warn,
     Strict,
+}
+
+impl FieldValidation {
+    /// Returns the validation that the parameter `fieldValidation` of a request selects.
+    pub(crate) fn of_parameter(value: &str) -> Self {
+        match value {
+            "Ignore" => Self::Ignore,
+            "Strict" => Self::Strict,
+            _ => Self::Warn,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crate::model::error::{ApiError, Cause, Details};
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::managed_fields::{
-    Applied, Applier, Conflict, Failed, Managed, ManagerId, Operation, validate,
+    Applied, Applier, Conflict, Failed, Managed, ManagedFieldsOperation, ManagerId, validate,
 };
 use crate::model::metadata::{self, Object};
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
 use crate::pipeline::merge::{Origin, go_type};
 use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
@@ -54,12 +54,12 @@ impl Application {
 
     /// Handles duplicate keys in the configuration as `fieldValidation` requires: returns warnings or an
     /// error.
-    pub(crate) fn check_duplicates(&self, validation: Validation) -> Result<Vec<String>, ApiError> {
+    pub(crate) fn check_duplicates(&self, validation: FieldValidation) -> Result<Vec<String>, ApiError> {
         match (&self.duplicates, validation) {
-            (Some(why), Validation::Strict) => {
+            (Some(why), FieldValidation::Strict) => {
                 Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")))
             }
-            (Some(why), Validation::Warn) => Ok(crate::model::duplicates::warnings(why)),
+            (Some(why), FieldValidation::Warn) => Ok(crate::model::duplicates::warnings(why)),
             _ => Ok(Vec::new()),
         }
     }
@@ -166,7 +166,7 @@ impl Pipeline {
         let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
         // The type check of the apply has already rejected unknown fields, so the decoder need not report
         // them.
-        let lenient = Scope { validation: Validation::Ignore, ..scope };
+        let lenient = Scope { validation: FieldValidation::Ignore, ..scope };
         self.decode_typed(lenient, &mut object, Origin::Apply(&apply.config))?;
         let warnings = apply.check_duplicates(scope.validation)?;
         let metadata = metadata::metadata_of_mut(&mut object);
@@ -201,7 +201,7 @@ impl Pipeline {
         if let Some(why) = validate(updater.types[updater.version], &config, false) {
             return Err(type_error(kind, &apply.config, &why));
         }
-        let id = tracker.id(manager, Operation::Apply);
+        let id = tracker.id(manager, ManagedFieldsOperation::Apply);
         let attempt = |force| updater.apply(&live, &config, managed.clone(), Applier { id: &id, force });
         let applied = match attempt(apply.force) {
             Err(Failed::Conflicts(conflicts)) if manager == KUBECTL => {

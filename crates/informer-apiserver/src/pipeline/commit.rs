@@ -7,7 +7,7 @@ use informer_core::Gvr;
 use crate::admission::Scope;
 use crate::model::error::{ApiError, Cause};
 use crate::model::kinds::{Kind, definition_of};
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::retry::WriteError;
 use crate::pipeline::{Commit, DEFINITIONS, Pipeline, UsageGuard};
 use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
@@ -179,7 +179,7 @@ fn check_served(
     draft: &Draft,
     expect: Expect,
 ) -> Result<(), ApiError> {
-    let own = scope.validation == Validation::Unchecked && expect != Expect::Absent;
+    let own = scope.validation == FieldValidation::Unchecked && expect != Expect::Absent;
     if own || registry.serves(scope.resource) {
         return Ok(());
     }

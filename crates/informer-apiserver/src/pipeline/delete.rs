@@ -16,7 +16,7 @@ use crate::model::metadata::{self, metadata_of_mut, wire_time};
 use crate::model::query::Query;
 use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
 use crate::pipeline::{Drafted, Pipeline};
-use crate::registry::storage::{Changed, Expect, Form, Stored};
+use crate::registry::storage::{Changed, Expect, ObjectForm, Stored};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
@@ -269,7 +269,7 @@ impl Pipeline {
         let kind = scope.kind();
         let body = if kind.traits.has(Traits::RETURNS_DELETED) {
             let mut body = BytesMut::new();
-            current.write_at(version, Form::Object, &mut body);
+            current.write_at(version, ObjectForm::Object, &mut body);
             body.extend_from_slice(b"\n");
             body.freeze()
         } else {

@@ -10,11 +10,11 @@ use crate::admission::Scope;
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits, convert_version};
 use crate::model::managed_fields::{
-    Convert, Failed, Managed, ManagerId, Operation, Set, Type, Updater, validate,
+    Convert, Failed, Managed, ManagedFieldsOperation, ManagerId, Set, Type, Updater, validate,
 };
 use crate::model::metadata::{FIELDS, Object, metadata_of, metadata_of_mut, set_fields, take_fields};
 use crate::model::typed::{form, zero};
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::Pipeline;
 use crate::registry::Resource;
 use crate::registry::conversion::Conversions;
@@ -40,7 +40,7 @@ pub(crate) struct ManagedWrite<'a> {
 impl<'a> ManagedWrite<'a> {
     /// Returns the field manager of a write. Objects of this write were [normalized](Pipeline::read_back).
     pub(crate) fn of(scope: Scope<'a>, mode: WriteMode) -> Self {
-        let normalized = scope.validation != Validation::Unchecked;
+        let normalized = scope.validation != FieldValidation::Unchecked;
         Self { manager: scope.manager, mode, conversion: None, normalized }
     }
 }
@@ -112,10 +112,10 @@ impl<'a> FieldTracker<'a> {
         Updater { version: &self.kind.api_version, types, convert, ignored: &self.ignored, now: &self.now }
     }
 
-    pub(crate) fn id(&self, manager: &str, operation: Operation) -> ManagerId {
+    pub(crate) fn id(&self, manager: &str, operation: ManagedFieldsOperation) -> ManagerId {
         let api_version = match operation {
-            Operation::Update => self.kind.api_version.clone(),
-            Operation::Apply => String::new(),
+            ManagedFieldsOperation::Update => self.kind.api_version.clone(),
+            ManagedFieldsOperation::Apply => String::new(),
         };
         let manager = if manager.is_empty() { UNKNOWN_MANAGER } else { manager };
         ManagerId {
@@ -150,7 +150,7 @@ impl<'a> FieldTracker<'a> {
         if !managed.0.is_empty() {
             return managed;
         }
-        let id = self.id(BEFORE_FIRST_APPLY, Operation::Update);
+        let id = self.id(BEFORE_FIRST_APPLY, ManagedFieldsOperation::Update);
         let empty = Value::Object(self.empty());
         let convert = |version: &str, object: &Value| self.convert(version, object);
         self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
@@ -159,7 +159,7 @@ impl<'a> FieldTracker<'a> {
     /// Returns the managed fields of a new object as JSON text, or `None` if the caller must use
     /// [`update`](Self::update).
     fn created_text(&self, empty: &Value, new: &mut Object, manager: &str) -> Option<String> {
-        let id = self.id(manager, Operation::Update);
+        let id = self.id(manager, ManagedFieldsOperation::Update);
         let value = Value::Object(std::mem::take(new));
         let convert = |version: &str, object: &Value| self.convert(version, object);
         let text = self.updater(&convert).created_text(empty, &value, &id);
@@ -171,7 +171,7 @@ impl<'a> FieldTracker<'a> {
 
     fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) -> Managed {
         let tracker = self.with_versions_of(&managed);
-        let id = tracker.id(manager, Operation::Update);
+        let id = tracker.id(manager, ManagedFieldsOperation::Update);
         let value = Value::Object(std::mem::take(new));
         // If the objects cannot be compared, the managed fields are dropped.
         let convert = |version: &str, object: &Value| tracker.convert(version, object);

@@ -12,7 +12,7 @@ use crate::model::kinds::{Kind, Traits};
 use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
 use crate::model::rules::as_value;
 use crate::model::typed::Source;
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::DEFINITIONS;
 
 /// The source of a decoded object, which decides the format of decoding errors.
@@ -57,7 +57,7 @@ pub(crate) fn decode_typed(
                 _ => schema.decode(kinds, object).map_err(|why| undecodable(kind, origin, &why))?,
             }
         }
-        (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
+        (None, Some(known)) if !kind.is_custom() && scope.validation != FieldValidation::Unchecked => {
             let fitted = crate::model::typed::fit_from(origin.source(), known.message(), object);
             let mut unknown = fitted.map_err(|why| undecodable(kind, origin, &why))?;
             if origin.source() == Source::Values {
@@ -72,7 +72,7 @@ pub(crate) fn decode_typed(
     };
     if let Some(known) = kinds.kind_by_api_version(&kind.api_version, &kind.kind)
         && !kind.is_custom()
-        && scope.validation != Validation::Unchecked
+        && scope.validation != FieldValidation::Unchecked
     {
         if let Some(complete) = kind.descriptor.hooks.after_decode {
             complete(object);

@@ -10,7 +10,7 @@ use crate::admission::{Phase, Scope};
 use crate::model::error::ApiError;
 use crate::model::metadata::{self, Object, metadata_of_mut};
 use crate::model::rules::as_value;
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::Pipeline;
 use crate::registry::conversion::Converted;
 use crate::registry::storage::{Draft, EventType, Stored, draft, draft_managed, draft_stored};
@@ -113,7 +113,7 @@ impl<'a> Scope<'a> {
     /// Returns the write in the form that quota and LimitRange checks need. Returns `None` for internal
     /// writes, which are not limited.
     pub(crate) fn quota_write(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<QuotaWrite<'a>> {
-        let bounded = self.validation != Validation::Unchecked && !mode.is_of_program();
+        let bounded = self.validation != FieldValidation::Unchecked && !mode.is_of_program();
         let namespace = self.namespace.filter(|_| bounded)?;
         Some(QuotaWrite { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
     }
@@ -126,7 +126,7 @@ impl<'a> Scope<'a> {
         mode: WriteMode,
     ) -> Vec<String> {
         match self.validation {
-            Validation::Unchecked => Vec::new(),
+            FieldValidation::Unchecked => Vec::new(),
             _ => as_value(object, |object| self.kind().warnings(object, old, mode)),
         }
     }

@@ -10,7 +10,7 @@ use crate::model::error::{ApiError, Cause};
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits};
 use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
-use crate::model::write_options::{Validation, WriteMode};
+use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::merge::merge_update;
 use crate::pipeline::patch::PatchType;
 use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
@@ -110,7 +110,7 @@ impl Pipeline {
     fn read_back(&self, scope: Scope<'_>, shown: &Stored) -> Value {
         let mut value = parse(shown.as_slice());
         if let (Some(message), Value::Object(object)) = (self.message(scope.kind()), &mut value)
-            && scope.validation != Validation::Unchecked
+            && scope.validation != FieldValidation::Unchecked
         {
             crate::model::typed::form(message, object);
         }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) use encode::{Draft, draft, draft_managed, draft_stored};
 pub(crate) use event::{Event, EventType};
 pub(crate) use map::OrderedMap;
-pub(crate) use object::{Form, Stored};
+pub(crate) use object::{ObjectForm, Stored};
 pub(crate) use wire::{WireBytes, Wiring};
 
 #[cfg(test)]

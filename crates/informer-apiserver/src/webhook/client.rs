@@ -39,7 +39,7 @@ pub(crate) struct Post<'a> {
     pub(crate) timeout: Duration,
 }
 
-struct Target {
+struct WebhookEndpoint {
     /// The URL in error messages.
     url: String,
     /// The host and port in the URL, for the `Host` header.
@@ -50,7 +50,7 @@ struct Target {
     path: String,
 }
 
-impl Target {
+impl WebhookEndpoint {
     fn request(&self, call: &Post<'_>, body: Vec<u8>) -> Result<Request<Bytes>, String> {
         let request = Request::post(&self.path)
             .header(HOST, &self.host)
@@ -90,7 +90,7 @@ impl Webhooks {
         }
     }
 
-    fn target(&self, call: &Post<'_>) -> Result<Target, CallError> {
+    fn target(&self, call: &Post<'_>) -> Result<WebhookEndpoint, CallError> {
         let timeout = format!("?timeout={}s", call.timeout.as_secs());
         if let Some(service) = &call.config.service {
             let server_name = format!("{}.{}.svc", service.name, service.namespace);
@@ -99,7 +99,13 @@ impl Webhooks {
             let route = self.service(&service.namespace, &service.name);
             let route = route.ok_or_else(|| format!("service {:?} not found", service.name));
             let path = format!("{path}{timeout}");
-            return Ok(Target { url: format!("https://{host}{path}"), host, server_name, route, path });
+            return Ok(WebhookEndpoint {
+                url: format!("https://{host}{path}"),
+                host,
+                server_name,
+                route,
+                path,
+            });
         }
         let url = call.config.url.as_deref().unwrap_or_default();
         let unusable = || CallError(format!("could not get REST client: Unparsable URL: {url:?}"));
@@ -112,13 +118,13 @@ impl Webhooks {
         };
         let path = format!("{}{timeout}", normalize_path(uri.path()));
         let url = format!("https://{host}{path}");
-        Ok(Target { url, host, server_name, route: Ok(ServiceRoute::Authority(authority)), path })
+        Ok(WebhookEndpoint { url, host, server_name, route: Ok(ServiceRoute::Authority(authority)), path })
     }
 
     async fn exchange(
         &self,
         call: &Post<'_>,
-        target: &Target,
+        target: &WebhookEndpoint,
         body: Vec<u8>,
         now: Timestamp,
     ) -> Result<WebhookResponse, String> {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
 use super::SharedInformer;
-use super::core::{Core, Shared};
+use super::core::{Core, InformerCore};
 use super::run::Lifecycle;
 use crate::UndecodableLog;
 use crate::metrics::InformerMetrics;
@@ -147,7 +147,7 @@ impl<O: Object> SharedInformerBuilder<O> {
         let reflector = Reflector::new(source, Arc::clone(&queue) as _, config).with_context(context);
         let pump = Pump::new(writer, undecodable.clone()).named(&*name);
         let core = Core { pump, processor: SharedProcessor::new() };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(InformerCore {
             name,
             what,
             indexer,

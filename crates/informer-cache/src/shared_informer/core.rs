@@ -20,7 +20,7 @@ use crate::sync::Unsynced;
 use crate::{InformerCrash, InformerState, UndecodableLog};
 
 /// The state shared by the handles, the runs and the tasks of one informer.
-pub(super) struct Shared<O: Object> {
+pub(super) struct InformerCore<O: Object> {
     pub(super) name: String,
     /// The source's description of the listed objects.
     pub(super) what: String,
@@ -66,7 +66,7 @@ pub(super) struct Core<O: Object> {
     pub(super) processor: SharedProcessor<O>,
 }
 
-impl<O: Object> Shared<O> {
+impl<O: Object> InformerCore<O> {
     pub(super) fn state(&self) -> InformerState {
         let crashes = self.crashes.lock().clone();
         let handlers = self.attached.lock().iter().map(|attached| attached.listener().state()).collect();

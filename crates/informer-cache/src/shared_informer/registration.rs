@@ -13,7 +13,7 @@ use informer_core::Object;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::core::Shared;
+use super::core::InformerCore;
 use crate::handler::EventHandler;
 use crate::listener::ProcessorListener;
 use crate::sync::{CacheSynced, SyncError, Unsynced};
@@ -105,7 +105,7 @@ pub struct AddHandlerError {
 }
 
 pub(super) fn add<O: Object>(
-    shared: &Arc<Shared<O>>,
+    shared: &Arc<InformerCore<O>>,
     options: HandlerOptions,
     handler: impl EventHandler<O>,
 ) -> Result<HandlerRegistration<O>, AddHandlerError> {
@@ -116,7 +116,7 @@ pub(super) fn add<O: Object>(
 }
 
 pub(super) fn stream<O: Object>(
-    shared: &Arc<Shared<O>>,
+    shared: &Arc<InformerCore<O>>,
     options: HandlerOptions,
 ) -> Result<EventStream<O>, AddHandlerError> {
     let listener = listener(shared, &options);
@@ -125,7 +125,7 @@ pub(super) fn stream<O: Object>(
     Ok(EventStream { registration, wait: None })
 }
 
-fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<ProcessorListener<O>> {
+fn listener<O: Object>(shared: &InformerCore<O>, options: &HandlerOptions) -> Arc<ProcessorListener<O>> {
     let number = shared.next_handler.fetch_add(1, Ordering::Relaxed);
     let name = options.name.clone().unwrap_or_else(|| format!("handler-{number}"));
     Arc::new(ProcessorListener::new(name, options).of_informer(&*shared.name))
@@ -135,7 +135,7 @@ fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<Proc
 /// that two callers cannot both take the last slot. The caller drops a rejected handler outside of the locks,
 /// because its `drop` is user code.
 fn attach<O: Object>(
-    shared: &Shared<O>,
+    shared: &InformerCore<O>,
     attached: Arc<dyn Attached<O>>,
     options: &HandlerOptions,
 ) -> Result<(), AddHandlerError> {
@@ -162,7 +162,7 @@ fn attach<O: Object>(
 /// [`remove`](Self::remove) does.
 pub struct HandlerRegistration<O: Object> {
     listener: Arc<ProcessorListener<O>>,
-    shared: Arc<Shared<O>>,
+    shared: Arc<InformerCore<O>>,
 }
 
 impl<O: Object> HandlerRegistration<O> {

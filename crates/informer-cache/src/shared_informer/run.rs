@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::core::{Core, Shared};
+use super::core::{Core, InformerCore};
 use super::registration::Attached;
 use crate::processor::SharedProcessor;
 use crate::pump::Applied;
@@ -118,7 +118,7 @@ impl InformerRun {
 }
 
 #[track_caller]
-pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
+pub(super) fn start<O: Object>(shared: &Arc<InformerCore<O>>) -> InformerRun {
     let runtime = Handle::current();
     let mut lifecycle = shared.lifecycle.lock();
     if let Some(guard) = lifecycle.running() {
@@ -158,7 +158,7 @@ impl RunGuard {
 }
 
 struct Run<O: Object> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<InformerCore<O>>,
     cancel: CancellationToken,
     tasks: TaskTracker,
     number: u64,
@@ -288,7 +288,7 @@ fn now() -> std::time::Instant {
 
 /// The reflector's task: runs the reflector until the run ends. The reflector itself contains panics of the
 /// source and of hooks.
-async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
+async fn reflect<O: Object>(shared: Arc<InformerCore<O>>, cancel: CancellationToken) {
     // The result of the reflector is ignored: an error means that the queue was closed, and then the pump
     // ends too.
     let _ = shared.reflector.run_contained(cancel).await;
@@ -297,7 +297,7 @@ async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
 impl<O: Object> Core<O> {
     /// Resets the pump and the processor for a new run. They may be in any state, since the previous run may
     /// have panicked.
-    fn begin(&mut self, shared: &Shared<O>) {
+    fn begin(&mut self, shared: &InformerCore<O>) {
         // Changes that the previous run left in the queue are older than the next list, so they are applied
         // before it.
         while let Ok(Some(batch)) = shared.queue.try_pop_batch(InOrderQueue::<O>::MAX_BATCH) {
@@ -339,7 +339,7 @@ impl<O: Object> Core<O> {
 
     /// Adds new handlers to the processor, which replays the content of the cache to them, and removes closed
     /// ones. Called between two batches of changes.
-    fn admit_handlers(&mut self, shared: &Shared<O>) {
+    fn admit_handlers(&mut self, shared: &InformerCore<O>) {
         let joining = std::mem::take(&mut *shared.joining.lock());
         let now = Instant::now().into_std();
         for joining in joining {
@@ -380,7 +380,7 @@ impl<O: Object> Core<O> {
         self.processor.resync(|| indexer.list(), Instant::now().into_std());
     }
 
-    fn publish_counters(&self, shared: &Shared<O>) {
+    fn publish_counters(&self, shared: &InformerCore<O>) {
         shared.counters.lock().clone_from(self.pump.counters());
     }
 }

@@ -23,13 +23,13 @@ const EXPECT_WITHIN: Duration = Duration::from_secs(3600);
 /// Every request waits for the response of the server. After the server was dropped, requests fail as if the
 /// connection were refused.
 pub struct ScriptedSource<O: Object> {
-    shared: Arc<Shared>,
+    shared: Arc<ScriptedState>,
     requests: mpsc::UnboundedSender<Incoming<O>>,
 }
 
 /// The server of a [`ScriptedSource`]. It receives the requests of the source in order.
 pub struct ScriptedServer<O: Object> {
-    shared: Arc<Shared>,
+    shared: Arc<ScriptedState>,
     requests: mpsc::UnboundedReceiver<Incoming<O>>,
 }
 
@@ -60,7 +60,7 @@ pub enum RecordedRequest {
 }
 
 #[derive(Default)]
-struct Shared {
+struct ScriptedState {
     log: Mutex<Log>,
 }
 
@@ -79,7 +79,7 @@ enum Incoming<O: Object> {
 impl<O: Object> ScriptedSource<O> {
     /// Creates a source that does not support streaming lists, and the server of this source.
     pub fn new() -> (Self, ScriptedServer<O>) {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ScriptedState::default());
         let (sender, receiver) = mpsc::unbounded_channel();
         let server = ScriptedServer { shared: Arc::clone(&shared), requests: receiver };
         (Self { shared, requests: sender }, server)

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::server::{Said, ServerArguments};
+use super::server::{ServerArguments, ServerMessage};
 use crate::failure::Failure;
 
 /// A child process that runs the demo's API server, and the pipes to it. Dropping this value closes the
@@ -37,7 +37,7 @@ impl DemoServer {
         Ok(Self { child, input, output: BufReader::new(output).lines() })
     }
 
-    pub(crate) async fn said(&mut self) -> Result<Said, Failure> {
+    pub(crate) async fn said(&mut self) -> Result<ServerMessage, Failure> {
         let line =
             self.output.next_line().await.map_err(|error| Failure::io("read from the demo server", error))?;
         let Some(line) = line else {

@@ -23,10 +23,10 @@ const MAX_LATENCY_US: u64 = 60_000_000;
 /// The objects that one handler of the demo received in events, and its measurements of these events. Clones
 /// share the same state.
 #[derive(Debug, Clone)]
-pub(crate) struct View(Arc<Mutex<Seen>>);
+pub(crate) struct View(Arc<Mutex<ObservedEvents>>);
 
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedEvents {
     /// The key and the resourceVersion of each object that exists according to the events of this handler.
     /// The demo finally compares them with the objects on the server.
     pub(crate) objects: HashMap<ObjectKey, ResourceVersion>,
@@ -40,7 +40,12 @@ pub(crate) struct Seen {
 impl View {
     pub(crate) fn new() -> Self {
         let latency_us = Histogram::new_with_bounds(1, MAX_LATENCY_US, 3).expect("the bounds are valid");
-        Self(Arc::new(Mutex::new(Seen { objects: HashMap::new(), events: 0, illegal: 0, latency_us })))
+        Self(Arc::new(Mutex::new(ObservedEvents {
+            objects: HashMap::new(),
+            events: 0,
+            illegal: 0,
+            latency_us,
+        })))
     }
 
     pub(crate) fn fast(&self) -> impl EventHandler<Lazy<Pod>> {
@@ -64,7 +69,7 @@ impl View {
         })
     }
 
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&ObservedEvents) -> T) -> T {
         look(&self.0.lock())
     }
 
@@ -82,7 +87,7 @@ fn latency_us(event: &PodEvent) -> Option<u64> {
     Some(now_nanos().saturating_sub(written) / 1000)
 }
 
-impl Seen {
+impl ObservedEvents {
     fn take(&mut self, event: &PodEvent, latency_us: Option<u64>) {
         self.events += 1;
         if let Some(latency) = latency_us {

@@ -12,7 +12,7 @@ use super::handlers::View;
 use crate::terminal;
 
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct DemoReport {
     pub(crate) objects: usize,
     pub(crate) config_maps: usize,
     pub(crate) sync_seconds: f64,
@@ -49,7 +49,7 @@ impl HandlerReport {
     }
 }
 
-impl Report {
+impl DemoReport {
     pub(crate) fn to_json(&self) -> String {
         let latency: serde_json::Map<_, _> = self
             .handlers
@@ -77,7 +77,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DemoReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let optional = |value: Option<f64>, unit: &str| {
             value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"))

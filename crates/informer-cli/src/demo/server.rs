@@ -46,7 +46,7 @@ pub(crate) struct ServerArguments {
 /// A message that the demo server sends to its parent process: one line of JSON on stdout.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Said {
+pub(crate) enum ServerMessage {
     /// The server has created this number of objects so far.
     Filled(usize),
     /// The server has created all objects and listens at this URL.
@@ -55,7 +55,7 @@ pub(crate) enum Said {
     Changed { changes: u64, seconds: f64 },
 }
 
-fn say(said: &Said) {
+fn say(said: &ServerMessage) {
     // Only the parent process reads stdout. If the parent has exited, `println!` panics and thereby ends this
     // process, which is no longer needed.
     println!("{}", serde_json::to_string(said).expect("strings and numbers are JSON"));
@@ -67,14 +67,14 @@ pub(crate) async fn run(arguments: ServerArguments) -> Result<(), Failure> {
     fill(&server, &mut objects, &arguments)?;
     let listening =
         server.listen("127.0.0.1:0").await.map_err(|error| Failure::io("listen on 127.0.0.1", error))?;
-    say(&Said::Listening(listening.url()));
+    say(&ServerMessage::Listening(listening.url()));
 
     let mut lines = BufReader::new(stdin()).lines();
     while let Ok(Some(_)) = lines.next_line().await {
         add_faults(&server, &arguments);
         let begin = Instant::now();
         let changes = change(&server, &mut objects, &arguments).await?;
-        say(&Said::Changed { changes, seconds: begin.elapsed().as_secs_f64() });
+        say(&ServerMessage::Changed { changes, seconds: begin.elapsed().as_secs_f64() });
     }
     listening.shutdown().await;
     Ok(())
@@ -87,7 +87,7 @@ fn fill(server: &ApiServer, objects: &mut Objects, arguments: &ServerArguments) 
         let end = (begin + CHUNK).min(arguments.objects);
         let pods: Vec<_> = (begin..end).map(|number| objects.pod(number)).collect();
         server.load(&pods_gvr(), pods).map_err(failed)?;
-        say(&Said::Filled(end));
+        say(&ServerMessage::Filled(end));
     }
     let maps: Vec<_> = (0..arguments.config_maps).map(|number| objects.config_map(number)).collect();
     server.load(&maps_gvr(), maps).map_err(failed)?;

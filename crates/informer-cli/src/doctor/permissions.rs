@@ -20,7 +20,7 @@ const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// A permission that `informer doctor` checks with one SelfSubjectAccessReview.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Access {
+struct AccessCheck {
     verb: String,
     group: String,
     /// The resource with its subresource, such as `pods/status`; empty for a non-resource URL.
@@ -32,7 +32,7 @@ struct Access {
     path: String,
 }
 
-impl fmt::Display for Access {
+impl fmt::Display for AccessCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
             return write!(f, "{} {}", self.verb, self.path);
@@ -48,7 +48,7 @@ impl fmt::Display for Access {
     }
 }
 
-impl Access {
+impl AccessCheck {
     fn of(verb: &str, group: &str, resource: &str, namespace: &str) -> Self {
         Self {
             verb: verb.to_owned(),
@@ -92,7 +92,8 @@ pub(super) async fn check(
 ) {
     let mut needed = of_runtime(scope);
     needed.extend(roles.0.iter().flat_map(|role| of_role(role, scope.namespace)));
-    let of_crds: BTreeSet<Access> = crds.0.iter().filter(|crd| is_namespaced(crd)).flat_map(of_crd).collect();
+    let of_crds: BTreeSet<AccessCheck> =
+        crds.0.iter().filter(|crd| is_namespaced(crd)).flat_map(of_crd).collect();
     needed.extend(crds.0.iter().flat_map(of_crd));
     let before = findings.len();
     let (count, more) = (needed.len().min(MAX_REVIEWS), needed.len().saturating_sub(MAX_REVIEWS));
@@ -128,13 +129,13 @@ pub(super) async fn check(
 }
 
 /// Reviews an access. If it is denied in all namespaces, reviews it in `namespace`.
-async fn review(api: &Api, access: &Access, namespace: Option<&str>) -> Result<Review, ApiFailure> {
+async fn review(api: &Api, access: &AccessCheck, namespace: Option<&str>) -> Result<Review, ApiFailure> {
     let answer = api.review(PATH, &access.review()).await?;
     if answer["status"]["allowed"] == true {
         return Ok(Review::Allowed);
     }
     if let Some(namespace) = namespace {
-        let in_namespace = Access { namespace: namespace.to_owned(), ..access.clone() };
+        let in_namespace = AccessCheck { namespace: namespace.to_owned(), ..access.clone() };
         if api.review(PATH, &in_namespace.review()).await?["status"]["allowed"] == true {
             return Ok(Review::AllowedInNamespace);
         }
@@ -145,18 +146,19 @@ async fn review(api: &Api, access: &Access, namespace: Option<&str>) -> Result<R
 
 /// Returns the permissions that the runtime of a controller needs in its namespace: leader election writes
 /// Leases, and event recorders write Events.
-fn of_runtime(scope: &Scope<'_>) -> BTreeSet<Access> {
+fn of_runtime(scope: &Scope<'_>) -> BTreeSet<AccessCheck> {
     // Without the permission to watch, a standby notices a released Lease only when it reads it again.
     let watch = scope.leader_election.then_some("watch");
     let leases = ["create", "get", "update"].into_iter().chain(watch);
-    let leases = leases.map(|verb| Access::of(verb, "coordination.k8s.io", "leases", scope.namespace));
-    let events = ["create", "patch"].map(|verb| Access::of(verb, "events.k8s.io", "events", scope.namespace));
+    let leases = leases.map(|verb| AccessCheck::of(verb, "coordination.k8s.io", "leases", scope.namespace));
+    let events =
+        ["create", "patch"].map(|verb| AccessCheck::of(verb, "events.k8s.io", "events", scope.namespace));
     leases.chain(events).collect()
 }
 
 /// Returns all permissions that the rules of a Role grant in its namespace, or those of a ClusterRole in all
 /// namespaces.
-fn of_role(role: &Value, default_namespace: &str) -> Vec<Access> {
+fn of_role(role: &Value, default_namespace: &str) -> Vec<AccessCheck> {
     let namespace = match role["kind"].as_str() {
         Some("Role") => role["metadata"]["namespace"].as_str().unwrap_or(default_namespace),
         _ => "",
@@ -167,11 +169,13 @@ fn of_role(role: &Value, default_namespace: &str) -> Vec<Access> {
         for verb in texts(rule, "verbs") {
             for path in texts(rule, "nonResourceURLs") {
                 let path = path.to_owned();
-                all.push(Access { verb: verb.to_owned(), path, ..Access::default() });
+                all.push(AccessCheck { verb: verb.to_owned(), path, ..AccessCheck::default() });
             }
             for (group, resource) in pairs(&groups, &texts(rule, "resources")) {
-                let access = Access::of(verb, group, resource, namespace);
-                all.extend(names.iter().map(|name| Access { name: (*name).to_owned(), ..access.clone() }));
+                let access = AccessCheck::of(verb, group, resource, namespace);
+                all.extend(
+                    names.iter().map(|name| AccessCheck { name: (*name).to_owned(), ..access.clone() }),
+                );
             }
         }
     }
@@ -180,16 +184,16 @@ fn of_role(role: &Value, default_namespace: &str) -> Vec<Access> {
 
 /// Returns the permissions that a controller needs for the kind of a CRD: those of an informer in all
 /// namespaces, and those to write the status.
-fn of_crd(crd: &Value) -> Vec<Access> {
+fn of_crd(crd: &Value) -> Vec<AccessCheck> {
     let spec = &crd["spec"];
     let (Some(group), Some(plural)) = (spec["group"].as_str(), spec["names"]["plural"].as_str()) else {
         return Vec::new();
     };
-    let mut all: Vec<Access> =
-        ["get", "list", "watch"].map(|verb| Access::of(verb, group, plural, "")).into_iter().collect();
+    let mut all: Vec<AccessCheck> =
+        ["get", "list", "watch"].map(|verb| AccessCheck::of(verb, group, plural, "")).into_iter().collect();
     let versions = spec["versions"].as_array().into_iter().flatten();
     if versions.into_iter().any(|version| version["subresources"]["status"].is_object()) {
-        all.push(Access::of("patch", group, &format!("{plural}/status"), ""));
+        all.push(AccessCheck::of("patch", group, &format!("{plural}/status"), ""));
     }
     all
 }

@@ -15,7 +15,7 @@ use informer::Gvr;
 use informer_apiserver::{ApiServer, Controllers, Listening, RequestHook, Tls, Tokens};
 use serde_json::json;
 
-use super::explorer::Explorer;
+use super::explorer::ExplorerConnection;
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use super::store::Store;
 use crate::certificates::{self, Files};
@@ -108,7 +108,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         return Ok(());
     }
     let mut signals = Signals::listen()?;
-    if let Some(explorer) = Explorer::of_environment()? {
+    if let Some(explorer) = ExplorerConnection::of_environment()? {
         return explorer.run_apiserver(arguments, &mut signals).await;
     }
     let instance = Instance::start(&given, None).await?;

@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::explorer::{self, Explorer};
+use super::explorer::{self, ExplorerConnection};
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -56,7 +56,7 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .map_err(|error| Failure::io(&format!("listen on {address}"), error))?;
     let state = Arc::new(directory.join(STATE_FILE));
     let mut signals = Signals::listen()?;
-    let explorer = Explorer::of_environment()?;
+    let explorer = ExplorerConnection::of_environment()?;
     // Writing fails if stdout is closed. The error is ignored, because the program must continue to serve.
     let _ = writeln!(io::stdout(), "serving on http://{address}");
     tokio::select! {

@@ -56,12 +56,12 @@ pub(crate) struct Reply {
 
 /// The connection data of the `informer explore` process that started the test suite, and thereby this
 /// program.
-pub(super) struct Explorer {
+pub(super) struct ExplorerConnection {
     address: String,
     secret: String,
 }
 
-impl Explorer {
+impl ExplorerConnection {
     /// Reads the environment variable [`VARIABLE`]. Returns `None` if it is not set, because
     /// `informer explore` has not started this program. Returns an error if its value is invalid.
     pub(super) fn of_environment() -> Result<Option<Self>, Failure> {
@@ -116,7 +116,7 @@ impl Explorer {
 /// Waits until the run of `informer explore` has ended. An `etcd` program then exits, also if its test suite
 /// was killed because of a timeout and could not stop it. Waits forever if no `informer explore` has started
 /// the program.
-pub(super) async fn ended(explorer: Option<Explorer>) {
+pub(super) async fn ended(explorer: Option<ExplorerConnection>) {
     let Some(explorer) = explorer else { return std::future::pending().await };
     if let Ok(mut connection) = explorer.connect(None).await {
         let mut line = String::new();

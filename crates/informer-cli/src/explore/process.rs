@@ -48,7 +48,7 @@ pub(super) async fn run(
     let (capture, output) = Capture::start().map_err(failed)?;
     let begin = Instant::now();
     let mut child = spawn(command, environment, output)?;
-    let group = Group(child.id());
+    let group = ProcessGroup(child.id());
     let outcome = match tokio::time::timeout(timeout, child.wait()).await {
         Ok(Ok(status)) if status.success() => Outcome::Passed,
         Ok(Ok(status)) => Outcome::Failed(status),
@@ -95,9 +95,9 @@ fn spawn(
 
 /// The process group of a command, which has the id of the command's process. Dropping it kills all processes
 /// of the group.
-struct Group(Option<u32>);
+struct ProcessGroup(Option<u32>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         #[cfg(unix)]
         {

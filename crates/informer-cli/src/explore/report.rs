@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use informer_apiserver::FaultScript;
 
-use super::session::{Line, Summary};
+use super::session::{Summary, TraceLine};
 use super::{ExploreArguments, Run, quoted};
 use crate::failure::Failure;
 use crate::terminal::without_colors;
@@ -22,7 +22,7 @@ const MAX_PRINTED_LINES: usize = 200;
 const LINES_BEFORE: usize = 40;
 
 /// A fault script under which the command fails, and its last failing run.
-pub(super) struct Found {
+pub(super) struct FailingScript {
     /// The fault script with as few faults as possible under which the command still fails.
     pub(super) script: FaultScript,
     /// The first failing fault script, before faults were removed from it.
@@ -99,7 +99,7 @@ impl Reporter {
 
     /// Prints a failing fault script: the faults, the command line that replays them, the command's output,
     /// and the trace.
-    pub(super) fn found(&self, found: &Found) -> Result<(), Failure> {
+    pub(super) fn found(&self, found: &FailingScript) -> Result<(), Failure> {
         let mut text = String::new();
         let mut line = |line: String| text.extend([line.as_str(), "\n"]);
         line(format!("{} {}", shown(&self.command), found.run.ended.outcome));
@@ -163,7 +163,7 @@ impl Reporter {
 /// the trace is longer. Lines in parentheses state how many are left out.
 fn window(summary: &Summary) -> Vec<String> {
     let Summary { lines, dropped, .. } = summary;
-    let first_fault = lines.iter().position(Line::is_fault).unwrap_or_default();
+    let first_fault = lines.iter().position(TraceLine::is_fault).unwrap_or_default();
     let from = match lines.len() {
         length if length <= MAX_PRINTED_LINES => 0,
         length => first_fault.saturating_sub(LINES_BEFORE).min(length - MAX_PRINTED_LINES),

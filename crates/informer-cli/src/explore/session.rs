@@ -52,7 +52,7 @@ struct State {
     /// The faults at write 0, which have not been injected yet. Each affects the first watch of a resource.
     start: Vec<RunFault>,
     delays: Option<StdRng>,
-    lines: Vec<Line>,
+    lines: Vec<TraceLine>,
     dropped: u64,
     requests: u64,
     watched: BTreeSet<String>,
@@ -64,7 +64,7 @@ struct State {
 
 /// A line in the trace of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct TraceLine {
     at: Duration,
     text: String,
     kind: LineKind,
@@ -79,13 +79,13 @@ enum LineKind {
     Request { status: Option<u16>, fault: Option<RunFault> },
 }
 
-impl Line {
+impl TraceLine {
     pub(super) fn is_fault(&self) -> bool {
         matches!(self.kind, LineKind::Fault | LineKind::Request { fault: Some(_), .. })
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for TraceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:9.3}  {}", self.at.as_secs_f64(), self.text)?;
         let LineKind::Request { status, fault } = &self.kind else { return Ok(()) };
@@ -120,7 +120,7 @@ pub(super) struct Summary {
     /// The plural names of the resources that were watched by clients into whose requests faults may be
     /// injected.
     pub(super) watched: BTreeSet<String>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<TraceLine>,
     /// The number of requests and faults that are missing from the trace, because it has reached its maximum
     /// length.
     pub(super) dropped: u64,
@@ -210,14 +210,14 @@ impl Session {
         }
         for fault in &injected.watches {
             let text = format!("fault: {}", describe(fault));
-            state.line(Line { at, text, kind: LineKind::Fault });
+            state.line(TraceLine { at, text, kind: LineKind::Fault });
         }
         actions.extend(injected.request.as_ref().and_then(RunFault::request_action));
         let number = if write { format!("write {}: ", injected.write) } else { String::new() };
         let text = format!("{}: {number}{}", request_text::agent(request), request_text::request(request));
         let kind = LineKind::Request { status: None, fault: injected.request };
         if !is_background(request)
-            && let Some(index) = state.line(Line { at, text, kind })
+            && let Some(index) = state.line(TraceLine { at, text, kind })
         {
             state.open.insert((server, request.number), index);
         }
@@ -273,14 +273,14 @@ impl State {
         let faults: Vec<RunFault> = self.start.extract_if(.., of_resource).collect();
         for fault in &faults {
             let text = format!("fault: {}", describe(fault));
-            self.line(Line { at, text, kind: LineKind::Fault });
+            self.line(TraceLine { at, text, kind: LineKind::Fault });
         }
         faults.iter().filter_map(|fault| fault.watch_action().map(|(_, action)| action)).collect()
     }
 
     /// Adds a line to the trace, and returns its index. If the trace is full, only counts the line and
     /// returns `None`.
-    fn line(&mut self, line: Line) -> Option<usize> {
+    fn line(&mut self, line: TraceLine) -> Option<usize> {
         if self.lines.len() >= MAX_LINES {
             self.dropped += 1;
             return None;

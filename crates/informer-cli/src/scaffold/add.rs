@@ -6,7 +6,7 @@ mod version;
 use clap::{Args, Subcommand};
 use minijinja::{Value, context};
 
-use super::change::Change;
+use super::change::ProjectChange;
 use super::edit::{manifest, rust, yaml};
 use super::names::Kind;
 use super::project::values;
@@ -79,7 +79,7 @@ struct KindArguments {
 }
 
 pub(super) fn run(arguments: &AddArguments) -> Result<(), Failure> {
-    let mut change = Change::of_current_folder()?;
+    let mut change = ProjectChange::of_current_folder()?;
     match &arguments.part {
         Part::Kind(arguments) => add_kind(&mut change, arguments)?,
         Part::Controller { name, kind } => controller::add(&mut change, name, kind)?,
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &AddArguments) -> Result<(), Failure> {
     change.apply("cargo test")
 }
 
-fn add_kind(change: &mut Change, arguments: &KindArguments) -> Result<(), Failure> {
+fn add_kind(change: &mut ProjectChange, arguments: &KindArguments) -> Result<(), Failure> {
     let group = match &arguments.group {
         Some(group) => group.clone(),
         None => change.group_of_a_kind()?,
@@ -119,7 +119,7 @@ fn add_kind(change: &mut Change, arguments: &KindArguments) -> Result<(), Failur
     })
 }
 
-fn add_webhook(change: &mut Change, kind: &str) -> Result<(), Failure> {
+fn add_webhook(change: &mut ProjectChange, kind: &str) -> Result<(), Failure> {
     let kind = change.kind("add webhooks of", kind)?;
     let values = values(&change.project, &kind);
     change.create(templates::WEBHOOK, &values)?;
@@ -141,7 +141,7 @@ fn add_webhook(change: &mut Change, kind: &str) -> Result<(), Failure> {
 
 /// Adds the webhook server to the project: its files, its settings and its manifests. If the value
 /// `admission` is true, the server is registered for admission; otherwise it serves conversions.
-fn add_webhook_server(change: &mut Change, values: &Value) -> Result<(), Failure> {
+fn add_webhook_server(change: &mut ProjectChange, values: &Value) -> Result<(), Failure> {
     change.create(templates::WEBHOOK_SERVER, values)?;
     let crate_name = change.project.replace('-', "_");
     change.edit("Cargo.toml", |text| manifest::add_feature(text, "informer", "webhook"))?;

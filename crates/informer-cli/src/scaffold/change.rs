@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// The new and the edited files of a project. They are collected in memory and written together, so that an
 /// edit that fails leaves the project unchanged.
-pub(super) struct Change {
+pub(super) struct ProjectChange {
     pub(super) folder: PathBuf,
     /// The name of the project, which is the name of its package.
     pub(super) project: String,
@@ -22,7 +22,7 @@ pub(super) struct Change {
     edited: Vec<File>,
 }
 
-impl Change {
+impl ProjectChange {
     /// Begins a change of the project that contains the current folder. Returns an error if the folder is not
     /// in a project.
     pub(super) fn of_current_folder() -> Result<Self, Failure> {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 const MAX_KINDS: usize = 256;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Access {
+pub(crate) struct ServerAccess {
     pub(crate) tokens: Tokens,
     pub(crate) client_ca: Option<ClientCa>,
     pub(crate) rbac: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Loaded {
     pub(crate) kinds: Vec<String>,
 }
 
-pub(crate) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Failure> {
+pub(crate) fn server(path: Option<&Path>, access: &ServerAccess) -> Result<Loaded, Failure> {
     let mut kinds = Kinds { access: access.clone(), ..Kinds::default() };
     let Some(path) = path else {
         return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });
@@ -56,7 +56,7 @@ pub(crate) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Fai
 
 #[derive(Default)]
 struct Kinds {
-    access: Access,
+    access: ServerAccess,
     defined: Vec<Kind>,
     guessed: Vec<Kind>,
 }
@@ -67,7 +67,7 @@ impl Kinds {
     }
 
     fn server(&self) -> ApiServer {
-        let Access { tokens, client_ca, rbac } = self.access.clone();
+        let ServerAccess { tokens, client_ca, rbac } = self.access.clone();
         let mut builder = ApiServer::builder().tokens(tokens).rbac(rbac);
         if let Some(authorities) = client_ca {
             builder = builder.client_ca(authorities);

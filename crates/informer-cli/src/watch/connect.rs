@@ -21,13 +21,13 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// A kind that the server serves, or one object of that kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct WatchTarget {
     pub(super) kind: ResourceKind,
     pub(super) namespaced: bool,
     pub(super) name: Option<String>,
 }
 
-impl Found {
+impl WatchTarget {
     /// Returns the field selector with which this kind is watched: that of the option `--field-selector`. If
     /// only one object is watched, it also selects the name of the object.
     pub(super) fn fields(&self, given: Option<&FieldSelector>) -> Result<FieldSelector, Failure> {
@@ -45,7 +45,7 @@ pub(super) async fn find(
     target: &Target,
     notes: &Notes,
     timeout: SyncTimeout,
-) -> Result<Found, Failure> {
+) -> Result<WatchTarget, Failure> {
     let name = &*target.kind;
     let mut wait = MIN_RETRY_DELAY;
     loop {
@@ -60,7 +60,7 @@ pub(super) async fn find(
             Ok(kind) if kind.is_watchable() => {
                 notes.recovered(DISCOVERY);
                 let (kind, namespaced) = (kind.kind, kind.namespaced);
-                return Ok(Found { kind, namespaced, name: target.name.clone() });
+                return Ok(WatchTarget { kind, namespaced, name: target.name.clone() });
             }
             Ok(kind) => {
                 let (resource, verbs) = (kind.kind.resource(), kind.verbs.join(", "));

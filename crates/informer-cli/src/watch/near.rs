@@ -74,11 +74,11 @@ async fn document(client: &Client, path: &'static str) -> Option<Document> {
 
 #[derive(Debug, Default, Deserialize)]
 struct Document {
-    items: Vec<Group>,
+    items: Vec<GroupDocument>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Group {
+struct GroupDocument {
     metadata: GroupName,
     versions: Vec<Version>,
 }
@@ -108,7 +108,7 @@ struct VersionResource {
 
 impl Document {
     fn resources(self) -> impl Iterator<Item = Resource> {
-        self.items.into_iter().flat_map(|Group { metadata: GroupName { name: group }, versions }| {
+        self.items.into_iter().flat_map(|GroupDocument { metadata: GroupName { name: group }, versions }| {
             let resources = versions.into_iter().flat_map(|version| version.resources);
             resources.map(move |VersionResource { resource, singular_resource, short_names }| Resource {
                 full: if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") },

@@ -26,12 +26,12 @@ const MAX_FAILURES: usize = 8;
 /// Writes the messages of `informer watch` to stderr. Clones share the record of reported failures.
 #[derive(Clone)]
 pub(super) struct Notes {
-    said: Arc<Mutex<Said>>,
+    said: Arc<Mutex<ReportedState>>,
     bar: ProgressBar,
 }
 
 #[derive(Default)]
-struct Said {
+struct ReportedState {
     /// The failures that were reported since the last success of each operation, by the name of the
     /// operation.
     outages: BTreeMap<String, Outage>,

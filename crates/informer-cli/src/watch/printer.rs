@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::diff::{Difference, Rendering, differences, path};
 use super::ignore::IgnoredPath;
 use super::table::{self, Cell, Lines, Table};
-use super::{Output, Text, WatchArguments};
+use super::{Text, WatchArguments, WatchOutput};
 use crate::failure::{Failure, chain, plain};
 use crate::terminal;
 
@@ -31,7 +31,7 @@ pub(super) struct Printer {
     /// drawn. `None` if stdout is not a terminal: a program that reads stdout may pause during the write, and
     /// a bar that stays suspended would block messages on stderr.
     bar: Option<ProgressBar>,
-    output: Output,
+    output: WatchOutput,
     show_secrets: bool,
     timestamps: bool,
     ignore: Vec<IgnoredPath>,
@@ -114,14 +114,14 @@ impl Printer {
         let call = Call { kind, event, states: &states, changes: &changes };
         let mut lines = None;
         let text = match self.output {
-            Output::Table | Output::Wide => {
+            WatchOutput::Table | WatchOutput::Wide => {
                 let lines = lines.insert(call.lines(table, columns));
                 self.table_row(event, &lines.row)
             }
-            Output::Diff => self.diff(&call),
-            Output::Json => self.json(&call),
-            Output::Yaml => self.yaml(&call),
-            Output::Name => self.stamped(&name(kind, event)),
+            WatchOutput::Diff => self.diff(&call),
+            WatchOutput::Json => self.json(&call),
+            WatchOutput::Yaml => self.yaml(&call),
+            WatchOutput::Name => self.stamped(&name(kind, event)),
         };
         let mut out = self.out.lock();
         if out.failed.is_none() {
@@ -151,9 +151,9 @@ impl Printer {
     fn reads_states(&self, event: &Event<Text>) -> bool {
         let is_change = matches!(event, Event::Updated { resync: false, .. });
         match self.output {
-            Output::Json | Output::Yaml | Output::Table | Output::Wide => true,
-            Output::Diff => is_change,
-            Output::Name => is_change && !self.ignore.is_empty(),
+            WatchOutput::Json | WatchOutput::Yaml | WatchOutput::Table | WatchOutput::Wide => true,
+            WatchOutput::Diff => is_change,
+            WatchOutput::Name => is_change && !self.ignore.is_empty(),
         }
     }
 
@@ -237,14 +237,14 @@ impl Printer {
 
     fn json(&self, &Call { kind, event, states, changes }: &Call<'_>) -> String {
         let rendering = self.rendering(kind);
-        let mut line = Line::of(event);
+        let mut line = EventLine::of(event);
         if self.several_kinds {
             (line.kind, line.group) = (Some(kind.kind()), Some(kind.gvk().group.as_str()));
         }
         line.time = now();
         line.object = states.new.as_ref().map(|object| rendering.value(&[], object));
         if let Event::Updated { .. } = event {
-            let change = |change: &&Difference<'_>| Change {
+            let change = |change: &&Difference<'_>| FieldChange {
                 path: path(&change.path),
                 old: change.old.map(|value| rendering.value(&change.path, value)),
                 new: change.new.map(|value| rendering.value(&change.path, value)),
@@ -333,7 +333,7 @@ fn now() -> String {
 }
 
 #[derive(Default, Serialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'a str>,
@@ -348,13 +348,13 @@ struct Line<'a> {
     time: String,
     object: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    changes: Option<Vec<Change>>,
+    changes: Option<Vec<FieldChange>>,
 }
 
 /// One changed field of an update in the JSON line of an event. The old value of an added field, and the new
 /// value of a removed field, are omitted.
 #[derive(Serialize)]
-struct Change {
+struct FieldChange {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     old: Option<Value>,
@@ -362,7 +362,7 @@ struct Change {
     new: Option<Value>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> EventLine<'a> {
     fn of(event: &'a Event<Text>) -> Self {
         let version = |object: &Text| Some(object.resource_version().to_string());
         let line = Self { key: event.key().as_str(), ..Self::default() };

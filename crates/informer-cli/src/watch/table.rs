@@ -69,11 +69,11 @@ pub(super) struct TableOptions {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
     options: TableOptions,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Columns>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Columns {
     /// The definitions in the last response that had some. Of a watch, only the first event has them.
     definitions: Vec<Definition>,
     /// The width of each column: that of the longest cell so far. A list widens the columns before its first

@@ -17,14 +17,14 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
 pub(crate) struct Running {
     child: Child,
-    pub(crate) out: Option<Said<ChildStdout>>,
-    pub(crate) err: Said<ChildStderr>,
+    pub(crate) out: Option<OutputLines<ChildStdout>>,
+    pub(crate) err: OutputLines<ChildStderr>,
     /// The home directory of the command. It contains no kubeconfig, so that the user's kubeconfig does not
     /// affect the test.
     _home: TempDir,
 }
 
-pub(crate) struct Said<R>(Lines<BufReader<R>>);
+pub(crate) struct OutputLines<R>(Lines<BufReader<R>>);
 
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -79,7 +79,8 @@ fn start_in<S: AsRef<OsStr>>(
     configure(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
-    let (out, err) = (Said::new(child.stdout.take().unwrap()), Said::new(child.stderr.take().unwrap()));
+    let (out, err) =
+        (OutputLines::new(child.stdout.take().unwrap()), OutputLines::new(child.stderr.take().unwrap()));
     Running { child, out: Some(out), err, _home: home }
 }
 
@@ -126,7 +127,7 @@ impl Running {
     }
 }
 
-impl<R: AsyncRead + Unpin> Said<R> {
+impl<R: AsyncRead + Unpin> OutputLines<R> {
     fn new(output: R) -> Self {
         Self(BufReader::new(output).lines())
     }

@@ -28,11 +28,11 @@ where
     BoxCloneSyncService::new(connector.map_err(Into::into))
 }
 
-pub(super) struct AnyConnection(Box<dyn Transport>);
+pub(super) struct AnyConnection(Box<dyn ByteStream>);
 
-trait Transport: Connection + Read + Write + Send + Unpin {}
+trait ByteStream: Connection + Read + Write + Send + Unpin {}
 
-impl<T: Connection + Read + Write + Send + Unpin> Transport for T {}
+impl<T: Connection + Read + Write + Send + Unpin> ByteStream for T {}
 
 impl Connection for AnyConnection {
     fn connected(&self) -> Connected {

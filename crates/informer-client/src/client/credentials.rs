@@ -44,7 +44,7 @@ use tokio::time::Instant;
 
 pub(super) use error::CredentialsError;
 use exec::ExecPlugin;
-use files::{Files, Pair};
+use files::{CertificatePair, Files};
 
 use super::{BoxError, ClientError};
 
@@ -60,15 +60,15 @@ const EXPIRY_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
 /// start an exec plugin for each of them.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
-enum Source {
+enum CredentialSource {
     Files(Arc<Files>),
     // `ExecPlugin` is boxed because it is large and most programs read credentials from files.
     Exec(Box<ExecPlugin>),
 }
 
 pub(super) struct Credentials {
-    source: Source,
-    state: RwLock<State>,
+    source: CredentialSource,
+    state: RwLock<RefreshState>,
     completed: AtomicU64,
     last: Mutex<Last>,
 }
@@ -85,7 +85,7 @@ pub(super) struct Current {
 }
 
 #[derive(Default)]
-struct State {
+struct RefreshState {
     /// The current credentials; `None` until the exec plugin has run for the first time.
     current: Option<Arc<Current>>,
     check_at: Option<Instant>,
@@ -96,11 +96,11 @@ struct Last {
     paused_until: Option<Instant>,
     /// The contents of the certificate and key files from which the current TLS identity was created. A new
     /// identity is created only if the contents change.
-    pair: Pair,
+    pair: CertificatePair,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
+enum RefreshReason {
     /// The refresh was due: the credential files must be read again, the credentials are about to expire, or
     /// the exec plugin has not yet run.
     Due,
@@ -135,7 +135,11 @@ impl Credentials {
             let plugin = ExecPlugin::new(exec, exec_timeout, tls.then(|| Identities::new(config)))?;
             return Ok((
                 rest,
-                Some(Self::new(Source::Exec(Box::new(plugin)), State::default(), Pair::default())),
+                Some(Self::new(
+                    CredentialSource::Exec(Box::new(plugin)),
+                    RefreshState::default(),
+                    CertificatePair::default(),
+                )),
             ));
         }
         let Some(files) = Files::of(config, token_file, tls.then(|| Identities::new(config))) else {
@@ -146,21 +150,21 @@ impl Credentials {
             (user.client_certificate, user.client_certificate_data) = (None, None);
             (user.client_key, user.client_key_data) = (None, None);
         }
-        let (mut state, mut pair) = (State::default(), Pair::default());
+        let (mut state, mut pair) = (RefreshState::default(), CertificatePair::default());
         state.install(files.load(files.read(), &mut pair, &Current::default())?);
         state.check_at = Some(Instant::now() + FILES_CHECK_PERIOD);
-        Ok((rest, Some(Self::new(Source::Files(Arc::new(files)), state, pair))))
+        Ok((rest, Some(Self::new(CredentialSource::Files(Arc::new(files)), state, pair))))
     }
 
-    fn new(source: Source, state: State, pair: Pair) -> Arc<Self> {
+    fn new(source: CredentialSource, state: RefreshState, pair: CertificatePair) -> Arc<Self> {
         let last = Last { outcome: Ok(()), paused_until: None, pair };
         Arc::new(Self { source, state: state.into(), completed: AtomicU64::new(0), last: Mutex::new(last) })
     }
 
     pub(super) fn has_identity(&self) -> bool {
         match &self.source {
-            Source::Files(files) => files.has_identity(),
-            Source::Exec(_) => true,
+            CredentialSource::Files(files) => files.has_identity(),
+            CredentialSource::Exec(_) => true,
         }
     }
 
@@ -179,7 +183,7 @@ impl Credentials {
         if let Some(current) = self.state.read().fresh(Instant::now(), Timestamp::now()) {
             return Ok(current);
         }
-        let outcome = self.refresh(completed, Cause::Due).await;
+        let outcome = self.refresh(completed, RefreshReason::Due).await;
         match (self.snapshot(), outcome) {
             (Some(current), Ok(())) => Ok(current),
             (Some(current), Err(_)) if !current.expires_by(Timestamp::now()) => Ok(current),
@@ -196,14 +200,14 @@ impl Credentials {
         if let Some(current) = newer() {
             return Some(current);
         }
-        let _ = self.refresh(completed, Cause::Rejected).await;
+        let _ = self.refresh(completed, RefreshReason::Rejected).await;
         newer()
     }
 
     /// Makes the next request read the certificate files again. Called after a connection failed, because a
     /// server may close a connection without a TLS alert when it rejects the client certificate.
     pub(super) fn check_soon(&self) {
-        if let Source::Files(files) = &self.source
+        if let CredentialSource::Files(files) = &self.source
             && files.has_identity()
         {
             self.state.write().check_at = Some(Instant::now());
@@ -213,7 +217,7 @@ impl Credentials {
     /// Refreshes the credentials, or waits for a refresh in progress. `completed` is the number of completed
     /// refreshes when the caller decided to refresh: if a refresh has completed since then, no other refresh
     /// starts.
-    async fn refresh(self: &Arc<Self>, completed: u64, cause: Cause) -> Result<(), CredentialsError> {
+    async fn refresh(self: &Arc<Self>, completed: u64, cause: RefreshReason) -> Result<(), CredentialsError> {
         let this = Arc::clone(self);
         let refresh = tokio::spawn(async move {
             let mut last = this.last.lock().await;
@@ -230,7 +234,7 @@ impl Credentials {
             }
             let now = Instant::now();
             let helped = outcome.is_ok()
-                && cause == Cause::Due
+                && cause == RefreshReason::Due
                 && this.state.read().fresh(now, Timestamp::now()).is_some();
             last.paused_until = (!helped).then(|| now + REFRESH_PAUSE);
             last.outcome = outcome.clone();
@@ -246,8 +250,8 @@ impl Credentials {
     async fn load(&self, last: &mut Last) -> Result<(), CredentialsError> {
         let before = self.snapshot().unwrap_or_default();
         let loaded = match &self.source {
-            Source::Exec(plugin) => plugin.load(&before).await?,
-            Source::Files(files) => {
+            CredentialSource::Exec(plugin) => plugin.load(&before).await?,
+            CredentialSource::Files(files) => {
                 self.state.write().check_at = Some(Instant::now() + FILES_CHECK_PERIOD);
                 let reader = Arc::clone(files);
                 let read = tokio::task::spawn_blocking(move || reader.read()).await;
@@ -277,7 +281,7 @@ impl Current {
     }
 }
 
-impl State {
+impl RefreshState {
     fn fresh(&self, now: Instant, wall_clock: Timestamp) -> Option<Arc<Current>> {
         let due = self.check_at.is_some_and(|at| at <= now);
         self.current.clone().filter(|current| !due && !current.expires_by(wall_clock + EXPIRY_LEEWAY))

@@ -34,7 +34,7 @@ const MAX_RESPONSE_BYTES: usize = 16 << 10;
 /// A field that every API server includes in its response to `/version`. It distinguishes an API server from
 /// other servers.
 #[derive(Deserialize)]
-struct Version {
+struct VersionDocument {
     #[serde(rename = "gitVersion")]
     _git_version: String,
 }
@@ -70,7 +70,7 @@ impl Client {
         }
         let text = response.into_body().read_up_to(MAX_RESPONSE_BYTES).await;
         // Parse the body to reject truncated responses, and responses of servers that are not API servers.
-        let _: Version = serde_json::from_slice(&text).ok()?;
+        let _: VersionDocument = serde_json::from_slice(&text).ok()?;
         String::from_utf8(text).ok().map(Into::into)
     }
 }

@@ -120,12 +120,12 @@ pub(super) struct ApiGroupList {
 pub(super) struct GroupVersions {
     pub(super) name: String,
     #[serde(default)]
-    versions: Vec<Version>,
-    preferred_version: Option<Version>,
+    versions: Vec<VersionName>,
+    preferred_version: Option<VersionName>,
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct VersionName {
     version: String,
 }
 

@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use informer_core::{Header, Labels, ObjectKey, OwnerReference, ResourceVersion};
 
-use super::{HeaderError, Metadata, Problem, RawHeader, string};
+use super::{HeaderError, MetadataSpans, Problem, RawHeader, string};
 use crate::scan::Cursor;
 
 impl RawHeader<'_> {
@@ -56,7 +56,7 @@ impl RawHeader<'_> {
     }
 }
 
-impl Metadata<'_> {
+impl MetadataSpans<'_> {
     pub(crate) fn annotations(&self, text: &str) -> Result<Labels, HeaderError> {
         let Some(range) = &self.annotations else { return Ok(Labels::default()) };
         Ok(pairs(text, range, "metadata.annotations")?.into_iter().collect())
@@ -75,9 +75,13 @@ impl Metadata<'_> {
     }
 }
 
-type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
+type StringPair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-fn pairs<'a>(text: &'a str, range: &Range<usize>, field: &'static str) -> Result<Vec<Pair<'a>>, HeaderError> {
+fn pairs<'a>(
+    text: &'a str,
+    range: &Range<usize>,
+    field: &'static str,
+) -> Result<Vec<StringPair<'a>>, HeaderError> {
     let (mut cursor, mut found, mut first) = (Cursor::over(text, range), Vec::new(), true);
     cursor.object()?;
     while let Some(key) = cursor.member(&mut first)? {

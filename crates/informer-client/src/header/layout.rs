@@ -27,7 +27,7 @@ const TEMPLATED: [Role; 3] = [Role::Labels, Role::Annotations, Role::Owners];
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     begin: Option<usize>,
-    members: [Member; MAX_MEMBERS],
+    members: [MemberSpan; MAX_MEMBERS],
     count: usize,
     /// True if the object has several `metadata` members, or `metadata` has more members than can be
     /// recorded. The recorded offsets are then incomplete and must not be used to cut members out.
@@ -35,7 +35,7 @@ pub(crate) struct Layout {
 }
 
 #[derive(Debug, Default)]
-struct Member {
+struct MemberSpan {
     role: Role,
     start: usize,
     end: usize,
@@ -51,14 +51,14 @@ impl Layout {
     pub(super) fn push(&mut self, role: Role, start: usize, end: usize) {
         match self.members.get_mut(self.count) {
             Some(member) => {
-                *member = Member { role, start, end };
+                *member = MemberSpan { role, start, end };
                 self.count += 1;
             }
             None => self.irregular = true,
         }
     }
 
-    fn members(&self) -> &[Member] {
+    fn members(&self) -> &[MemberSpan] {
         &self.members[..self.count]
     }
 

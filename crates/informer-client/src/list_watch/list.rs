@@ -25,11 +25,11 @@ use crate::splitter::Slice;
 const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 
 pub(super) struct ListParts<O: informer_core::Object> {
-    cutter: Cutter,
+    cutter: ListBodySplitter,
     decoder: ListDecoder<O>,
 }
 
-enum Cutter {
+enum ListBodySplitter {
     Json(json::JsonList),
     Protobuf(protobuf::ProtobufList),
 }
@@ -73,9 +73,9 @@ pub(super) fn read<O: Representation>(
         metadata_only: O::METADATA_ONLY,
     });
     let cutter = match response.encoding {
-        Encoding::Json => Cutter::Json(json::JsonList::new(options.limits, Arc::clone(&expected))),
+        Encoding::Json => ListBodySplitter::Json(json::JsonList::new(options.limits, Arc::clone(&expected))),
         Encoding::Protobuf => {
-            Cutter::Protobuf(protobuf::ProtobufList::new(options.limits, Arc::clone(&expected)))
+            ListBodySplitter::Protobuf(protobuf::ProtobufList::new(options.limits, Arc::clone(&expected)))
         }
     };
     let decoder = ListDecoder {
@@ -94,8 +94,8 @@ impl<O: Representation> Parts for ListParts<O> {
 
     fn cut(&mut self, frame: &Bytes, at: &mut usize, pieces: &mut Pieces) -> Result<(), SourceError> {
         let cut = match &mut self.cutter {
-            Cutter::Json(list) => list.cut(frame, at, pieces),
-            Cutter::Protobuf(list) => list.cut(frame, at, pieces),
+            ListBodySplitter::Json(list) => list.cut(frame, at, pieces),
+            ListBodySplitter::Protobuf(list) => list.cut(frame, at, pieces),
         };
         cut.map_err(|problem| failed(&self.decoder.attempt, problem))
     }
@@ -107,8 +107,8 @@ impl<O: Representation> Parts for ListParts<O> {
     fn end(&mut self, parts: &mut VecDeque<ListPart<O>>) -> Result<(), SourceError> {
         let attempt = &*self.decoder.attempt;
         let end = match &mut self.cutter {
-            Cutter::Json(list) => list.end(self.decoder.untyped_items.load(Ordering::Relaxed)),
-            Cutter::Protobuf(list) => list.end(),
+            ListBodySplitter::Json(list) => list.end(self.decoder.untyped_items.load(Ordering::Relaxed)),
+            ListBodySplitter::Protobuf(list) => list.end(),
         };
         let CompletedList { end, items, max_buffered } = end.map_err(|problem| failed(attempt, problem))?;
         tracing::debug!(attempt, items, max_buffered, "the list is complete");

@@ -133,11 +133,11 @@ struct Details {
     #[serde(default)]
     retry_after_seconds: Option<u64>,
     #[serde(default)]
-    causes: Option<Vec<Cause>>,
+    causes: Option<Vec<StatusCause>>,
 }
 
 #[derive(Deserialize)]
-struct Cause {
+struct StatusCause {
     #[serde(default)]
     reason: Option<String>,
 }
@@ -150,8 +150,9 @@ pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
         return None;
     }
     let details = status.details.unwrap_or(Details { retry_after_seconds: None, causes: None });
-    let too_large =
-        |cause: &Cause| cause.reason.as_deref().is_some_and(|reason| reason == "ResourceVersionTooLarge");
+    let too_large = |cause: &StatusCause| {
+        cause.reason.as_deref().is_some_and(|reason| reason == "ResourceVersionTooLarge")
+    };
     Some(ServerStatus {
         code: status.code.unwrap_or_default(),
         reason: status.reason.unwrap_or_default(),

@@ -54,7 +54,7 @@ const MAX_NAMESPACES: usize = 2000;
 /// of one network frame, so a few parts keep all tasks reading.
 const MAX_PARTS: usize = 16;
 
-type Part<O> = Result<ListPart<O>, SourceError>;
+type NamespacePage<O> = Result<ListPart<O>, SourceError>;
 
 struct Plan {
     version: ResourceVersion,
@@ -111,7 +111,7 @@ async fn read_one<O: Representation>(
     source: &KubeListWatch<O>,
     version: &ResourceVersion,
     context: &SourceContext<O>,
-    parts: &mpsc::Sender<Part<O>>,
+    parts: &mpsc::Sender<NamespacePage<O>>,
 ) -> Result<(), SourceError> {
     let mut list = source.list_whole(exactly(version, context.clone())).await?;
     while let Some(part) = list.next().await {
@@ -185,7 +185,7 @@ fn failed<O: Representation>(source: &KubeListWatch<O>, problem: &str) -> Source
 /// Merges the lists of the namespaces into one list stream.
 struct Reading<O: Representation> {
     source: KubeListWatch<O>,
-    receiver: mpsc::Receiver<Part<O>>,
+    receiver: mpsc::Receiver<NamespacePage<O>>,
     /// The tasks that read the lists of the namespaces. Dropping the set aborts them.
     _tasks: JoinSet<()>,
     version: ResourceVersion,
@@ -195,7 +195,7 @@ struct Reading<O: Representation> {
 }
 
 impl<O: Representation> Reading<O> {
-    async fn next(mut self) -> Option<(Part<O>, Option<Self>)> {
+    async fn next(mut self) -> Option<(NamespacePage<O>, Option<Self>)> {
         match self.receiver.recv().await {
             Some(Ok(part)) => {
                 let objects = match &part {
@@ -221,7 +221,7 @@ impl<O: Representation> Reading<O> {
         }
     }
 
-    fn give_up(self, problem: &str) -> Option<(Part<O>, Option<Self>)> {
+    fn give_up(self, problem: &str) -> Option<(NamespacePage<O>, Option<Self>)> {
         self.source.client.remember_whole_lists(self.source.kind.gvr());
         Some((Err(failed(&self.source, problem)), None))
     }

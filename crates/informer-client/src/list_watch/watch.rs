@@ -28,7 +28,7 @@ use crate::splitter::{Slice, SplitError};
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub(super) struct WatchParts<O: informer_core::Object> {
-    cutter: Cutter,
+    cutter: WatchBodySplitter,
     decoder: WatchDecoder<O>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct WatchDecoder<O: informer_core::Object> {
     streams_a_list: bool,
 }
 
-enum Cutter {
+enum WatchBodySplitter {
     Json(Frames),
     Protobuf(Lengths),
 }
@@ -73,8 +73,8 @@ pub(super) fn read<O: Representation>(
     let streams_a_list = request.send_initial_events;
     let objects = ObjectReader::new(origin, options.pruning.clone(), request.context);
     let cutter = match response.encoding {
-        Encoding::Json => Cutter::Json(Frames::new(options.limits)),
-        Encoding::Protobuf => Cutter::Protobuf(Lengths::new(options.limits)),
+        Encoding::Json => WatchBodySplitter::Json(Frames::new(options.limits)),
+        Encoding::Protobuf => WatchBodySplitter::Protobuf(Lengths::new(options.limits)),
     };
     let idle_timeout = request.timeout.saturating_add(options.watch_idle_margin);
     let encoding = response.encoding;
@@ -149,17 +149,17 @@ impl<O: Representation> WatchDecoder<O> {
     fn event(&mut self, event: Slice<'_>) -> Result<WatchEvent<O>, String> {
         match self.encoding {
             Encoding::Json => {
-                let event = json::Event::parse(event).map_err(|error| error.to_string())?;
+                let event = json::JsonEvent::parse(event).map_err(|error| error.to_string())?;
                 convert(&event, &mut self.objects, self.streams_a_list)
             }
             Encoding::Protobuf => {
-                convert(&protobuf::Event::parse(event.bytes)?, &mut self.objects, self.streams_a_list)
+                convert(&protobuf::ProtobufEvent::parse(event.bytes)?, &mut self.objects, self.streams_a_list)
             }
         }
     }
 }
 
-impl Cutter {
+impl WatchBodySplitter {
     /// Returns the next watch event whose last byte is in `frame[*at..]`; `None` once the frame is consumed.
     fn next<'a>(&'a mut self, frame: &'a [u8], at: &mut usize) -> Result<Option<Slice<'a>>, SplitError> {
         match self {

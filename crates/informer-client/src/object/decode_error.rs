@@ -8,7 +8,7 @@ use crate::ResourceKind;
 /// The error names the object's kind, key and resourceVersion, and the invalid field. It contains no value of
 /// the object: only the expected type is taken from the message of the serde error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read {kind} {key} at version {version}: {}{problem}", Place(.field))]
+#[error("cannot read {kind} {key} at version {version}: {}{problem}", FieldPrefix(.field))]
 pub struct DecodeError {
     kind: Box<str>,
     key: ObjectKey,
@@ -18,9 +18,9 @@ pub struct DecodeError {
     needs_json: bool,
 }
 
-struct Place<'a>(&'a str);
+struct FieldPrefix<'a>(&'a str);
 
-impl std::fmt::Display for Place<'_> {
+impl std::fmt::Display for FieldPrefix<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, "field {}: ", self.0) }
     }

@@ -30,7 +30,7 @@ use crate::{ResourceKind, StaticKind, StaticResource};
 /// Needs the feature `packed`.
 pub struct Packed<K> {
     header: Header,
-    packed: packing::Packed,
+    packed: packing::PackedBytes,
     common: Option<Arc<Template>>,
     view: Mutex<Weak<K>>,
     origin: Arc<Origin>,

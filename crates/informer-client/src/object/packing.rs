@@ -82,7 +82,7 @@ struct Window {
     packed: u64,
 }
 
-pub(crate) struct Packed {
+pub(crate) struct PackedBytes {
     bytes: Box<[u8]>,
     length: u32,
     format: BodyFormat,
@@ -98,7 +98,7 @@ pub(crate) struct PackError(&'static str);
 impl Packing {
     /// Compresses the bytes of an object with the current dictionary. Objects that are packed before a
     /// dictionary is trained, and Secrets, are compressed without one and therefore take more memory.
-    pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
+    pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<PackedBytes, PackError> {
         let (bytes, format) = (own.bytes(), own.format());
         let length =
             u32::try_from(bytes.len()).map_err(|_| PackError("compress an object of 4 GiB or more"))?;
@@ -114,10 +114,10 @@ impl Packing {
         if !is_secret(kind) {
             self.training.lock().note(bytes.len(), out.len());
         }
-        Ok(Packed { bytes: out.into(), length, format, dictionary })
+        Ok(PackedBytes { bytes: out.into(), length, format, dictionary })
     }
 
-    pub(crate) fn unpack(&self, packed: &Packed) -> Result<Vec<u8>, PackError> {
+    pub(crate) fn unpack(&self, packed: &PackedBytes) -> Result<Vec<u8>, PackError> {
         let mut context = self.readers.lock().pop().unwrap_or_default();
         let mut out = Vec::with_capacity(packed.length as usize);
         let read = match &packed.dictionary {
@@ -196,7 +196,7 @@ impl Window {
     }
 }
 
-impl Packed {
+impl PackedBytes {
     pub(crate) fn format(&self) -> BodyFormat {
         self.format
     }

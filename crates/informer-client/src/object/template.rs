@@ -26,12 +26,12 @@ const NAMES: [&str; PARTS] = ["labels", "annotations", "ownerReferences"];
 /// The labels, annotations and owner references that an object shares with other objects.
 #[derive(Debug)]
 pub(crate) struct Template {
-    parts: [Option<Arc<Part>>; PARTS],
+    parts: [Option<Arc<SharedMember>>; PARTS],
 }
 
 /// One shared member of `metadata`, stored as a Kubernetes object that contains only this member.
 #[derive(Debug)]
-enum Part {
+enum SharedMember {
     Json(Box<str>),
     Protobuf {
         object: Box<[u8]>,
@@ -50,7 +50,7 @@ pub(crate) enum PartBytes<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Templates {
     hasher: SeedableRandomState,
-    parts: WeakTable<Part>,
+    parts: WeakTable<SharedMember>,
     templates: WeakTable<Template>,
 }
 
@@ -72,10 +72,10 @@ impl Templates {
     pub(super) fn of(&self, runs: PartBytes<'_>) -> Option<Arc<Template>> {
         let parts = match runs {
             PartBytes::Json(runs) => {
-                runs.map(|run| self.part(run?.as_bytes(), || Part::json(run.unwrap_or_default())))
+                runs.map(|run| self.part(run?.as_bytes(), || SharedMember::json(run.unwrap_or_default())))
             }
             PartBytes::Protobuf(runs) => {
-                runs.map(|run| self.part(run?, || Part::protobuf(run.unwrap_or_default())))
+                runs.map(|run| self.part(run?, || SharedMember::protobuf(run.unwrap_or_default())))
             }
         };
         if parts.iter().all(Option::is_none) {
@@ -87,7 +87,7 @@ impl Templates {
         Some(self.templates.find_or_insert(hash, is_it, || Template { parts: parts.clone() }))
     }
 
-    fn part(&self, run: &[u8], new: impl FnOnce() -> Part) -> Option<Arc<Part>> {
+    fn part(&self, run: &[u8], new: impl FnOnce() -> SharedMember) -> Option<Arc<SharedMember>> {
         if run.len() < MIN_PART_BYTES {
             return None;
         }
@@ -95,11 +95,11 @@ impl Templates {
     }
 }
 
-fn address(part: &Option<Arc<Part>>) -> usize {
+fn address(part: &Option<Arc<SharedMember>>) -> usize {
     part.as_ref().map_or(0, |part| Arc::as_ptr(part).addr())
 }
 
-impl Part {
+impl SharedMember {
     fn json(member: &str) -> Self {
         Self::Json([JSON_HEAD, member, JSON_TAIL].concat().into())
     }
@@ -146,7 +146,7 @@ impl Template {
     /// nothing else.
     pub(super) fn part(&self, name: &str) -> Option<Encoded<'_>> {
         let place = NAMES.iter().position(|known| *known == name)?;
-        self.parts[place].as_deref().map(Part::borrow)
+        self.parts[place].as_deref().map(SharedMember::borrow)
     }
 
     /// Returns the parts of metadata that objects share, as JSON members such as `"labels":{...}`. They can

@@ -6,25 +6,25 @@ use crate::scan::{Cursor, is_space};
 #[derive(Debug)]
 pub(crate) struct ListSplitter {
     value: ValueReader,
-    state: State,
+    state: ListState,
     limits: Limits,
     /// The number of bytes of the body consumed so far. The number is also correct if the caller does not
     /// call `next` again after an item at the end of a frame.
     used: u64,
     /// The member of the list to which the next value belongs, because its key was read last.
-    member: Member,
+    member: ListMember,
     seen_items: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum Part<'a> {
+pub(crate) enum ListElement<'a> {
     Item(Slice<'a>),
     /// A member of the list other than `items`, and its value.
-    Member(Member, &'a [u8]),
+    Member(ListMember, &'a [u8]),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Member {
+pub(crate) enum ListMember {
     ApiVersion,
     Kind,
     Metadata,
@@ -34,7 +34,7 @@ pub(crate) enum Member {
 
 /// The state of the list parser: which syntax element is expected at the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ListState {
     Start,
     /// A key of the list is expected, after the opening brace or a comma. Only after the opening brace, the
     /// closing brace of an empty list is also valid.
@@ -57,7 +57,7 @@ impl ListSplitter {
         // Record containers down to level 2. Level 0 is an item, level 1 its members, and level 2 the members
         // of its metadata.
         let value = ValueReader::new(limits, 2);
-        Self { value, state: State::Start, limits, used: 0, member: Member::Other, seen_items: false }
+        Self { value, state: ListState::Start, limits, used: 0, member: ListMember::Other, seen_items: false }
     }
 
     /// Returns the next part of the list whose last byte is in `frame[*at..]`, and advances `at` past the
@@ -66,11 +66,11 @@ impl ListSplitter {
         &'a mut self,
         frame: &'a [u8],
         at: &mut usize,
-    ) -> Result<Option<Part<'a>>, SplitError> {
+    ) -> Result<Option<ListElement<'a>>, SplitError> {
         // `base` is the offset of the frame in the body.
         let base = self.used - *at as u64;
         while let Some(start) = self.value_start(frame, *at, base)? {
-            let wanted = self.member != Member::Other || !matches!(self.state, State::Value);
+            let wanted = self.member != ListMember::Other || !matches!(self.state, ListState::Value);
             let Some(length) = self.value.read(&frame[start..], base + start as u64, wanted)? else {
                 break;
             };
@@ -78,21 +78,21 @@ impl ListSplitter {
             self.used = base + *at as u64;
             let part = &frame[start..*at];
             match self.state {
-                State::Item { .. } => {
-                    self.state = State::AfterItem;
+                ListState::Item { .. } => {
+                    self.state = ListState::AfterItem;
                     let bytes = self.value.whole(part);
-                    return Ok(Some(Part::Item(Slice { bytes, spans: self.value.spans() })));
+                    return Ok(Some(ListElement::Item(Slice { bytes, spans: self.value.spans() })));
                 }
-                State::Value => {
-                    self.state = State::AfterValue;
+                ListState::Value => {
+                    self.state = ListState::AfterValue;
                     if wanted {
-                        return Ok(Some(Part::Member(self.member, self.value.whole(part))));
+                        return Ok(Some(ListElement::Member(self.member, self.value.whole(part))));
                     }
                 }
                 _ => {
                     self.member = member(self.value.whole(part));
-                    self.state = State::Colon;
-                    if self.member == Member::Items && std::mem::replace(&mut self.seen_items, true) {
+                    self.state = ListState::Colon;
+                    if self.member == ListMember::Items && std::mem::replace(&mut self.seen_items, true) {
                         return Err(SplitError::Member { member: "items", problem: "is a duplicate key" });
                     }
                 }
@@ -108,7 +108,7 @@ impl ListSplitter {
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        self.state == State::End
+        self.state == ListState::End
     }
 
     pub(crate) fn max_buffered(&self) -> usize {
@@ -138,39 +138,41 @@ impl ListSplitter {
 
     /// Returns the state of the list parser after `byte`, which is not whitespace; `None` if the byte begins
     /// a value.
-    fn punctuation(&self, byte: u8) -> Result<Option<State>, &'static str> {
+    fn punctuation(&self, byte: u8) -> Result<Option<ListState>, &'static str> {
         let begins_value = !b",:]}".contains(&byte);
         Ok(match (self.state, byte) {
-            (State::Start, b'{') => Some(State::Key { may_close: true }),
-            (State::Start, _) => return Err("an object"),
-            (State::Key { may_close: true } | State::AfterValue, b'}') => Some(State::End),
-            (State::Key { .. }, b'"') => None,
-            (State::Key { .. }, _) => return Err("a key"),
-            (State::Colon, b':') => Some(State::Value),
-            (State::Colon, _) => return Err("':'"),
-            (State::Value, b'[') if self.member == Member::Items => Some(State::Item { may_close: true }),
-            (State::Value, b'n') => None,
-            (State::Value, _) if self.member == Member::Items => return Err("an array of items"),
-            (State::Value | State::Item { .. }, _) if begins_value => None,
-            (State::Item { may_close: true } | State::AfterItem, b']') => Some(State::AfterValue),
-            (State::Value | State::Item { .. }, _) => return Err("a value"),
-            (State::AfterValue, b',') => Some(State::Key { may_close: false }),
-            (State::AfterValue, _) => return Err("',' or '}'"),
-            (State::AfterItem, b',') => Some(State::Item { may_close: false }),
-            (State::AfterItem, _) => return Err("',' or ']'"),
-            (State::End, _) => return Err("the end of the response"),
+            (ListState::Start, b'{') => Some(ListState::Key { may_close: true }),
+            (ListState::Start, _) => return Err("an object"),
+            (ListState::Key { may_close: true } | ListState::AfterValue, b'}') => Some(ListState::End),
+            (ListState::Key { .. }, b'"') => None,
+            (ListState::Key { .. }, _) => return Err("a key"),
+            (ListState::Colon, b':') => Some(ListState::Value),
+            (ListState::Colon, _) => return Err("':'"),
+            (ListState::Value, b'[') if self.member == ListMember::Items => {
+                Some(ListState::Item { may_close: true })
+            }
+            (ListState::Value, b'n') => None,
+            (ListState::Value, _) if self.member == ListMember::Items => return Err("an array of items"),
+            (ListState::Value | ListState::Item { .. }, _) if begins_value => None,
+            (ListState::Item { may_close: true } | ListState::AfterItem, b']') => Some(ListState::AfterValue),
+            (ListState::Value | ListState::Item { .. }, _) => return Err("a value"),
+            (ListState::AfterValue, b',') => Some(ListState::Key { may_close: false }),
+            (ListState::AfterValue, _) => return Err("',' or '}'"),
+            (ListState::AfterItem, b',') => Some(ListState::Item { may_close: false }),
+            (ListState::AfterItem, _) => return Err("',' or ']'"),
+            (ListState::End, _) => return Err("the end of the response"),
         })
     }
 }
 
-fn member(key: &[u8]) -> Member {
+fn member(key: &[u8]) -> ListMember {
     let text = std::str::from_utf8(key).ok();
-    let Some(key) = text.and_then(|text| Cursor::new(text).string().ok()) else { return Member::Other };
+    let Some(key) = text.and_then(|text| Cursor::new(text).string().ok()) else { return ListMember::Other };
     let known = [
-        ("items", Member::Items),
-        ("metadata", Member::Metadata),
-        ("kind", Member::Kind),
-        ("apiVersion", Member::ApiVersion),
+        ("items", ListMember::Items),
+        ("metadata", ListMember::Metadata),
+        ("kind", ListMember::Kind),
+        ("apiVersion", ListMember::ApiVersion),
     ];
-    known.into_iter().find(|(name, _)| key.is(name)).map_or(Member::Other, |(_, member)| member)
+    known.into_iter().find(|(name, _)| key.is(name)).map_or(ListMember::Other, |(_, member)| member)
 }

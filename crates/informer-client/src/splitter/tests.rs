@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::frames::Frames;
-use super::list::{ListSplitter, Member, Part};
+use super::list::{ListElement, ListMember, ListSplitter};
 use super::{Limits, Slice, SplitError};
 use crate::arbitrary;
 use crate::scan::Cursor;
@@ -36,14 +36,14 @@ fn split(frames: &[&[u8]]) -> Result<(Vec<Value>, Vec<Value>, bool), SplitError>
         let mut at = 0;
         while let Some(part) = splitter.next(frame, &mut at)? {
             match part {
-                Part::Item(item) => {
+                ListElement::Item(item) => {
                     check_spans(item);
                     items.push(serde_json::from_slice(item.bytes).expect("an item is a value"));
                 }
-                Part::Member(Member::Metadata, value) => {
+                ListElement::Member(ListMember::Metadata, value) => {
                     metadata.push(serde_json::from_slice(value).unwrap())
                 }
-                Part::Member(..) => {}
+                ListElement::Member(..) => {}
             }
         }
         assert_eq!(at, frame.len(), "the frame is consumed");
@@ -230,7 +230,7 @@ fn a_list_of_a_hundred_thousand_objects_buffers_one_object() {
         }
         let rest = frame.split_off(frame.len().min(4096));
         let mut at = 0;
-        while let Some(Part::Item(_)) = splitter.next(&frame, &mut at).unwrap() {
+        while let Some(ListElement::Item(_)) = splitter.next(&frame, &mut at).unwrap() {
             items += 1;
         }
         frame = rest;
@@ -249,7 +249,7 @@ fn splitting_a_million_tiny_objects_buffers_at_most_one_of_them() {
     let mut items = 0;
     for frame in frames {
         let mut at = 0;
-        while let Some(Part::Item(item)) = splitter.next(&frame, &mut at).unwrap() {
+        while let Some(ListElement::Item(item)) = splitter.next(&frame, &mut at).unwrap() {
             assert_eq!(item.bytes, b"{}");
             items += 1;
         }
@@ -278,7 +278,7 @@ fn offsets_are_correct_without_a_call_after_the_last_value_of_a_frame() {
         let [mut wrong, mut long] = [(); 2].map(|()| ListSplitter::new(limits));
         for list in [&mut wrong, &mut long] {
             let mut at = 0;
-            assert!(matches!(list.next(body, &mut at), Ok(Some(Part::Item(_)))));
+            assert!(matches!(list.next(body, &mut at), Ok(Some(ListElement::Item(_)))));
             assert_eq!(at, body.len());
             if asks_again {
                 assert!(list.next(body, &mut at).unwrap().is_none());

@@ -27,13 +27,13 @@ use tokio_rustls::TlsAcceptor;
 const HANGS: Duration = Duration::from_secs(120);
 
 /// A request received by the fake server: method, `Authorization` header and body.
-type Seen = (Method, String, Bytes);
+type ReceivedRequest = (Method, String, Bytes);
 
 /// A fake server that responds with 401 unless the token is correct, and keeps watches open.
 #[derive(Clone, Default)]
 struct Server {
     token: Arc<Mutex<String>>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     peers: Arc<Mutex<Vec<CertificateDer<'static>>>>,
 }
 

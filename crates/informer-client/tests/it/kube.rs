@@ -23,7 +23,7 @@ const STDOUT: u8 = 1;
 const STATUS: u8 = 3;
 
 /// The parts of a received request: the path, the token, and the negotiated protocol of the TLS connection.
-type Seen = Arc<Mutex<Vec<(String, String, Option<Vec<u8>>)>>>;
+type ReceivedRequests = Arc<Mutex<Vec<(String, String, Option<Vec<u8>>)>>>;
 
 fn tls() -> (ServerConfig, CertificateDer<'static>) {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -37,13 +37,13 @@ fn tls() -> (ServerConfig, CertificateDer<'static>) {
 }
 
 /// Accepts one exec request after the other: sends a line of output and the status, and closes.
-async fn serve(listener: TcpListener, tls: TlsAcceptor, seen: Seen) {
+async fn serve(listener: TcpListener, tls: TlsAcceptor, seen: ReceivedRequests) {
     while let Ok((socket, _)) = listener.accept().await {
         exec(socket, &tls, &seen).await;
     }
 }
 
-async fn exec(socket: TcpStream, tls: &TlsAcceptor, seen: &Seen) {
+async fn exec(socket: TcpStream, tls: &TlsAcceptor, seen: &ReceivedRequests) {
     let socket = tls.accept(socket).await.unwrap();
     let protocol = socket.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
     #[expect(clippy::result_large_err, reason = "the type of the error is that of the callback")]
@@ -63,10 +63,10 @@ async fn exec(socket: TcpStream, tls: &TlsAcceptor, seen: &Seen) {
     socket.close(None).await.unwrap();
 }
 
-async fn listen() -> (SocketAddr, CertificateDer<'static>, Seen) {
+async fn listen() -> (SocketAddr, CertificateDer<'static>, ReceivedRequests) {
     let (config, certificate) = tls();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let (address, seen) = (listener.local_addr().unwrap(), ReceivedRequests::default());
     tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), Arc::clone(&seen)));
     (address, certificate, seen)
 }

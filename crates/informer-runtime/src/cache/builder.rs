@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::options::InformerOptions;
 use super::plan::OptionLevels;
-use super::table::Table;
+use super::table::InformerTable;
 use super::{Cache, CacheInner};
 use crate::observers::Observers;
 use crate::{KubeObject, ResourceKind};
@@ -214,7 +214,7 @@ impl CacheBuilder {
             pinned,
             referenced,
         } = self;
-        let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(Table::default()));
+        let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(InformerTable::default()));
         let writes = AtomicU64::new(0);
         let shared = Arc::new(CacheInner {
             client,

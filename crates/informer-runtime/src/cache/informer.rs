@@ -34,10 +34,10 @@ use crate::kind::scoped_key;
 /// called for one event at a time, lists are merged, and the kind has synced when all of its informers have.
 /// The order of events of different namespaces is unspecified. This type is a cheap handle.
 pub struct CacheInformer<O: Object> {
-    inner: Arc<Inner<O>>,
+    inner: Arc<InformerInner<O>>,
 }
 
-struct Inner<O: Object> {
+struct InformerInner<O: Object> {
     kind: ResourceKind,
     /// One `SharedInformer` for each scope of the kind: for all objects, or for each cached namespace. Never
     /// empty.
@@ -62,7 +62,7 @@ pub struct ScopedInformer<O: Object> {
 impl<O: Object> CacheInformer<O> {
     pub(super) fn new(kind: ResourceKind, scoped: Vec<ScopedInformer<O>>) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(InformerInner {
                 kind,
                 scoped,
                 closed: CancellationToken::new(),

@@ -129,7 +129,7 @@ pub(super) struct Bodies<K: KubeObject> {
     kind: ResourceKind,
     metadata: CacheInformer<Metadata<K>>,
     sources: Vec<BodySource<K>>,
-    inner: Mutex<Inner<K>>,
+    inner: Mutex<BodiesInner<K>>,
     /// The registration of the handler that observes the metadata.
     registration: OnceLock<CacheRegistration<Metadata<K>>>,
     /// Notified when a request may have to be sent or a deadline may have changed.
@@ -143,7 +143,7 @@ pub(super) struct BodySource<K> {
     pub(super) transform: Option<Arc<Transform<Lazy<K>>>>,
 }
 
-struct Inner<K> {
+struct BodiesInner<K> {
     state: State<K>,
     /// The number of reads that wait for each object, and the signal that wakes them.
     readers: HashMap<ObjectKey, (usize, Arc<Notify>)>,
@@ -252,7 +252,7 @@ impl<K: KubeObject> Bodies<K> {
             max_leases: MAX_BODY_LEASES,
             backoff: BACKOFF,
         };
-        let inner = Inner { state: BodiesState::new(config), readers: HashMap::new() };
+        let inner = BodiesInner { state: BodiesState::new(config), readers: HashMap::new() };
         let (inner, registration, work) = (Mutex::new(inner), OnceLock::new(), Notify::new());
         Arc::new(Self { kind, metadata, sources, inner, registration, work })
     }
@@ -367,7 +367,7 @@ impl<K: KubeObject> Bodies<K> {
     }
 }
 
-impl<K> Inner<K> {
+impl<K> BodiesInner<K> {
     fn wake(&self, key: &ObjectKey) {
         if let Some((_, changed)) = self.readers.get(key) {
             changed.notify_waiters();

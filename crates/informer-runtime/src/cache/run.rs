@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::idle::end_idle_informers;
-use super::table::{Stopping, Table};
+use super::table::{InformerTable, Stopping};
 use super::task::CacheTask;
 use super::{Cache, crds};
 use crate::{BoxError, Runnable, RunnableGroup};
@@ -29,12 +29,12 @@ impl Cache {
     /// Panics outside of a tokio runtime with time enabled.
     #[track_caller]
     pub fn start(&self) {
-        self.start_with(Table::start);
+        self.start_with(InformerTable::start);
     }
 
     /// Starts the table on the current runtime, and the background tasks when the table starts for the first
     /// time. Returns the result of `start`.
-    fn start_with(&self, start: impl FnOnce(&mut Table, Handle) -> bool) -> bool {
+    fn start_with(&self, start: impl FnOnce(&mut InformerTable, Handle) -> bool) -> bool {
         let runtime = Handle::current();
         let mut table = self.shared.table.lock();
         let is_first = table.is_created();
@@ -118,7 +118,7 @@ impl Runnable for Cache {
 
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
         Box::pin(async move {
-            if !self.start_with(Table::start_managed) {
+            if !self.start_with(InformerTable::start_managed) {
                 return Err(AlreadyRun.into());
             }
             let _stops = StopsOnDrop(&self);

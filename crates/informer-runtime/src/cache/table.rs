@@ -20,12 +20,12 @@ use super::task::CacheTask;
 use crate::KubeObject;
 
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct InformerTable {
     life: Lifecycle,
     is_managed: bool,
     /// The background tasks of the running cache.
     pub(super) tasks: Vec<CacheTask>,
-    entries: BTreeMap<(Gvk, TypeId), Entry>,
+    entries: BTreeMap<(Gvk, TypeId), InformerEntry>,
     /// The bodies of the referenced objects of each kind. The `TypeId` is that of the Rust type of the kind.
     bodies: BTreeMap<(Gvk, TypeId), BodiesEntry>,
     /// The recent own writes of the program, by group and kind. A new informer must show those of its kind
@@ -43,7 +43,7 @@ enum Lifecycle {
     Stopped,
 }
 
-pub(super) struct Entry {
+pub(super) struct InformerEntry {
     /// The informer as a `CacheInformer<O>`. The table has the `TypeId` of `O` in the key of this entry.
     typed: Box<dyn Any + Send + Sync>,
     pub(super) informer: Arc<dyn ErasedInformer>,
@@ -68,7 +68,7 @@ pub(super) struct Stopping {
     pub(super) tasks: Vec<CacheTask>,
 }
 
-impl Table {
+impl InformerTable {
     /// Returns the bodies of a kind; `None` if there are none, or if the informer of their metadata was
     /// removed.
     pub(super) fn bodies<K: KubeObject>(&mut self, gvk: &Gvk) -> Option<Arc<Bodies<K>>> {
@@ -130,16 +130,16 @@ impl Table {
             Lifecycle::Created | Lifecycle::Stopped => Vec::new(),
         };
         let usage = Usage::default();
-        let entry = Entry { typed: Box::new(new.clone()), informer, runs, usage };
+        let entry = InformerEntry { typed: Box::new(new.clone()), informer, runs, usage };
         self.entries.insert((gvk.clone(), TypeId::of::<O>()), entry);
         (new, true)
     }
 
-    pub(super) fn remove(&mut self, gvk: &Gvk, representation: TypeId) -> Option<Entry> {
+    pub(super) fn remove(&mut self, gvk: &Gvk, representation: TypeId) -> Option<InformerEntry> {
         self.entries.remove(&(gvk.clone(), representation))
     }
 
-    pub(super) fn remove_kind(&mut self, gvk: &Gvk) -> Vec<Entry> {
+    pub(super) fn remove_kind(&mut self, gvk: &Gvk) -> Vec<InformerEntry> {
         let removed: Vec<_> = self.entries.keys().filter(|(held, _)| held == gvk).cloned().collect();
         removed.iter().filter_map(|key| self.entries.remove(key)).collect()
     }
@@ -155,7 +155,11 @@ impl Table {
     }
 
     /// Removes the informers and bodies that were unused for the time `idle`.
-    pub(super) fn take_idle(&mut self, idle: Duration, now: Instant) -> (Vec<Entry>, Vec<BodiesEntry>) {
+    pub(super) fn take_idle(
+        &mut self,
+        idle: Duration,
+        now: Instant,
+    ) -> (Vec<InformerEntry>, Vec<BodiesEntry>) {
         let bodies = take(&mut self.bodies, |entry| {
             let is_held = entry.erased.is_held(ENTRY_HANDLES + usize::from(entry.task.is_some()));
             entry.usage.is_idle(is_held, idle, now)
@@ -198,7 +202,7 @@ impl Table {
         started
     }
 
-    fn of_crd<'a>(&'a mut self, crd: &'a str) -> impl Iterator<Item = &'a mut Entry> {
+    fn of_crd<'a>(&'a mut self, crd: &'a str) -> impl Iterator<Item = &'a mut InformerEntry> {
         self.entries.values_mut().filter(move |entry| entry.informer.crd_name() == crd)
     }
 
@@ -263,7 +267,7 @@ fn start(informer: &dyn ErasedInformer, runtime: &Handle) -> Vec<InformerRun> {
     informer.start()
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for InformerTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let life = match self.life {
             Lifecycle::Created => "created",

@@ -73,7 +73,7 @@ pub(crate) struct Rotation {
 }
 
 /// The next action after a step.
-enum Next {
+enum NextAction {
     Continue,
     Conflict,
     Wait(Timestamp),
@@ -131,7 +131,7 @@ impl Rotation {
             for _ in 0..3 {
                 let Ok(content) = self.read_secret().await else { return };
                 let Some(secret) = content.without(&self.identity, self.clock.now()) else { return };
-                if !matches!(self.write(&secret).await, Ok(Next::Conflict)) {
+                if !matches!(self.write(&secret).await, Ok(NextAction::Conflict)) {
                     return;
                 }
             }
@@ -147,19 +147,19 @@ impl Rotation {
         loop {
             steps += 1;
             let delay = match self.step().await {
-                Ok(Next::Continue) if until_serving && self.config.is_some() => return,
-                Ok(Next::Continue) if steps < MAX_STEPS => continue,
-                Ok(Next::Conflict) if steps < MAX_STEPS => {
+                Ok(NextAction::Continue) if until_serving && self.config.is_some() => return,
+                Ok(NextAction::Continue) if steps < MAX_STEPS => continue,
+                Ok(NextAction::Conflict) if steps < MAX_STEPS => {
                     tokio::time::sleep(CONFLICT_DELAY.mul_f64(jitter())).await;
                     continue;
                 }
-                Ok(Next::Continue | Next::Conflict) => {
+                Ok(NextAction::Continue | NextAction::Conflict) => {
                     self.failed(
                         "other programs change the Secret all the time; use one Secret for each server",
                     );
                     MAX_RETRY
                 }
-                Ok(Next::Wait(at)) => {
+                Ok(NextAction::Wait(at)) => {
                     self.status.send_replace(RotationStatus { ready: true, problem: None });
                     retry = MIN_RETRY;
                     let left = at.duration_since(self.clock.now());
@@ -193,7 +193,7 @@ impl Rotation {
         self.status.send_modify(|status| status.problem = Some(problem.to_owned()));
     }
 
-    async fn step(&mut self) -> Result<Next, String> {
+    async fn step(&mut self) -> Result<NextAction, String> {
         let mut problem = None;
         let mut targets = Vec::new();
         for target in self.settings.targets.clone() {
@@ -230,8 +230,8 @@ impl Rotation {
         match next_step(&content.shared, &observed, now) {
             Step::Change(change) => self.change(&content, &change, now).await,
             Step::Inject => self.inject(patches, problem).await,
-            Step::Serve => self.serve(&content).map(|()| Next::Continue),
-            Step::Wait(at) => Ok(Next::Wait(at)),
+            Step::Serve => self.serve(&content).map(|()| NextAction::Continue),
+            Step::Wait(at) => Ok(NextAction::Wait(at)),
         }
     }
 
@@ -253,7 +253,12 @@ impl Rotation {
         Ok(content)
     }
 
-    async fn change(&mut self, content: &Content, change: &Change, now: Timestamp) -> Result<Next, String> {
+    async fn change(
+        &mut self,
+        content: &Content,
+        change: &Change,
+        now: Timestamp,
+    ) -> Result<NextAction, String> {
         let context = ChangeContext {
             name: &self.settings.secret,
             identity: &self.identity,
@@ -266,14 +271,14 @@ impl Rotation {
                 None => error.to_string(),
             })?;
         let written = self.write(&secret).await?;
-        if matches!(written, Next::Continue) && !matches!(change, Change::Report(_)) {
+        if matches!(written, NextAction::Continue) && !matches!(change, Change::Report(_)) {
             let (name, namespace) = (&self.settings.secret, &self.settings.namespace);
             tracing::info!(secret = name, namespace, ?change, "changed the certificates of a server");
         }
         Ok(written)
     }
 
-    async fn write(&mut self, secret: &Value) -> Result<Next, String> {
+    async fn write(&mut self, secret: &Value) -> Result<NextAction, String> {
         let path = secrets(&self.settings.namespace);
         let request = if secret["metadata"]["resourceVersion"].is_string() {
             json_request(Method::PUT, format!("{path}/{}", self.settings.secret), Some(secret.clone()))
@@ -282,9 +287,9 @@ impl Rotation {
         };
         let creates = request.method() == Method::POST;
         match self.request(request).await? {
-            (status, _) if status.is_success() => Ok(Next::Continue),
-            (StatusCode::CONFLICT, _) => Ok(Next::Conflict),
-            (StatusCode::NOT_FOUND, _) if !creates => Ok(Next::Conflict),
+            (status, _) if status.is_success() => Ok(NextAction::Continue),
+            (StatusCode::CONFLICT, _) => Ok(NextAction::Conflict),
+            (StatusCode::NOT_FOUND, _) if !creates => Ok(NextAction::Conflict),
             (status, body) => {
                 Err(format!("write Secret {}: {}", self.settings.secret, reason(status, &body)))
             }
@@ -295,8 +300,8 @@ impl Rotation {
         &mut self,
         patches: Vec<(String, String, Value)>,
         mut problem: Option<String>,
-    ) -> Result<Next, String> {
-        let mut next = Next::Continue;
+    ) -> Result<NextAction, String> {
+        let mut next = NextAction::Continue;
         for (target, path, patch) in patches {
             let mut request = json_request(Method::PATCH, path, Some(patch));
             let content_type = HeaderValue::from_static("application/json-patch+json");
@@ -307,7 +312,7 @@ impl Rotation {
                 }
                 // The target has changed since it was read, or was deleted.
                 Ok((StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::NOT_FOUND, _)) => {
-                    next = Next::Conflict;
+                    next = NextAction::Conflict;
                 }
                 Ok((status, body)) => problem = Some(format!("patch {target}: {}", reason(status, &body))),
                 Err(failure) => problem = Some(format!("patch {target}: {failure}")),

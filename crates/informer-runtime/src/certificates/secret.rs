@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::state::{Authority, Certificate, CertificateId, Change, Replica, Shared, Validity, prune};
+use super::state::{Authority, Certificate, CertificateId, Change, Replica, SecretContent, Validity, prune};
 use super::x509::{GenerateError, KeyedPem, Parsed, generate_authority, issue, split_bundle};
 
 const ANNOTATION: &str = "informer/certificates";
@@ -41,7 +41,7 @@ struct Report {
 #[derive(Clone)]
 pub(super) struct Content {
     pub(super) secret: Value,
-    pub(super) shared: Shared,
+    pub(super) shared: SecretContent,
     /// The trusted authorities as PEM, in the order of `shared.authorities`.
     authorities: Vec<String>,
     authority_key: String,
@@ -83,7 +83,7 @@ impl Content {
         let replicas = progress.replicas.into_iter().filter_map(|(name, Report { serves, reported })| {
             Some((name, Replica { serves, reported: reported.parse().ok()? }))
         });
-        let shared = Shared {
+        let shared = SecretContent {
             issues: newest.is_some_and(|newest| newest.has_key(&authority_key)),
             certificate,
             trusted_since: progress.trusted_since.filter(|_| same).and_then(|since| since.parse().ok()),

@@ -93,7 +93,7 @@ pub(super) struct Replica {
 
 /// The content of the Secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Shared {
+pub(super) struct SecretContent {
     /// The trusted authorities, the newest first.
     pub(super) authorities: Vec<Authority>,
     /// True if the Secret has the key of the newest authority.
@@ -142,7 +142,7 @@ pub(super) enum Step {
 }
 
 /// Decides the next step of a replica.
-pub(super) fn next_step(shared: &Shared, observed: &Observed<'_>, now: Timestamp) -> Step {
+pub(super) fn next_step(shared: &SecretContent, observed: &Observed<'_>, now: Timestamp) -> Step {
     let Some(newest) = shared.authorities.first().filter(|newest| newest.period.contains(now)) else {
         return Step::Change(Change::AddAuthority);
     };
@@ -194,7 +194,7 @@ pub(super) fn next_step(shared: &Shared, observed: &Observed<'_>, now: Timestamp
 /// Returns the step by which this replica serves the certificate of the Secret and reports it; `None` if both
 /// are done.
 fn serve(
-    shared: &Shared,
+    shared: &SecretContent,
     observed: &Observed<'_>,
     certificate: &Certificate,
     now: Timestamp,
@@ -219,7 +219,7 @@ fn serve(
 
 /// Removes what the next write of the Secret must not keep: reports of replicas that have ended, and expired
 /// authorities except for the newest.
-pub(super) fn prune(shared: &mut Shared, now: Timestamp) {
+pub(super) fn prune(shared: &mut SecretContent, now: Timestamp) {
     shared.replicas.retain(|_, replica| is_alive(replica, now));
     while shared.replicas.len() > MAX_REPLICAS {
         let oldest = shared.replicas.iter().min_by_key(|(_, replica)| replica.reported);

@@ -94,7 +94,7 @@ fn invalid_secret_counts_as_empty() {
         "data": {"tls.crt": "bm90IGEgY2VydGlmaWNhdGU=", "ca.crt": "!", "ca.key": 3},
     });
     let content = Content::read(secret, &[]);
-    assert_eq!(content.shared, super::state::Shared::default());
+    assert_eq!(content.shared, super::state::SecretContent::default());
 }
 
 #[test]

@@ -24,11 +24,11 @@ const MAX_REMEMBERED_APPLIES: usize = 10_000;
 #[derive(Default)]
 pub(super) struct AppliedObjects {
     hasher: RandomState,
-    table: Mutex<Table>,
+    table: Mutex<AppliedTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct AppliedTable {
     applied: HashMap<AppliedKey, Applied>,
     /// The keys in the order in which they were added.
     order: VecDeque<AppliedKey>,

@@ -12,10 +12,10 @@ use crate::certificates::{ManagedCertificates, Rotation, SelfSigned};
 /// (feature `certificates`), which methods take directly.
 #[derive(Debug, Clone)]
 #[must_use = "pass it to a server"]
-pub struct ServerTls(Source);
+pub struct ServerTls(CertificateSource);
 
 #[derive(Debug, Clone)]
-enum Source {
+enum CertificateSource {
     Files(Tls),
     #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
     Managed(Box<ManagedCertificates>),
@@ -25,14 +25,14 @@ enum Source {
 
 impl From<Tls> for ServerTls {
     fn from(files: Tls) -> Self {
-        Self(Source::Files(files))
+        Self(CertificateSource::Files(files))
     }
 }
 
 #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
 impl From<ManagedCertificates> for ServerTls {
     fn from(certificates: ManagedCertificates) -> Self {
-        Self(Source::Managed(Box::new(certificates)))
+        Self(CertificateSource::Managed(Box::new(certificates)))
     }
 }
 
@@ -44,7 +44,7 @@ impl ServerTls {
     /// Upstream: the default of `SecureServing`.
     #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
     pub fn self_signed() -> Self {
-        Self(Source::SelfSigned)
+        Self(CertificateSource::SelfSigned)
     }
 
     /// Returns a channel with the progress of managed certificates.
@@ -53,8 +53,8 @@ impl ServerTls {
         &self,
     ) -> Option<tokio::sync::watch::Receiver<crate::certificates::RotationStatus>> {
         match &self.0 {
-            Source::Managed(certificates) => Some(certificates.status()),
-            Source::Files(_) | Source::SelfSigned => None,
+            CertificateSource::Managed(certificates) => Some(certificates.status()),
+            CertificateSource::Files(_) | CertificateSource::SelfSigned => None,
         }
     }
 
@@ -66,7 +66,7 @@ impl ServerTls {
         on_read: impl Fn(Result<(), &TlsError>) + Send + Sync + 'static,
     ) -> Result<LoadedTls, BoxError> {
         match self.0 {
-            Source::Files(files) => {
+            CertificateSource::Files(files) => {
                 let files = match options {
                     Some(options) => files.options(options),
                     None => files,
@@ -74,13 +74,15 @@ impl ServerTls {
                 Ok(LoadedTls::Files(Box::new(CertificateReloader::load(files, on_read).await?)))
             }
             #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
-            Source::Managed(certificates) => {
+            CertificateSource::Managed(certificates) => {
                 let mut rotation = Rotation::new(*certificates, options.unwrap_or_default())?;
                 let config = rotation.start().await;
                 Ok(LoadedTls::Managed(Box::new(rotation), config))
             }
             #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
-            Source::SelfSigned => Ok(LoadedTls::SelfSigned(SelfSigned::new(options.unwrap_or_default())?)),
+            CertificateSource::SelfSigned => {
+                Ok(LoadedTls::SelfSigned(SelfSigned::new(options.unwrap_or_default())?))
+            }
         }
     }
 }

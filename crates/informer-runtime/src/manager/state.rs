@@ -63,7 +63,7 @@ enum ManagerPhase {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum GroupPhase {
     Waiting,
     Starting,
     Ready,
@@ -73,7 +73,7 @@ enum Step {
 struct RunnableEntry {
     name: String,
     group: RunnableGroup,
-    step: Step,
+    step: GroupPhase,
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl ManagerState {
         };
         let id = RunnableId(self.next);
         self.next += 1;
-        self.runnables.insert(id, RunnableEntry { name, group, step: Step::Waiting });
+        self.runnables.insert(id, RunnableEntry { name, group, step: GroupPhase::Waiting });
         if open {
             self.start_runnable(id);
         }
@@ -124,9 +124,9 @@ impl ManagerState {
 
     pub(crate) fn ready(&mut self, id: RunnableId) {
         if let Some(runnable) = self.runnables.get_mut(&id)
-            && runnable.step == Step::Starting
+            && runnable.step == GroupPhase::Starting
         {
-            runnable.step = Step::Ready;
+            runnable.step = GroupPhase::Ready;
             self.advance();
         }
     }
@@ -152,7 +152,7 @@ impl ManagerState {
         let last_call = deadline.map(|deadline| deadline.checked_sub(reserve).unwrap_or(now));
         match &mut self.phase {
             ManagerPhase::Created | ManagerPhase::Open(_) => {
-                self.runnables.retain(|_, runnable| runnable.step != Step::Waiting);
+                self.runnables.retain(|_, runnable| runnable.step != GroupPhase::Waiting);
                 let group = RunnableGroup::ALL.len();
                 self.phase = ManagerPhase::Stopping { group, deadline, last_call };
             }
@@ -202,7 +202,7 @@ impl ManagerState {
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
         self.runnables
             .values()
-            .filter(|runnable| runnable.step != Step::Waiting)
+            .filter(|runnable| runnable.step != GroupPhase::Waiting)
             .map(|runnable| runnable.name.as_str())
     }
 
@@ -248,7 +248,7 @@ impl ManagerState {
     fn open(&mut self, group: usize) {
         self.phase = ManagerPhase::Open(group);
         let waiting: Vec<RunnableId> =
-            self.members(group).filter(|(_, p)| p.step == Step::Waiting).map(|(id, _)| id).collect();
+            self.members(group).filter(|(_, p)| p.step == GroupPhase::Waiting).map(|(id, _)| id).collect();
         for id in waiting {
             self.start_runnable(id);
         }
@@ -256,7 +256,7 @@ impl ManagerState {
 
     fn start_runnable(&mut self, id: RunnableId) {
         if let Some(runnable) = self.runnables.get_mut(&id) {
-            runnable.step = Step::Starting;
+            runnable.step = GroupPhase::Starting;
             self.effects.push_back(Effect::Start(id));
         }
     }
@@ -296,7 +296,9 @@ impl ManagerState {
     }
 
     fn settled(&self, group: usize) -> bool {
-        self.runnables.values().all(|runnable| index(runnable.group) > group || runnable.step == Step::Ready)
+        self.runnables
+            .values()
+            .all(|runnable| index(runnable.group) > group || runnable.step == GroupPhase::Ready)
     }
 }
 

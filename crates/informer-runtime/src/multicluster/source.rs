@@ -64,7 +64,7 @@ pub fn enqueue_in<O: Representation, R: ReconcileRequest>(
         resync: watch.resync,
         predicates: Arc::new(watch.predicates),
         handler: Arc::new(handler),
-        state: Arc::new(Mutex::new(State::Created)),
+        state: Arc::new(Mutex::new(SourceState::Created)),
     }
 }
 
@@ -101,10 +101,10 @@ pub struct WatchIn<O: Representation, R: ReconcileRequest> {
     resync: Option<Duration>,
     predicates: Arc<Vec<Box<dyn Predicate<O>>>>,
     handler: Arc<dyn ClusterHandler<O, R>>,
-    state: Arc<Mutex<State<O, R>>>,
+    state: Arc<Mutex<SourceState<O, R>>>,
 }
 
-enum State<O: Representation, R: ReconcileRequest> {
+enum SourceState<O: Representation, R: ReconcileRequest> {
     Created,
     Running(BTreeMap<ClusterName, Watched<O, R>>),
     Stopped,
@@ -124,7 +124,7 @@ struct Attacher<O: Representation, R: ReconcileRequest> {
     resync: Option<Duration>,
     predicates: Arc<Vec<Box<dyn Predicate<O>>>>,
     handler: Arc<dyn ClusterHandler<O, R>>,
-    state: Arc<Mutex<State<O, R>>>,
+    state: Arc<Mutex<SourceState<O, R>>>,
     enqueuer: Enqueuer<R>,
 }
 
@@ -184,13 +184,13 @@ impl<O: Representation, R: ReconcileRequest> Attacher<O, R> {
         };
         let mut ended = Vec::new();
         let new: Vec<&Cluster> = match &mut *self.state.lock() {
-            State::Running(watched) => {
+            SourceState::Running(watched) => {
                 let gone = watched.iter().filter(|(name, watched)| !is_engaged(name, watched));
                 let gone: Vec<ClusterName> = gone.map(|(name, _)| name.clone()).collect();
                 ended.extend(gone.iter().filter_map(|name| watched.remove(name)));
                 engaged.values().filter(|cluster| !watched.contains_key(&cluster.name)).collect()
             }
-            State::Created | State::Stopped => return Vec::new(),
+            SourceState::Created | SourceState::Stopped => return Vec::new(),
         };
         ended.iter().for_each(|watched| watched.registration.remove());
         let mut added = Vec::new();
@@ -198,11 +198,11 @@ impl<O: Representation, R: ReconcileRequest> Attacher<O, R> {
             let Some(watched) = self.attach(cluster) else { continue };
             let registration = Arc::clone(&watched.registration);
             let kept = match &mut *self.state.lock() {
-                State::Running(all) => {
+                SourceState::Running(all) => {
                     all.insert(cluster.name.clone(), watched);
                     true
                 }
-                State::Created | State::Stopped => false,
+                SourceState::Created | SourceState::Stopped => false,
             };
             if kept {
                 added.push((cluster.name.clone(), registration));
@@ -222,7 +222,7 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for WatchIn<O, R> {
     fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async move {
             match &mut *self.state.lock() {
-                state @ State::Created => *state = State::Running(BTreeMap::new()),
+                state @ SourceState::Created => *state = SourceState::Running(BTreeMap::new()),
                 _ => return Err("the source was started before".into()),
             }
             let within = enqueuer.sync_within().min(MAX_SYNC_WAIT);
@@ -259,11 +259,11 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for WatchIn<O, R> {
     fn replay(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let watched: Vec<_> = match &*self.state.lock() {
-                State::Running(watched) => {
+                SourceState::Running(watched) => {
                     let parts = watched.values();
                     parts.map(|one| (one.informer.clone(), Arc::clone(&one.route))).collect()
                 }
-                State::Created | State::Stopped => return,
+                SourceState::Created | SourceState::Stopped => return,
             };
             for (informer, route) in watched {
                 route.replay(informer.list(&LabelSelector::everything()), &enqueuer).await;
@@ -272,8 +272,8 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for WatchIn<O, R> {
     }
 
     fn stop(&self) {
-        let before = std::mem::replace(&mut *self.state.lock(), State::Stopped);
-        if let State::Running(watched) = before {
+        let before = std::mem::replace(&mut *self.state.lock(), SourceState::Stopped);
+        if let SourceState::Running(watched) = before {
             watched.values().for_each(|watched| watched.registration.remove());
         }
     }

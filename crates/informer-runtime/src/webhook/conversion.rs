@@ -16,7 +16,7 @@ use crate::{BoxError, StaticResource};
 /// version to a version.
 type Convert = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
 
-struct Spoke {
+struct SpokeConversion {
     to_hub: Convert,
     from_hub: Convert,
 }
@@ -33,7 +33,7 @@ pub struct Conversion {
     group: String,
     kind: String,
     hub: String,
-    spokes: BTreeMap<String, Spoke>,
+    spokes: BTreeMap<String, SpokeConversion>,
 }
 
 impl Conversion {
@@ -69,7 +69,7 @@ impl Conversion {
             (&*self.group, &*self.kind),
             "versions must be of one kind"
         );
-        let spoke = Spoke { to_hub: between(to_hub), from_hub: between(from_hub) };
+        let spoke = SpokeConversion { to_hub: between(to_hub), from_hub: between(from_hub) };
         self.spokes.insert(S::version(&()).into_owned(), spoke);
         self
     }

@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::controller::{Running, Seen, config_map, delete, quiet, touch};
+use crate::controller::{ReconciledRequests, Running, config_map, delete, quiet, touch};
 use crate::fixture::Server;
 
 /// Returns a controller of ConfigMaps that owns Secrets, and a record of the causes of its reconciles. Its
 /// first reconcile fails or requests the next one, if the data of the ConfigMap has this wish.
-fn controller_with_causes(options: ControllerOptions) -> (Controller, Seen) {
-    let seen = Seen::default();
+fn controller_with_causes(options: ControllerOptions) -> (Controller, ReconciledRequests) {
+    let seen = ReconciledRequests::default();
     let causes = seen.clone();
     let builder = Controller::new::<ConfigMap>("maps").owns::<Secret>().with_options(options);
     let controller = builder.reconcile(move |request: Request, ctx: Context| {

@@ -21,9 +21,9 @@ use tokio::task::JoinHandle;
 use crate::fixture::Server;
 
 #[derive(Clone, Default)]
-pub(crate) struct Seen(pub(crate) Arc<Mutex<Vec<String>>>);
+pub(crate) struct ReconciledRequests(pub(crate) Arc<Mutex<Vec<String>>>);
 
-impl Seen {
+impl ReconciledRequests {
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock())
     }
@@ -87,7 +87,7 @@ pub(crate) fn delete(server: &Server, resource: &str, key: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn creates_updates_and_deletes_are_reconciled() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     config_map(&server, "a/old");
     let controller = seen.by(Controller::new::<ConfigMap>("maps"));
     let running = Running::start(Manager::new(server.api_client()).controller(controller));
@@ -105,7 +105,7 @@ async fn creates_updates_and_deletes_are_reconciled() {
 
 #[tokio::test(start_paused = true)]
 async fn change_of_owned_object_enqueues_its_current_and_former_owner() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     config_map(&server, "a/web");
     let controller = seen.by(Controller::new::<ConfigMap>("maps").owns::<Secret>());
     let running = Running::start(Manager::new(server.api_client()).controller(controller));
@@ -132,7 +132,7 @@ async fn change_of_owned_object_enqueues_its_current_and_former_owner() {
 
 #[tokio::test(start_paused = true)]
 async fn every_owner_option_enqueues_all_owners() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     let owned = watch_metadata::<Secret>().every_owner();
     let controller = seen.by(Controller::new::<ConfigMap>("maps").owns_with(owned));
     let running = Running::start(Manager::new(server.api_client()).controller(controller));
@@ -149,7 +149,7 @@ async fn every_owner_option_enqueues_all_owners() {
 
 #[tokio::test(start_paused = true)]
 async fn typed_watch_is_used_by_context_get() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     config_map(&server, "a/x");
     let heard = seen.clone();
     let controller = Controller::builder().named("maps").for_with(watch_typed::<ConfigMap>());
@@ -170,7 +170,7 @@ async fn typed_watch_is_used_by_context_get() {
 
 #[tokio::test(start_paused = true)]
 async fn other_kinds_are_mapped_and_predicates_are_per_kind() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     let every = map(|_: &informer_client::Lazy<Secret>| ["a/all".parse::<Request>().unwrap()]);
     let builder =
         Controller::builder().named("maps").for_with(watch::<ConfigMap>().filter(generation_changed()));
@@ -199,7 +199,7 @@ async fn other_kinds_are_mapped_and_predicates_are_per_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn event_filter_applies_to_every_kind() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     let builder = Controller::new::<ConfigMap>("maps").owns::<Secret>();
     let builder = builder.event_filter(|event| event.key().namespace() != Some("ignored"));
     let raw = function("raw", |enqueuer: Enqueuer<Request>| async move {
@@ -277,14 +277,15 @@ async fn context_get_of_unwatched_kind_fails_without_creating_an_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn controllers_share_informers_per_representation() {
-    let (server, first, second) = (Server::start(), Seen::default(), Seen::default());
+    let (server, first, second) =
+        (Server::start(), ReconciledRequests::default(), ReconciledRequests::default());
     config_map(&server, "a/x");
     let metadata = Controller::builder().named("metadata").for_with(watch_metadata::<ConfigMap>());
     let again = Controller::builder().named("again").for_with(watch_metadata::<ConfigMap>());
     let lazy = Controller::new::<ConfigMap>("lazy");
     let manager = Manager::new(server.api_client());
     let manager = manager.controller(first.by(metadata)).controller(second.by(again));
-    let running = Running::start(manager.controller(Seen::default().by(lazy)));
+    let running = Running::start(manager.controller(ReconciledRequests::default().by(lazy)));
     quiet().await;
     assert_eq!((first.take(), second.take()), (vec!["a/x".to_owned()], vec!["a/x".to_owned()]));
     let opened = server.api.requests().iter().filter(|request| request.verb == Verb::Watch).count();
@@ -297,7 +298,7 @@ async fn watching_a_pinned_kind_in_another_representation_stops_the_manager() {
     let server = Server::start();
     let maps = ResourceKind::of::<ConfigMap>();
     let cache = Cache::builder(server.api_client()).pin_representation::<Metadata<ConfigMap>>(&maps).build();
-    let lazy = Seen::default().by(Controller::new::<ConfigMap>("lazy"));
+    let lazy = ReconciledRequests::default().by(Controller::new::<ConfigMap>("lazy"));
     let manager = Manager::of(CachedClient::new(&cache)).controller(lazy);
     let text = with_causes(&manager.run_until(std::future::pending::<()>()).await.unwrap_err());
     assert!(text.ends_with("read ConfigMap.v1 as Lazy: the cache is pinned to Metadata; read it as that, or change `pin_representation`"), "{text}");
@@ -307,12 +308,12 @@ async fn watching_a_pinned_kind_in_another_representation_stops_the_manager() {
 #[tokio::test(start_paused = true)]
 async fn duplicate_controller_names_are_rejected_per_manager() {
     let server = Server::start();
-    let maps = || Seen::default().by(Controller::new::<ConfigMap>("maps"));
+    let maps = || ReconciledRequests::default().by(Controller::new::<ConfigMap>("maps"));
     let manager = Manager::new(server.api_client()).controller(maps()).controller(maps());
     let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
     assert!(format!("{error:?}").contains("the name maps is taken in this manager"), "{error:?}");
     let skipping = ControllerOptions::new().skip_name_validation();
-    let twice = Seen::default().by(Controller::new::<ConfigMap>("maps").with_options(skipping));
+    let twice = ReconciledRequests::default().by(Controller::new::<ConfigMap>("maps").with_options(skipping));
     let first = Running::start(Manager::new(server.api_client()).controller(maps()).controller(twice));
     let second = Running::start(Manager::new(server.api_client()).controller(maps()));
     quiet().await;
@@ -323,7 +324,7 @@ async fn duplicate_controller_names_are_rejected_per_manager() {
 #[tokio::test(start_paused = true)]
 async fn invalid_controller_is_reported_by_the_manager() {
     let server = Server::start();
-    let nothing = Seen::default().by(Controller::builder().named("idle"));
+    let nothing = ReconciledRequests::default().by(Controller::builder().named("idle"));
     let manager = Manager::new(server.api_client()).controller(nothing);
     let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
     assert!(format!("{error:?}").contains("NothingWatched"), "{error:?}");
@@ -342,7 +343,8 @@ async fn forbidden_list_stops_the_manager_after_the_sync_timeout_with_the_reason
     server.api.faults().on(FaultMatch::list("secrets")).status(403);
     server.api.faults().on(FaultMatch::watch("secrets")).status(403);
     let options = ControllerOptions::new().sync_timeout(Duration::from_secs(10));
-    let controller = Seen::default().by(Controller::new::<Secret>("secrets").with_options(options));
+    let controller =
+        ReconciledRequests::default().by(Controller::new::<Secret>("secrets").with_options(options));
     let manager = Manager::new(server.api_client()).controller(controller);
     let begin = tokio::time::Instant::now();
     let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
@@ -353,7 +355,7 @@ async fn forbidden_list_stops_the_manager_after_the_sync_timeout_with_the_reason
 }
 
 /// Returns a controller of the custom kind `Widget`, whose CRD may be missing when the controller starts.
-fn widgets(seen: &Seen) -> Controller {
+fn widgets(seen: &ReconciledRequests) -> Controller {
     let kind = ResourceKind::new("example.com", "v1", "Widget", "widgets");
     let options = ControllerOptions::new().sync_timeout(Duration::from_secs(60));
     seen.by(Controller::builder().named("widgets").with_options(options).for_with(watch_of::<Dynamic>(kind)))
@@ -378,7 +380,7 @@ fn define_widgets(server: &Server) {
 
 #[tokio::test(start_paused = true)]
 async fn crd_installed_while_its_controller_waits_is_reconciled() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     config_map(&server, "a/x");
     let maps = seen.by(Controller::new::<ConfigMap>("maps"));
     let manager = Manager::new(server.api_client()).controller(widgets(&seen)).controller(maps);
@@ -396,7 +398,7 @@ async fn crd_installed_while_its_controller_waits_is_reconciled() {
 #[tokio::test(start_paused = true)]
 async fn missing_crd_stops_the_manager_after_the_sync_timeout_with_the_reason() {
     let server = Server::start();
-    let manager = Manager::new(server.api_client()).controller(widgets(&Seen::default()));
+    let manager = Manager::new(server.api_client()).controller(widgets(&ReconciledRequests::default()));
     let begin = tokio::time::Instant::now();
     let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
     let text = with_causes(&error);
@@ -407,11 +409,11 @@ async fn missing_crd_stops_the_manager_after_the_sync_timeout_with_the_reason() 
 
 #[tokio::test(start_paused = true)]
 async fn unsynced_kind_does_not_block_other_controllers() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     config_map(&server, "a/x");
     server.api.faults().on(FaultMatch::list("secrets")).status(403);
     server.api.faults().on(FaultMatch::watch("secrets")).status(403);
-    let stuck = Seen::default().by(Controller::new::<Secret>("secrets"));
+    let stuck = ReconciledRequests::default().by(Controller::new::<Secret>("secrets"));
     let fine = seen.by(Controller::new::<ConfigMap>("maps"));
     let running = Running::start(Manager::new(server.api_client()).controller(stuck).controller(fine));
     quiet().await;
@@ -421,7 +423,7 @@ async fn unsynced_kind_does_not_block_other_controllers() {
 
 #[tokio::test(start_paused = true)]
 async fn controller_reconciles_only_cached_namespaces() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     for key in ["a/x", "b/x", "c/x"] {
         config_map(&server, key);
     }
@@ -435,7 +437,7 @@ async fn controller_reconciles_only_cached_namespaces() {
 
 #[tokio::test(start_paused = true)]
 async fn cluster_scoped_kind_has_requests_without_namespace() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     server.create("nodes", "n1", json!({}));
     let running = Running::start(
         Manager::new(server.api_client()).controller(seen.by(Controller::new::<Node>("nodes"))),
@@ -451,8 +453,8 @@ async fn controller_defaults_of_the_manager_are_applied() {
     let mut defaults = ControllerDefaults::default();
     defaults.workers = Some(3);
     defaults.workers_by_kind.insert("Deployment.apps".to_owned(), 5);
-    let maps = Seen::default().by(Controller::new::<ConfigMap>("maps"));
-    let deployments = Seen::default().by(Controller::new::<Deployment>("deployments"));
+    let maps = ReconciledRequests::default().by(Controller::new::<ConfigMap>("maps"));
+    let deployments = ReconciledRequests::default().by(Controller::new::<Deployment>("deployments"));
     let handles: [ControllerHandle; 2] = [maps.handle(), deployments.handle()];
     let manager = Manager::new(server.api_client()).controller_defaults(defaults);
     let running = Running::start(manager.controller(maps).controller(deployments));
@@ -465,7 +467,7 @@ async fn controller_defaults_of_the_manager_are_applied() {
 
 #[tokio::test(start_paused = true)]
 async fn controller_added_to_running_manager_starts_at_once() {
-    let (server, seen) = (Server::start(), Seen::default());
+    let (server, seen) = (Server::start(), ReconciledRequests::default());
     config_map(&server, "a/x");
     let manager = Manager::new(server.api_client());
     let handle = manager.handle();
@@ -483,7 +485,7 @@ async fn stopped_controller_gets_no_events_and_its_informer_keeps_running() {
     let manager = Manager::new(server.api_client());
     let cache = manager.handle().services().cache.clone();
     let informer = cache.informer::<ConfigMap>();
-    let seen = Seen::default();
+    let seen = ReconciledRequests::default();
     let broken = Controller::new::<ConfigMap>("broken");
     let broken = seen.by(broken.with_options(ControllerOptions::new().leader_only(false)));
     // This runnable is in the group of the controller and takes 5 s to stop. The cache stops only after this

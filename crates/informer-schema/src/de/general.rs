@@ -12,16 +12,16 @@ use crate::transcode::is_type_meta;
 use crate::transcode::view::{Many, MessageView, View, WireFields};
 
 /// A protobuf message that serde visits as a map from field names to values.
-pub(super) struct Members<'s, 'a, 't> {
+pub(super) struct MessageMembers<'s, 'a, 't> {
     pub(super) message: MessageView<'s, 'a>,
     pub(super) type_meta: Option<(&'t str, &'t str)>,
     pub(super) unknown: Unknown,
 }
 
-impl<'a> Members<'_, 'a, '_> {
+impl<'a> MessageMembers<'_, 'a, '_> {
     fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_map(MemberAccess {
-            innermost: Frame::new(self.message)?,
+            innermost: MessageFrame::new(self.message)?,
             outer: Vec::new(),
             type_meta: self.type_meta,
             names: Vec::new(),
@@ -37,7 +37,7 @@ impl<'a> Members<'_, 'a, '_> {
     }
 }
 
-impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
+impl<'a> Deserializer<'a> for MessageMembers<'_, 'a, '_> {
     type Error = Error;
 
     /// Rust types that accept any field, such as `serde_json::Value`, call this method. Their decoded values
@@ -84,12 +84,12 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     }
 }
 
-struct Frame<'s, 'a> {
+struct MessageFrame<'s, 'a> {
     message: MessageView<'s, 'a>,
     found: WireFields<'a>,
 }
 
-impl<'s, 'a> Frame<'s, 'a> {
+impl<'s, 'a> MessageFrame<'s, 'a> {
     fn new(message: MessageView<'s, 'a>) -> Result<Self, Error> {
         let found = message.find()?;
         Ok(Self { message, found })
@@ -99,8 +99,8 @@ impl<'s, 'a> Frame<'s, 'a> {
 /// The fields of a message, in the order and with the names that they have in JSON. Like in JSON, the fields
 /// of an embedded Go struct are yielded as fields of the message.
 struct MemberAccess<'s, 'a, 't> {
-    innermost: Frame<'s, 'a>,
-    outer: Vec<Frame<'s, 'a>>,
+    innermost: MessageFrame<'s, 'a>,
+    outer: Vec<MessageFrame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
     /// `apiVersion` and `kind` with their values, as far as they have not been yielded. The last element is
     /// yielded next.
@@ -131,7 +131,7 @@ impl<'s, 'a> MemberAccess<'s, 'a, '_> {
             match frame.message.view(field, raws)? {
                 None => {}
                 Some(View::Message(embedded)) if field.flags.inline => {
-                    let outer = std::mem::replace(frame, Frame::new(embedded)?);
+                    let outer = std::mem::replace(frame, MessageFrame::new(embedded)?);
                     self.outer.push(outer);
                 }
                 Some(view) => return Ok(Some((field.name, view))),
@@ -151,13 +151,13 @@ impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a, '_> {
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
         let (name, view) = self.value.take().ok_or_else(|| type_error("a key before each value"))?;
-        seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
+        seed.deserialize(ViewValue(view, self.unknown)).map_err(|error| error.within(name))
     }
 }
 
-pub(super) struct Value<'s, 'a>(pub(super) View<'s, 'a>, pub(super) Unknown);
+pub(super) struct ViewValue<'s, 'a>(pub(super) View<'s, 'a>, pub(super) Unknown);
 
-impl<'a> Deserializer<'a> for Value<'_, 'a> {
+impl<'a> Deserializer<'a> for ViewValue<'_, 'a> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -170,7 +170,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
             View::Text(Cow::Owned(text)) => visitor.visit_string(text),
             View::Json(json) => embedded(json, visitor),
             View::Message(message) => {
-                Members { message, type_meta: None, unknown: self.1 }.deserialize_any(visitor)
+                MessageMembers { message, type_meta: None, unknown: self.1 }.deserialize_any(visitor)
             }
             View::List(many) => visitor.visit_seq(EntryAccess { many, at: 0, unknown: self.1 }),
             View::Map(many) => {
@@ -215,7 +215,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     ) -> Result<V::Value, Error> {
         match self.0 {
             View::Message(message) => {
-                let members = Members { message, type_meta: None, unknown: self.1 };
+                let members = MessageMembers { message, type_meta: None, unknown: self.1 };
                 members.deserialize_struct(name, fields, visitor)
             }
             _ => self.deserialize_any(visitor),
@@ -252,7 +252,7 @@ impl<'a> de::SeqAccess<'a> for EntryAccess<'_, 'a> {
     fn next_element_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
         let Some(raw) = self.many.raws.get(self.at) else { return Ok(None) };
         let view = self.many.entry(*raw).map_err(Error::from);
-        let value = view.and_then(|view| seed.deserialize(Value(view, self.unknown)));
+        let value = view.and_then(|view| seed.deserialize(ViewValue(view, self.unknown)));
         let value = value.map_err(|error| error.within(&format!("[{}]", self.at)))?;
         self.at += 1;
         Ok(Some(value))
@@ -280,7 +280,7 @@ impl<'a> de::MapAccess<'a> for MapAccess<'_, 'a> {
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
         let (name, view) = self.value.take().ok_or_else(|| type_error("a key before each value"))?;
-        seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
+        seed.deserialize(ViewValue(view, self.unknown)).map_err(|error| error.within(name))
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -15,7 +15,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 use self::slot::{Content, Slot, truncated};
-use self::value::{Value, is_packed_block};
+use self::value::{StreamValue, is_packed_block};
 use super::{Cause, Error};
 use crate::error::{Fault, Problem};
 use crate::schema::field::{Base, FieldData, Shape};
@@ -49,10 +49,17 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         let Self { schema, id, data, depth, type_meta } = self;
-        let frame = Frame::begin(schema, id, data, depth)?;
+        let frame = StreamFrame::begin(schema, id, data, depth)?;
         let value = Slot::new(schema, depth + 1);
-        // `Members` is passed by reference, because it is large and serde would move it.
-        visitor.visit_map(&mut Members { frame, outer: Vec::new(), type_meta, kind: None, name: "", value })
+        // `StreamMembers` is passed by reference, because it is large and serde would move it.
+        visitor.visit_map(&mut StreamMembers {
+            frame,
+            outer: Vec::new(),
+            type_meta,
+            kind: None,
+            name: "",
+            value,
+        })
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -78,7 +85,7 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
     }
 }
 
-struct Frame<'s, 'a> {
+struct StreamFrame<'s, 'a> {
     reader: Reader<'a>,
     /// The offset of the first byte of the field that was read last.
     before: usize,
@@ -92,7 +99,7 @@ struct Frame<'s, 'a> {
     depth: usize,
 }
 
-impl<'s, 'a> Frame<'s, 'a> {
+impl<'s, 'a> StreamFrame<'s, 'a> {
     fn begin(schema: &'s Schema, id: MessageId, data: &'a [u8], depth: usize) -> Result<Self, Problem> {
         if depth > MAX_DEPTH {
             return Err(Problem::TooDeep);
@@ -160,9 +167,9 @@ fn is_packed(field: &FieldData, raw: &Raw<'_>) -> bool {
 
 /// A serde map of the fields of a message. The fields of an embedded Go struct appear as fields of the
 /// message, as in JSON.
-struct Members<'s, 'a, 't> {
-    frame: Frame<'s, 'a>,
-    outer: Vec<Frame<'s, 'a>>,
+struct StreamMembers<'s, 'a, 't> {
+    frame: StreamFrame<'s, 'a>,
+    outer: Vec<StreamFrame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
     /// The `kind` of the object, which is yielded as the field after `apiVersion`; `None` before and
     /// afterwards.
@@ -172,7 +179,7 @@ struct Members<'s, 'a, 't> {
     value: Slot<'s, 'a, 't>,
 }
 
-impl<'s, 'a> Members<'s, 'a, '_> {
+impl<'s, 'a> StreamMembers<'s, 'a, '_> {
     /// Advances to the next field; returns false at the end.
     #[inline]
     fn advance(&mut self) -> Result<bool, Error> {
@@ -209,7 +216,7 @@ impl<'s, 'a> Members<'s, 'a, '_> {
     }
 
     fn enter(&mut self, id: MessageId, data: &'a [u8]) -> Result<(), Error> {
-        let frame = Frame::begin(self.value.schema, id, data, self.frame.depth + 1)?;
+        let frame = StreamFrame::begin(self.value.schema, id, data, self.frame.depth + 1)?;
         self.outer.push(std::mem::replace(&mut self.frame, frame));
         Ok(())
     }
@@ -312,7 +319,7 @@ fn is_omitted(field: &FieldData, raw: &Raw<'_>) -> bool {
         }
 }
 
-impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
+impl<'a> de::MapAccess<'a> for StreamMembers<'_, 'a, '_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
@@ -322,7 +329,7 @@ impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
         // `map_err` is avoided, because it would move the decoded value, which may be large.
-        match seed.deserialize(Value(&mut self.value)) {
+        match seed.deserialize(StreamValue(&mut self.value)) {
             Err(error) => Err(error.within(self.name)),
             read => read,
         }

@@ -12,10 +12,10 @@ use super::MAX_OVERLAY_ENTRIES;
 /// The overlay entries, from least to most recently used, in a vector: scanning a hundred keys costs less
 /// than maintaining one map by key and another by the order of use.
 pub(super) struct Overlay<O> {
-    entries: Vec<(ObjectKey, Entry<O>)>,
+    entries: Vec<(ObjectKey, OverlayEntry<O>)>,
 }
 
-pub(super) struct Entry<O> {
+pub(super) struct OverlayEntry<O> {
     /// The written object; `None` if the entry records the deletion of an object.
     pub(super) object: Option<Arc<O>>,
     pub(super) uid: Box<str>,
@@ -24,7 +24,7 @@ pub(super) struct Entry<O> {
     expires: Instant,
 }
 
-impl<O: Object> Entry<O> {
+impl<O: Object> OverlayEntry<O> {
     pub(super) fn of(source: &O, object: Option<Arc<O>>, expires: Instant) -> Self {
         let (uid, version) = (source.uid().into(), source.resource_version().clone());
         Self { object, uid, version, expires }
@@ -33,7 +33,7 @@ impl<O: Object> Entry<O> {
 
 impl<O> Overlay<O> {
     /// Returns the entry of a key, unless it has expired, and marks it as the most recently used.
-    pub(super) fn get(&mut self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<&Entry<O>> {
+    pub(super) fn get(&mut self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<&OverlayEntry<O>> {
         let at = self.position(key.as_ref())?;
         if self.entries[at].1.expires < now {
             return None;
@@ -45,8 +45,13 @@ impl<O> Overlay<O> {
 
     /// Sets the entry of a key. Returns the removed entries: the previous entry of the key, expired entries
     /// and, if the overlay is full, the least recently used entry.
-    pub(super) fn put(&mut self, key: ObjectKey, entry: Entry<O>, now: Instant) -> Vec<Entry<O>> {
-        let mut left: Vec<Entry<O>> = Vec::new();
+    pub(super) fn put(
+        &mut self,
+        key: ObjectKey,
+        entry: OverlayEntry<O>,
+        now: Instant,
+    ) -> Vec<OverlayEntry<O>> {
+        let mut left: Vec<OverlayEntry<O>> = Vec::new();
         left.extend(self.position(key.as_str()).map(|at| self.entries.remove(at).1));
         left.extend(self.entries.extract_if(.., |(_, held)| held.expires < now).map(|(_, held)| held));
         if self.entries.len() >= MAX_OVERLAY_ENTRIES {
@@ -59,8 +64,8 @@ impl<O> Overlay<O> {
     pub(super) fn remove_if(
         &mut self,
         key: &ObjectKey,
-        wanted: impl Fn(&Entry<O>) -> bool,
-    ) -> Option<Entry<O>> {
+        wanted: impl Fn(&OverlayEntry<O>) -> bool,
+    ) -> Option<OverlayEntry<O>> {
         let at = self.position(key.as_str())?;
         wanted(&self.entries[at].1).then(|| self.entries.remove(at).1)
     }

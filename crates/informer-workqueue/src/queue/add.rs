@@ -4,8 +4,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::groups::NO_GROUP;
-use super::slots::Newcomer;
-use super::state::{Phase, Wish};
+use super::slots::NewKey;
+use super::state::{Phase, Schedule};
 use super::{QueueKey, Shared, WorkQueue, deadline};
 
 /// The priority for work that should not delay new events, such as the initial list or a resync. The default
@@ -142,7 +142,7 @@ impl<K: QueueKey> Shared<K> {
             None => {
                 let number = group.as_ref().map_or(NO_GROUP, |(hash, name)| state.groups.enter(name, *hash));
                 drop(group);
-                match state.insert(Newcomer { key, hash: hash.0, group: number, rank }) {
+                match state.insert(NewKey { key, hash: hash.0, group: number, rank }) {
                     Ok(id) => id,
                     Err(key) => {
                         state.groups.leave(number);
@@ -154,7 +154,8 @@ impl<K: QueueKey> Shared<K> {
         };
         // Keys whose delay was over before this add are handed out before the added key.
         let due_before = self.driver.promote(&mut inner, now);
-        let effect = inner.state.mark(id, Wish { due, priority }, now.unwrap_or_default()).and(due_before);
+        let effect =
+            inner.state.mark(id, Schedule { due, priority }, now.unwrap_or_default()).and(due_before);
         self.driver.settle(inner, effect);
         self.count_added(effect.added as usize);
         true

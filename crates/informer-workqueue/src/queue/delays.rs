@@ -16,13 +16,13 @@ const ARITY: usize = 4;
 
 /// An entry of the heap. It consists of two words, so that it is passed in registers.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct DelayEntry {
     due: Nanos,
     /// The sequence number of the entry in the high half, and its slot in the low half.
     seq_slot: u64,
 }
 
-impl Entry {
+impl DelayEntry {
     const fn new(due: Nanos, seq: u32, slot: SlotId) -> Self {
         Self { due, seq_slot: (seq as u64) << 32 | slot as u64 }
     }
@@ -47,7 +47,7 @@ impl Entry {
 
 #[derive(Debug, Default)]
 pub(super) struct Delays {
-    heap: Vec<Entry>,
+    heap: Vec<DelayEntry>,
     positions: Vec<u32>,
     seq: u32,
 }
@@ -75,7 +75,7 @@ impl Delays {
             Ordering::Greater => {}
         }
         self.seq = self.seq.wrapping_add(1);
-        let entry = Entry::new(due, self.seq, slot);
+        let entry = DelayEntry::new(due, self.seq, slot);
         self.heap.push(entry);
         self.rise(self.heap.len() - 1, entry) == 0
     }
@@ -84,7 +84,7 @@ impl Delays {
     /// deadline of the heap changed.
     pub(super) fn advance(&mut self, slot: SlotId, due: Nanos) -> bool {
         let Some(at) = self.position(slot).filter(|&at| due < self.heap[at].due) else { return false };
-        self.rise(at, Entry { due, ..self.heap[at] }) == 0
+        self.rise(at, DelayEntry { due, ..self.heap[at] }) == 0
     }
 
     #[inline]
@@ -144,7 +144,7 @@ impl Delays {
         first.min(self.heap.len())..(first + ARITY).min(self.heap.len())
     }
 
-    fn place(&mut self, at: usize, entry: Entry) {
+    fn place(&mut self, at: usize, entry: DelayEntry) {
         self.heap[at] = entry;
         // The conversion cannot fail: the heap holds at most one entry per slot, and slots are numbered in 32
         // bits.
@@ -154,7 +154,7 @@ impl Delays {
     /// Moves an entry from the node `at` towards the root, as far as its deadline requires. Returns its new
     /// position.
     #[inline]
-    fn rise(&mut self, mut at: usize, entry: Entry) -> usize {
+    fn rise(&mut self, mut at: usize, entry: DelayEntry) -> usize {
         while at > 0 {
             let parent = (at - 1) / ARITY;
             if !entry.before(self.heap[parent]) {

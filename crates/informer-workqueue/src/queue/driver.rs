@@ -60,7 +60,7 @@ pub(super) struct Driver<K> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum TakeOutcome {
     Keys,
     Nothing,
     /// The queue is shut down, no key is ready, and no key will become ready.
@@ -71,7 +71,7 @@ pub(super) enum Found {
 pub(super) struct FinishedAndTaken<K> {
     /// The finished key; `None` if the hand-out was already finished.
     pub(super) finished: Option<Finished<K>>,
-    pub(super) found: Found,
+    pub(super) found: TakeOutcome,
     /// Number of keys that became ready because their delay was over.
     pub(super) became_ready: usize,
 }
@@ -171,7 +171,7 @@ impl<K: Eq + Clone> Driver<K> {
 
     /// Takes up to `max` ready keys without waiting. Also returns how many keys became ready because their
     /// delay was over.
-    pub(super) fn take(&self, max: usize, give: &mut impl FnMut(Taken<K>)) -> (Found, usize) {
+    pub(super) fn take(&self, max: usize, give: &mut impl FnMut(Taken<K>)) -> (TakeOutcome, usize) {
         self.look(&mut Sleeper { driver: self, asleep: None }, false, max, give)
     }
 
@@ -196,10 +196,10 @@ impl<K: Eq + Clone> Driver<K> {
             Some(key) => {
                 give(key);
                 effect.pushed = effect.pushed.saturating_sub(1);
-                Found::Keys
+                TakeOutcome::Keys
             }
-            None if inner.state.is_finished() => Found::End,
-            None => Found::Nothing,
+            None if inner.state.is_finished() => TakeOutcome::End,
+            None => TakeOutcome::Nothing,
         };
         self.settle(inner, effect);
         FinishedAndTaken { finished, found, became_ready: effect.added as usize }
@@ -218,7 +218,7 @@ impl<K: Eq + Clone> Driver<K> {
         tokio::task::coop::consume_budget().await;
         let (found, ready) = self.take(max, give);
         became_ready(ready);
-        if found != Found::Nothing {
+        if found != TakeOutcome::Nothing {
             return;
         }
         let mut sleeper = Sleeper { driver: self, asleep: None };
@@ -227,7 +227,7 @@ impl<K: Eq + Clone> Driver<K> {
             wake.as_mut().enable();
             let (found, ready) = self.look(&mut sleeper, true, max, give);
             became_ready(ready);
-            if found != Found::Nothing {
+            if found != TakeOutcome::Nothing {
                 return;
             }
             match sleeper.asleep {
@@ -250,7 +250,7 @@ impl<K: Eq + Clone> Driver<K> {
         may_sleep: bool,
         max: usize,
         give: &mut impl FnMut(Taken<K>),
-    ) -> (Found, usize) {
+    ) -> (TakeOutcome, usize) {
         let _rescue = WakeOnPanic { driver: self };
         let mut inner = self.lock();
         sleeper.wake_up(&mut inner);
@@ -265,11 +265,11 @@ impl<K: Eq + Clone> Driver<K> {
             taken += 1;
         }
         let found = match taken {
-            0 if inner.state.is_finished() => Found::End,
-            0 => Found::Nothing,
-            _ => Found::Keys,
+            0 if inner.state.is_finished() => TakeOutcome::End,
+            0 => TakeOutcome::Nothing,
+            _ => TakeOutcome::Keys,
         };
-        if may_sleep && found == Found::Nothing {
+        if may_sleep && found == TakeOutcome::Nothing {
             sleeper.fall_asleep(&mut inner);
         }
         effect.pushed = effect.pushed.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));

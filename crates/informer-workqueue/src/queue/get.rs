@@ -1,6 +1,6 @@
 //! Getting ready keys from a queue, and finishing them.
 
-use super::driver::Found;
+use super::driver::TakeOutcome;
 use super::{Item, QueueKey, Shared, WorkQueue};
 
 /// Maximum number of keys that one [`WorkQueue::get_batch`] takes, because the lock is held until all of them
@@ -48,7 +48,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// If Clone of the key panics.
     pub fn try_get(&self) -> Option<Item<K>> {
         let mut item = None;
-        let (_, ready): (Found, usize) =
+        let (_, ready): (TakeOutcome, usize) =
             self.shared.driver.take(1, &mut |taken| item = Some(Item::new(self, taken)));
         self.shared.count_added(ready);
         self.shared.count_taken(item.as_slice());

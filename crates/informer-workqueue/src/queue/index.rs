@@ -33,13 +33,13 @@ impl KeyHash {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct IndexEntry {
     hash: KeyHash,
     slot: SlotId,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Index(HashTable<Entry>);
+pub(super) struct Index(HashTable<IndexEntry>);
 
 impl Index {
     pub(super) fn len(&self) -> usize {
@@ -56,11 +56,11 @@ impl Index {
     /// Inserts a slot that is not in the index yet.
     #[inline]
     pub(super) fn insert(&mut self, hash: KeyHash, slot: SlotId) {
-        self.0.insert_unique(hash.wide(), Entry { hash, slot }, |entry| entry.hash.wide());
+        self.0.insert_unique(hash.wide(), IndexEntry { hash, slot }, |entry| entry.hash.wide());
     }
 
     pub(super) fn remove(&mut self, hash: KeyHash, slot: SlotId) {
-        let removed = Entry { hash, slot };
+        let removed = IndexEntry { hash, slot };
         let Ok(entry) = self.0.find_entry(hash.wide(), |entry| *entry == removed) else { return };
         entry.remove();
         let capacity = self.0.capacity();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::driver::{FinishedAndTaken, Found};
+use super::driver::{FinishedAndTaken, TakeOutcome};
 use super::{QueueKey, Taken, Ticket, WorkQueue};
 
 /// The handling of a key whose [`Item`] is dropped without an outcome: its worker panicked or was cancelled.
@@ -114,16 +114,16 @@ impl<K: QueueKey> Item<K> {
         } else {
             // The key is finished before this task yields to other tasks.
             self.end(None);
-            Found::Nothing
+            TakeOutcome::Nothing
         };
-        if found == Found::Nothing {
+        if found == TakeOutcome::Nothing {
             let Some(next) = self.queue.get().await else { return false };
             *self = next;
         }
-        found != Found::End
+        found != TakeOutcome::End
     }
 
-    fn end_and_take(&mut self) -> Found {
+    fn end_and_take(&mut self) -> TakeOutcome {
         let Self { queue, key, ticket, priority, waited, open } = self;
         let (ended, mut old) = (*ticket, None);
         *open = false;
@@ -137,7 +137,7 @@ impl<K: QueueKey> Item<K> {
         let shared = &self.queue.shared;
         shared.count_added(became_ready);
         shared.count_worked(finished.and_then(|finished| finished.worked));
-        if found == Found::Keys {
+        if found == TakeOutcome::Keys {
             shared.count_taken(std::slice::from_ref(self));
         }
         found

@@ -45,7 +45,7 @@ pub(super) struct Slot {
 /// A key to be inserted, and the hash, group and rank that were computed from the key before the lock was
 /// taken.
 #[derive(Debug)]
-pub(super) struct Newcomer<K> {
+pub(super) struct NewKey<K> {
     pub(super) key: K,
     pub(super) hash: u32,
     pub(super) group: u32,
@@ -124,8 +124,8 @@ impl<K> Slots<K> {
 
     /// Inserts a key. If `limit` slots are already in use, returns the key as the error.
     #[inline]
-    pub(super) fn insert(&mut self, newcomer: Newcomer<K>, limit: u32) -> Result<SlotId, K> {
-        let Newcomer { key, hash, group, rank } = newcomer;
+    pub(super) fn insert(&mut self, newcomer: NewKey<K>, limit: u32) -> Result<SlotId, K> {
+        let NewKey { key, hash, group, rank } = newcomer;
         let mut id = self.free;
         if id == NONE {
             id = match SlotId::try_from(self.keys.len()) {

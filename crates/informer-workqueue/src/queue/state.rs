@@ -27,7 +27,7 @@ use super::delays::Delays;
 use super::groups::Groups;
 use super::index::{Index, KeyHash};
 use super::order::ReadyKeys;
-use super::slots::{EntryId, Newcomer, Pending, SlotId, Slots};
+use super::slots::{EntryId, NewKey, Pending, SlotId, Slots};
 use crate::clock::Nanos;
 
 /// The maximum number of waiting keys that become ready while the lock is held once. The lock is then
@@ -87,7 +87,7 @@ pub(super) struct Ticket {
 
 /// A request to hand out a key, at a given time and with a given priority.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
+pub(super) struct Schedule {
     /// The time at which the key becomes ready; `None` means immediately.
     pub(super) due: Option<Nanos>,
     pub(super) priority: i32,
@@ -191,7 +191,7 @@ impl<K: Eq + Clone> State<K> {
     /// Inserts a key that has no slot; returns the key if the queue is full. The caller must call `mark` for
     /// the new slot before it releases the lock.
     #[inline]
-    pub(super) fn insert(&mut self, newcomer: Newcomer<K>) -> Result<SlotId, K> {
+    pub(super) fn insert(&mut self, newcomer: NewKey<K>) -> Result<SlotId, K> {
         let hash = KeyHash(newcomer.hash);
         let id = self.slots.insert(newcomer, self.max_keys)?;
         self.index.insert(hash, id);
@@ -201,7 +201,7 @@ impl<K: Eq + Clone> State<K> {
     /// Applies a request to the key of a slot. If the key was already requested, the earlier time and the
     /// higher priority of the two requests count.
     #[inline]
-    pub(super) fn mark(&mut self, id: SlotId, wish: Wish, now: Nanos) -> Effect {
+    pub(super) fn mark(&mut self, id: SlotId, wish: Schedule, now: Nanos) -> Effect {
         let slot = &mut self.slots[id];
         if slot.pending == Pending::Ready {
             self.raise(id, wish.priority);
@@ -297,7 +297,12 @@ impl<K: Eq + Clone> State<K> {
     /// Finishes a hand-out, optionally with a new request for its key. Returns `None` if the hand-out was
     /// already finished.
     #[inline(always)]
-    pub(super) fn finish(&mut self, ticket: Ticket, wish: Option<Wish>, now: Nanos) -> Option<Finished<K>> {
+    pub(super) fn finish(
+        &mut self,
+        ticket: Ticket,
+        wish: Option<Schedule>,
+        now: Nanos,
+    ) -> Option<Finished<K>> {
         let id = ticket.slot;
         let slot = &self.slots[id];
         if !slot.processing || slot.handout != ticket.handout {

@@ -9,8 +9,8 @@ use foldhash::fast::FixedState;
 use super::groups::NO_GROUP;
 use super::index::KeyHash;
 use super::order::{FifoOrder, Order, PriorityOrder, ReadyKeys};
-use super::slots::Newcomer;
-use super::state::{Effect, Phase, State, Ticket, Wish};
+use super::slots::NewKey;
+use super::state::{Effect, Phase, Schedule, State, Ticket};
 use super::{Aging, MAX_KEYS, QueueKey, deadline};
 use crate::clock::Nanos;
 
@@ -109,11 +109,11 @@ impl<K: QueueKey> QueueState<K> {
         let id = match self.state.find(hash, &key) {
             Some(id) => id,
             None => {
-                let newcomer = Newcomer { key, hash: hash.0, group: NO_GROUP, rank: None };
+                let newcomer = NewKey { key, hash: hash.0, group: NO_GROUP, rank: None };
                 self.state.insert(newcomer).ok()?
             }
         };
-        let wish = Wish { due: after.and_then(|delay| deadline(now.after(delay), delay)), priority };
+        let wish = Schedule { due: after.and_then(|delay| deadline(now.after(delay), delay)), priority };
         // Keys whose delay was over before this add are handed out before the added key.
         let due_before = self.state.promote(now);
         Some(self.state.mark(id, wish, now).and(due_before).into())
@@ -140,7 +140,8 @@ impl<K: QueueKey> QueueState<K> {
         now: Instant,
     ) -> (bool, QueueEffect) {
         let now = self.nanos(now);
-        let wish = again.map(|(delay, priority)| Wish { due: deadline(now.after(delay), delay), priority });
+        let wish =
+            again.map(|(delay, priority)| Schedule { due: deadline(now.after(delay), delay), priority });
         let due_before = self.state.promote(now);
         match self.state.finish(handout.ticket, wish, now) {
             Some(finished) => (finished.kept, finished.effect.and(due_before).into()),

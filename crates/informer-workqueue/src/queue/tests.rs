@@ -12,8 +12,8 @@ use super::MAX_KEYS;
 use super::groups::NO_GROUP;
 use super::index::{Index, KeyHash};
 use super::order::{Aging, FairOrder, FifoOrder, Order, PriorityOrder, ReadyKeys};
-use super::slots::Newcomer;
-use super::state::{Phase, State, Ticket, Wish};
+use super::slots::NewKey;
+use super::state::{Phase, Schedule, State, Ticket};
 use crate::clock::Nanos;
 
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Pair {
             }
             Op::Finish { nth, again } if nth < self.in_process.len() => {
                 let (key, ticket) = self.in_process.remove(nth);
-                let wish = again.map(|(delay, priority)| Wish { due: self.due(delay), priority });
+                let wish = again.map(|(delay, priority)| Schedule { due: self.due(delay), priority });
                 let finished = self.state.finish(ticket, wish, now).expect("the key is in process");
                 let kept =
                     self.model.finish(key, wish.map(|wish| (wish.due.map(|due| due.0), wish.priority)));
@@ -159,11 +159,11 @@ impl Pair {
                 number => self.state.groups.enter(&group(key), number),
             };
             self.state
-                .insert(Newcomer { key, hash: hash(key).0, group, rank: None })
+                .insert(NewKey { key, hash: hash(key).0, group, rank: None })
                 .expect("the queue is not full")
         });
         let due = self.due(delay);
-        let _ = self.state.mark(id, Wish { due, priority }, Nanos(self.now));
+        let _ = self.state.mark(id, Schedule { due, priority }, Nanos(self.now));
         self.model.add(key, due.map(|due| due.0), priority);
     }
 

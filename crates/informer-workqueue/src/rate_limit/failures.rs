@@ -18,14 +18,14 @@ use hashbrown::HashTable;
 use parking_lot::Mutex;
 
 #[derive(Debug)]
-struct Entry<K> {
+struct FailureEntry<K> {
     hash: u64,
     key: K,
     failures: u32,
 }
 
 pub(super) struct Failures<K> {
-    table: Mutex<HashTable<Entry<K>>>,
+    table: Mutex<HashTable<FailureEntry<K>>>,
     hasher: RandomState,
 }
 
@@ -45,7 +45,7 @@ impl<K: Eq + Hash + Clone> Failures<K> {
             entry.failures = before.saturating_add(1);
             return before;
         }
-        let entry = Entry { hash, key: key.clone(), failures: 1 };
+        let entry = FailureEntry { hash, key: key.clone(), failures: 1 };
         table.insert_unique(hash, entry, |entry| entry.hash);
         0
     }

@@ -10,7 +10,7 @@ use super::names::{
     DRAIN_PROTOBUF_STREAM, DRAIN_STREAM, DYNAMIC, JSON, KUBE_RS, KUBE_RS_DYNAMIC, LIST, METADATA, OURS,
     PACKED, SPLIT, TYPED,
 };
-use super::server::Place;
+use super::server::BenchServer;
 use crate::bench::peers::{BenchError, Program, build_kube_rs, build_ours};
 use crate::go::{Go, GoError, Module};
 
@@ -57,7 +57,7 @@ fn build_go(root: &Path) -> Result<Option<PathBuf>, BenchError> {
 
 pub(super) struct Lineup<'a> {
     pub(super) built: &'a Built,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a BenchServer,
     pub(super) kind: Kind,
     pub(super) objects: usize,
     pub(super) only_sync: bool,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::bench::peers::{BenchError, Turns};
 
 #[derive(Debug, Deserialize)]
-pub(in crate::bench) struct Place {
+pub(in crate::bench) struct BenchServer {
     pub(in crate::bench) server: String,
     pub(super) control: String,
     #[serde(skip)]
@@ -20,7 +20,7 @@ pub(in crate::bench) struct Place {
 /// of a real server.
 pub(in crate::bench) struct Server {
     process: Child,
-    pub(in crate::bench) place: Place,
+    pub(in crate::bench) place: BenchServer,
 }
 
 impl Server {

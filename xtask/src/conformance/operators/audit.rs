@@ -59,7 +59,7 @@ impl Permission {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedRequests {
     pub(super) allowed: BTreeSet<Permission>,
     pub(super) refused: BTreeSet<Permission>,
     pub(super) requests: usize,
@@ -104,13 +104,13 @@ pub(super) fn flags(policy: &Path, log: &Path) -> Result<Vec<String>, String> {
     ])
 }
 
-pub(super) fn of_account(log: &Path, account: &str) -> Result<Seen, String> {
+pub(super) fn of_account(log: &Path, account: &str) -> Result<ObservedRequests, String> {
     let text = fs::read_to_string(log).map_err(|error| format!("no audit log {}: {error}", log.display()))?;
     Ok(read(&text, account))
 }
 
-fn read(text: &str, account: &str) -> Seen {
-    let mut seen = Seen::default();
+fn read(text: &str, account: &str) -> ObservedRequests {
+    let mut seen = ObservedRequests::default();
     // Lines that are not valid JSON are skipped: kube-apiserver may still be writing the last line of the
     // audit log.
     for entry in text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok()) {

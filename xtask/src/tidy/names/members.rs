@@ -88,7 +88,7 @@ impl Members {
     }
 }
 
-fn is_cfg_test(attribute: &Attribute) -> bool {
+pub(in crate::tidy) fn is_cfg_test(attribute: &Attribute) -> bool {
     attribute.meta.to_token_stream().to_string() == "cfg (test)"
 }
 

@@ -8,7 +8,7 @@ use kube_cel::cel::objects::Opaque;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
 use crate::admission::expressions::AuthorizerInput;
-use crate::auth::{Attributes, Permissions};
+use crate::auth::{AuthorizationAttributes, Permissions};
 use crate::model::user::User;
 
 pub(crate) const AUTHORIZER: &str = "authorizer";
@@ -20,12 +20,12 @@ pub(crate) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 struct AuthorizationCheck {
     user: User,
     permissions: Permissions,
-    attributes: Attributes,
+    attributes: AuthorizationAttributes,
 }
 
 /// The reason of an authorization decision: `Ok` if the request is allowed, `Err` if it is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Decision(Result<String, String>);
+struct AuthorizationDecision(Result<String, String>);
 
 impl PartialEq for AuthorizationCheck {
     fn eq(&self, other: &Self) -> bool {
@@ -41,7 +41,7 @@ impl Opaque for AuthorizationCheck {
     }
 }
 
-impl Opaque for Decision {
+impl Opaque for AuthorizationDecision {
     fn runtime_type_name(&self) -> &'static str {
         "kubernetes.authorization.Decision"
     }
@@ -49,7 +49,11 @@ impl Opaque for Decision {
 
 pub(crate) fn of(authorizer_input: &AuthorizerInput<'_>) -> Value {
     let (user, permissions) = (authorizer_input.user.clone(), authorizer_input.permissions.clone());
-    Value::Opaque(Arc::new(AuthorizationCheck { user, permissions, attributes: Attributes::default() }))
+    Value::Opaque(Arc::new(AuthorizationCheck {
+        user,
+        permissions,
+        attributes: AuthorizationAttributes::default(),
+    }))
 }
 
 /// Returns the value of `authorizer.requestResource`.
@@ -59,18 +63,18 @@ pub(crate) fn of_resource(authorizer_input: &AuthorizerInput<'_>) -> Value {
         "" => write.gvr.resource.to_string(),
         sub => format!("{}/{sub}", write.gvr.resource),
     };
-    let attributes = Attributes {
+    let attributes = AuthorizationAttributes {
         group: write.gvr.group.to_string(),
         resource,
         namespace: write.namespace.clone(),
         name: write.name.clone(),
-        ..Attributes::default()
+        ..AuthorizationAttributes::default()
     };
     let (user, permissions) = (authorizer_input.user.clone(), authorizer_input.permissions.clone());
     Value::Opaque(Arc::new(AuthorizationCheck { user, permissions, attributes }))
 }
 
-type SetPart = fn(&mut Attributes, &str);
+type SetPart = fn(&mut AuthorizationAttributes, &str);
 
 pub(crate) fn register(context: &mut Context<'static>) {
     let setters: [(&str, SetPart); 6] = [
@@ -117,14 +121,14 @@ fn service_account(This(this): This<Value>, namespace: Arc<String>, name: Arc<St
 fn check(This(this): This<Value>, verb: Arc<String>) -> ResolveResult {
     let AuthorizationCheck { user, permissions, mut attributes } = pending_check(&this)?.clone();
     attributes.verb = verb.to_string();
-    Ok(Value::Opaque(Arc::new(Decision(permissions.allows(&user, &attributes)))))
+    Ok(Value::Opaque(Arc::new(AuthorizationDecision(permissions.allows(&user, &attributes)))))
 }
 
 fn pending_check(value: &Value) -> Result<&AuthorizationCheck, ExecutionError> {
     downcast(value)
 }
 
-fn decision(value: &Value) -> Result<&Decision, ExecutionError> {
+fn decision(value: &Value) -> Result<&AuthorizationDecision, ExecutionError> {
     downcast(value)
 }
 

@@ -13,7 +13,7 @@ use crate::admission::expressions::authorizer::{self, AUTHORIZER, REQUEST_RESOUR
 use crate::admission::expressions::values::{
     cel_go_message, field_of_scalar, index_fields, missing_argument, size_equivalent, to_cel, to_json,
 };
-use crate::admission::expressions::{AuthorizerInput, Failure, Outcome, Subject};
+use crate::admission::expressions::{AuthorizerInput, BoundVariables, EvaluationError, ExpressionValue};
 use crate::model::cel::check::parse;
 use crate::model::cel::made::as_maps;
 use crate::model::crd::{
@@ -59,10 +59,10 @@ fn text_of(This(this): This<cel::Value>) -> cel::ResolveResult {
 
 pub(crate) struct Expression {
     text: String,
-    program: Result<Compiled, String>,
+    program: Result<CompiledExpression, String>,
 }
 
-struct Compiled {
+struct CompiledExpression {
     /// The parsed expression as the user wrote it. Cost estimates and error messages use it.
     written: IdedExpr,
     /// The parsed expression after [`index_fields`] has rewritten it for evaluation.
@@ -71,7 +71,7 @@ struct Compiled {
     is_deep: bool,
 }
 
-impl Compiled {
+impl CompiledExpression {
     fn new(written: IdedExpr) -> Self {
         let is_deep = is_deeper(&written, MAX_LEVELS);
         let strict = || {
@@ -96,7 +96,7 @@ impl Expression {
             Ok(expression) if constructs_messages(&expression) => {
                 Err("undeclared reference to a type".to_owned())
             }
-            Ok(expression) => Ok(Compiled::new(expression)),
+            Ok(expression) => Ok(CompiledExpression::new(expression)),
             Err(errors) => Err(errors.to_string()),
         };
         Self { text: text.to_owned(), program }
@@ -105,14 +105,14 @@ impl Expression {
     /// Compiles the expression of a mutation, which may construct `Object` and `JSONPatch` values.
     pub(crate) fn with_patch_types(text: &str) -> Self {
         let program = match parse(text) {
-            Ok(mut expression) => as_maps(&mut expression).map(|()| Compiled::new(expression)),
+            Ok(mut expression) => as_maps(&mut expression).map(|()| CompiledExpression::new(expression)),
             Err(errors) => Err(errors.to_string()),
         };
         Self { text: text.to_owned(), program }
     }
 
     pub(crate) fn uses_authorizer(all: &[Self]) -> bool {
-        let uses_authorizer = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
+        let uses_authorizer = |program: &CompiledExpression| names_of(&program.written).contains(&AUTHORIZER);
         all.iter().any(|one| one.program.as_ref().is_ok_and(uses_authorizer))
     }
 
@@ -140,7 +140,7 @@ struct Variables<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(subject: &Subject<'a>, variables: &'a [(String, Expression)]) -> Self {
+    pub(crate) fn new(subject: &BoundVariables<'a>, variables: &'a [(String, Expression)]) -> Self {
         let mut context = FUNCTIONS.new_inner_scope();
         for (name, value) in subject {
             context.add_variable_from_value(*name, to_cel(value));
@@ -161,25 +161,25 @@ impl<'a> Run<'a> {
         self.left = budget.saturating_mul(COST_FACTOR);
     }
 
-    pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
+    pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<ExpressionValue, EvaluationError> {
         Ok(match self.value_of(expression)? {
-            cel::Value::Bool(holds) => Outcome::Bool(holds),
-            cel::Value::String(text) => Outcome::Text(text.to_string()),
-            cel::Value::Null => Outcome::Null,
-            _ => Outcome::Other,
+            cel::Value::Bool(holds) => ExpressionValue::Bool(holds),
+            cel::Value::String(text) => ExpressionValue::Text(text.to_string()),
+            cel::Value::Null => ExpressionValue::Null,
+            _ => ExpressionValue::Other,
         })
     }
 
     /// Evaluates an expression to JSON. Objects carry the [name of their type](crate::model::cel::TYPE_NAME).
-    pub(crate) fn evaluate_to_json(&mut self, expression: &Expression) -> Result<Value, Failure> {
-        to_json(&self.value_of(expression)?).map_err(Failure::new)
+    pub(crate) fn evaluate_to_json(&mut self, expression: &Expression) -> Result<Value, EvaluationError> {
+        to_json(&self.value_of(expression)?).map_err(EvaluationError::new)
     }
 
-    fn value_of(&mut self, expression: &Expression) -> Result<cel::Value, Failure> {
+    fn value_of(&mut self, expression: &Expression) -> Result<cel::Value, EvaluationError> {
         let program = expression.program.as_ref();
-        let program = program.map_err(|why| Failure::new(format!("compilation error: {why}")))?;
+        let program = program.map_err(|why| EvaluationError::new(format!("compilation error: {why}")))?;
         let with_expression = |why: String| {
-            Failure::new(format!("expression '{}' resulted in error: {why}", expression.text()))
+            EvaluationError::new(format!("expression '{}' resulted in error: {why}", expression.text()))
         };
         self.execute(program).map_err(|error| match error {
             Unevaluated::Invalid(why) => with_expression(why),
@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
     }
 
     /// Evaluates a compiled expression after the variables that it uses.
-    fn execute(&mut self, program: &Compiled) -> Result<cel::Value, Unevaluated> {
+    fn execute(&mut self, program: &CompiledExpression) -> Result<cel::Value, Unevaluated> {
         self.prepare(program).map_err(Unevaluated::OutOfBudget)?;
         let mut subject = self.subject.clone();
         subject.push(("variables", &self.variables.sizes));
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         let Some(left) = self.left.checked_sub(cost) else {
             let why = "validation failed due to running out of cost budget, no further validation rules will be \
                        run";
-            let failure = Failure { why: why.to_owned(), budget_exhausted: true };
+            let failure = EvaluationError { why: why.to_owned(), budget_exhausted: true };
             return Err(Unevaluated::OutOfBudget(failure));
         };
         self.left = left;
@@ -209,7 +209,12 @@ impl<'a> Run<'a> {
         value.map_err(|error| Unevaluated::Invalid(self.reason(program, &subject, &error)))
     }
 
-    fn reason(&self, program: &Compiled, subject: &Subject<'_>, error: &cel::ExecutionError) -> String {
+    fn reason(
+        &self,
+        program: &CompiledExpression,
+        subject: &BoundVariables<'_>,
+        error: &cel::ExecutionError,
+    ) -> String {
         let key = match error {
             cel::ExecutionError::NoSuchKey(key) => Some(key.as_str()),
             // The interpreter's error does not name a missing key in a function argument, so the key is
@@ -226,7 +231,7 @@ impl<'a> Run<'a> {
     }
 
     /// Evaluates the policy variables that a compiled expression uses, unless they were evaluated before.
-    fn prepare(&mut self, program: &Compiled) -> Result<(), Failure> {
+    fn prepare(&mut self, program: &CompiledExpression) -> Result<(), EvaluationError> {
         let all = self.variables.all;
         for name in members_of(&program.written, "variables") {
             let Variables { known, broken, .. } = &self.variables;
@@ -271,7 +276,7 @@ enum Unevaluated {
     /// The expression or its value is invalid.
     Invalid(String),
     /// The cost budget is exhausted, so no further expression is evaluated.
-    OutOfBudget(Failure),
+    OutOfBudget(EvaluationError),
 }
 
 fn too_deep() -> String {

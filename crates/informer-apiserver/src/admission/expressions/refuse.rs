@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::admission::expressions::{AuthorizerInput, Failure, Outcome, Subject};
+use crate::admission::expressions::{AuthorizerInput, BoundVariables, EvaluationError, ExpressionValue};
 
 /// A CEL expression that a build without the `cel` feature cannot evaluate.
 pub(crate) struct Expression {
@@ -33,7 +33,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(_: &Subject<'a>, _: &'a [(String, Expression)]) -> Self {
+    pub(crate) fn new(_: &BoundVariables<'a>, _: &'a [(String, Expression)]) -> Self {
         Self { _of: &() }
     }
 
@@ -42,17 +42,17 @@ impl<'a> Run<'a> {
     pub(crate) fn set_budget(&mut self, _: u64) {}
 
     #[expect(clippy::unused_self, reason = "same signature as with the cel feature")]
-    pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
+    pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<ExpressionValue, EvaluationError> {
         Err(Self::refusal(expression))
     }
 
     #[expect(clippy::unused_self, reason = "same signature as with the cel feature")]
-    pub(crate) fn evaluate_to_json(&mut self, expression: &Expression) -> Result<Value, Failure> {
+    pub(crate) fn evaluate_to_json(&mut self, expression: &Expression) -> Result<Value, EvaluationError> {
         Err(Self::refusal(expression))
     }
 
-    fn refusal(expression: &Expression) -> Failure {
+    fn refusal(expression: &Expression) -> EvaluationError {
         let why = "this server was built without CEL";
-        Failure::new(format!("expression '{}' resulted in error: {why}", expression.text()))
+        EvaluationError::new(format!("expression '{}' resulted in error: {why}", expression.text()))
     }
 }

@@ -9,7 +9,7 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{self, IdedExpr};
 use serde_json::Value;
 
-use crate::admission::expressions::Subject;
+use crate::admission::expressions::BoundVariables;
 use crate::admission::expressions::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
 use crate::model::crd::{parts, parts_mut};
 
@@ -112,7 +112,7 @@ fn conversion_target(function: &str) -> Option<&'static str> {
 }
 
 /// Returns the first missing field that the expression passes to a function. The error message names it.
-pub(crate) fn missing_argument<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+pub(crate) fn missing_argument<'e>(expr: &'e IdedExpr, subject: &BoundVariables<'_>) -> Option<&'e str> {
     let missing_field = |part: &&'e IdedExpr| match &part.expr {
         Expr::Select(select) if !select.test => {
             resolve(&select.operand, subject)?.get(&select.field).is_none().then_some(select.field.as_str())
@@ -127,7 +127,7 @@ pub(crate) fn missing_argument<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) ->
 }
 
 /// Returns the first field that the expression selects from a scalar. The error message names it.
-pub(crate) fn field_of_scalar<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+pub(crate) fn field_of_scalar<'e>(expr: &'e IdedExpr, subject: &BoundVariables<'_>) -> Option<&'e str> {
     let own = match &expr.expr {
         Expr::Select(select) if !select.test => resolve(&select.operand, subject)
             .filter(|operand| !operand.is_object())
@@ -166,7 +166,7 @@ pub(crate) fn index_fields(expr: &mut IdedExpr) {
     }
 }
 
-fn resolve<'a>(expr: &IdedExpr, subject: &Subject<'a>) -> Option<&'a Value> {
+fn resolve<'a>(expr: &IdedExpr, subject: &BoundVariables<'a>) -> Option<&'a Value> {
     match &expr.expr {
         Expr::Ident(name) => subject.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
         Expr::Select(select) => resolve(&select.operand, subject)?.get(&select.field),

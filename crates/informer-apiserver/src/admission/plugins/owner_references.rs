@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::{AdmissionPlugin, PendingWrite, part};
 use crate::admission::Admission;
-use crate::auth::{Attributes, Requester};
+use crate::auth::{AuthorizationAttributes, Requester};
 use crate::model::error::ApiError;
 
 /// The `OwnerReferencesPermissionEnforcement` plugin: a user who changes the owner references of an object
@@ -70,7 +70,7 @@ impl OwnerCheck<'_> {
         )
     }
 
-    fn authorize(&self, attributes: &Attributes, why: &str) -> Result<(), ApiError> {
+    fn authorize(&self, attributes: &AuthorizationAttributes, why: &str) -> Result<(), ApiError> {
         let decision = self.admission.allows(self.requester.user, attributes);
         // kube-apiserver appends the reason of the authorizer and a Go error, which is nil.
         decision.map(drop).map_err(|reason| self.forbidden(&format!("{why}: {reason}, <nil>")))
@@ -86,8 +86,8 @@ fn attributes(
     gvr: &Gvr,
     subresource: &str,
     (namespace, name): (Option<&str>, &str),
-) -> Attributes {
-    Attributes {
+) -> AuthorizationAttributes {
+    AuthorizationAttributes {
         verb: verb.to_owned(),
         group: gvr.group.clone(),
         resource: format!("{}{subresource}", gvr.resource),

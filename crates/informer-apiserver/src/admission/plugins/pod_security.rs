@@ -17,9 +17,9 @@ use serde_json::Value;
 use super::{AdmissionPlugin, PendingWrite, part};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
-use labels::{Level, NamespaceLevels};
+use labels::{NamespaceLevels, PodSecurityLevel};
 use pod::Pod;
-use verdict::Verdict;
+use verdict::PodViolations;
 
 pub(super) struct PodSecurity;
 
@@ -42,8 +42,8 @@ impl Admission {
         let Some(path) = kind.descriptor.pod_template else { return Ok(Vec::new()) };
         let Some(levels) = self.levels_of(write.scope.namespace) else { return Ok(Vec::new()) };
         let enforced = kind.is("", "Pod");
-        let enforces = enforced && levels.enforce.level > Level::Privileged;
-        if !enforces && levels.warn.level == Level::Privileged {
+        let enforces = enforced && levels.enforce.level > PodSecurityLevel::Privileged;
+        if !enforces && levels.warn.level == PodSecurityLevel::Privileged {
             return Ok(Vec::new());
         }
         if enforced && write.old.is_some_and(|old| !pod::affects_checks(old, write.object)) {
@@ -51,13 +51,13 @@ impl Admission {
         }
         let Some(pod) = Pod::in_object(write.object, path) else { return Ok(Vec::new()) };
         if enforces {
-            let verdict = Verdict::of(levels.enforce, &pod);
+            let verdict = PodViolations::of(levels.enforce, &pod);
             if !verdict.allows() {
                 let why = format!("violates PodSecurity \"{}\": {}", levels.enforce, verdict.detail());
                 return Err(ApiError::forbidden(kind, write.name, &why));
             }
         }
-        let verdict = Verdict::of(levels.warn, &pod);
+        let verdict = PodViolations::of(levels.warn, &pod);
         let warning = || format!("would violate PodSecurity \"{}\": {}", levels.warn, verdict.detail());
         Ok((!verdict.allows()).then(warning).into_iter().collect())
     }

@@ -64,7 +64,7 @@ pub(in crate::admission) struct RoundOutcome {
     pub(in crate::admission) changed: bool,
 }
 
-struct Call<'a> {
+struct PolicyInvocation<'a> {
     policy: &'a Policy<Mutator>,
     binding: &'a Binding,
     invocation: Arc<Invocation>,
@@ -158,7 +158,7 @@ impl Admission {
         policies: &'p [Policy<Mutator>],
         versions: &Versions<'_>,
         refusals: &mut Refusals,
-    ) -> Vec<Call<'p>> {
+    ) -> Vec<PolicyInvocation<'p>> {
         let mut calls = Vec::new();
         for policy in policies {
             let invocation =
@@ -179,7 +179,7 @@ impl Admission {
             };
             for binding in &policy.bindings {
                 match self.matching_params(context, of.as_ref(), binding, versions).await {
-                    Ok(all) => calls.extend(all.into_iter().map(|params| Call {
+                    Ok(all) => calls.extend(all.into_iter().map(|params| PolicyInvocation {
                         policy,
                         binding,
                         invocation: Arc::clone(&invocation),
@@ -219,8 +219,8 @@ struct PolicyRound<'a, 'v> {
 }
 
 impl PolicyRound<'_, '_> {
-    async fn call(&mut self, call: &Call<'_>) -> Result<(), ApiError> {
-        let Call { policy, binding, invocation, params } = call;
+    async fn call(&mut self, call: &PolicyInvocation<'_>) -> Result<(), ApiError> {
+        let PolicyInvocation { policy, binding, invocation, params } = call;
         let mutator = &policy.definition.evaluator;
         if let Err(error) = self.shared.convert_for(self.versions, &self.context.resource, invocation).await {
             self.refusals.misconfigured(policy, None, error.message());
@@ -261,7 +261,7 @@ impl PolicyRound<'_, '_> {
     }
 
     /// Applies one mutation of a policy. Does nothing for a DELETE, which has no new object.
-    fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), ApplyError> {
+    fn change(&mut self, call: &PolicyInvocation<'_>, mutation: &Mutation) -> Result<(), ApplyError> {
         let Some(object) = self.versions.view(&call.invocation).0 else { return Ok(()) };
         let mutator = &call.policy.definition.evaluator;
         let patch =
@@ -278,7 +278,7 @@ impl PolicyRound<'_, '_> {
         Ok(())
     }
 
-    fn with_view<T>(&self, call: &Call<'_>, evaluate: impl FnOnce(&View<'_>) -> T) -> T {
+    fn with_view<T>(&self, call: &PolicyInvocation<'_>, evaluate: impl FnOnce(&View<'_>) -> T) -> T {
         let (object, old) = self.versions.view(&call.invocation);
         let write = self.context.write((object, old));
         let request = review::request(&write, &call.invocation);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::validating::{BUDGET, View};
-use super::{Compiled, PolicyEvaluator, VariableSpec};
+use super::{CompiledPolicies, PolicyEvaluator, VariableSpec};
 use crate::admission::expressions::Expression;
 use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
@@ -68,7 +68,7 @@ impl PolicyEvaluator for Mutator {
         })
     }
 
-    fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>> {
+    fn cache_slot(cache: &HookCache) -> &Mutex<CompiledPolicies<Self>> {
         &cache.mutators
     }
 }

@@ -6,7 +6,7 @@ use informer_core::Gvr;
 use serde_json::{Value, json};
 
 use super::{Binding, Definition, ParamRef};
-use crate::admission::{Admission, Attributes};
+use crate::admission::{Admission, AdmissionAttributes};
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::registry::Resource;
@@ -32,7 +32,7 @@ impl Admission {
         &self,
         of: Option<&Arc<Resource>>,
         binding: &Binding,
-        attributes: &Attributes,
+        attributes: &AdmissionAttributes,
     ) -> Result<Vec<Value>, String> {
         let (Some(of), Some(param_ref)) = (of, &binding.params) else { return Ok(vec![Value::Null]) };
         let namespace = param_namespace(of, param_ref, attributes)?;
@@ -65,7 +65,7 @@ impl Admission {
 
     /// Returns the CEL variable `namespaceObject` for a write. It is `null` for cluster-scoped objects and
     /// for namespaces themselves.
-    pub(super) fn namespace_object(&self, attributes: &Attributes) -> Result<Value, ApiError> {
+    pub(super) fn namespace_object(&self, attributes: &AdmissionAttributes) -> Result<Value, ApiError> {
         let name = attributes.namespace.as_str();
         let itself = attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace";
         if name.is_empty() || itself {
@@ -99,7 +99,7 @@ fn visible_part(mut namespace: Value) -> Value {
 fn param_namespace<'a>(
     of: &Resource,
     param_ref: &'a ParamRef,
-    attributes: &'a Attributes,
+    attributes: &'a AdmissionAttributes,
 ) -> Result<Option<&'a str>, String> {
     match (of.kind.namespaced, param_ref.namespace.as_str(), attributes.namespace.as_str()) {
         (false, "", _) => Ok(None),

@@ -4,9 +4,9 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Compiled, PolicyEvaluator, VariableSpec};
+use super::{CompiledPolicies, PolicyEvaluator, VariableSpec};
 use crate::admission::conditions;
-use crate::admission::expressions::{AuthorizerInput, Expression, Failure, Outcome, Run};
+use crate::admission::expressions::{AuthorizerInput, EvaluationError, Expression, ExpressionValue, Run};
 use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
 /// CEL cost limit of all validations of one policy, as in kube-apiserver. The audit annotations of the policy
@@ -84,7 +84,7 @@ impl PolicyEvaluator for Validator {
         Some(Self::new(&serde_json::from_value(spec).ok()?, fails_open))
     }
 
-    fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>> {
+    fn cache_slot(cache: &HookCache) -> &Mutex<CompiledPolicies<Self>> {
         &cache.validators
     }
 }
@@ -136,7 +136,7 @@ impl Validator {
         view.meets(&self.conditions, self.fails_open)
     }
 
-    fn validated(&self, run: &mut Run<'_>) -> Result<Vec<Violation>, Failure> {
+    fn validated(&self, run: &mut Run<'_>) -> Result<Vec<Violation>, EvaluationError> {
         run.set_budget(BUDGET);
         let mut outcomes = Vec::new();
         for validation in &self.validations {
@@ -148,7 +148,7 @@ impl Validator {
         // Message expressions are evaluated after all validations, with the cost budget that the validations
         // left.
         let found = self.validations.iter().zip(outcomes).filter_map(|(validation, outcome)| match outcome {
-            Ok(Outcome::Bool(true)) => None,
+            Ok(ExpressionValue::Bool(true)) => None,
             Ok(_) => match validation.evaluate_message(run) {
                 Ok(message) => {
                     Some(Violation { message, reason: validation.reason.clone(), unconditional: false })
@@ -160,12 +160,12 @@ impl Validator {
         Ok(found.collect())
     }
 
-    fn annotated(&self, run: &mut Run<'_>) -> Result<Vec<Violation>, Failure> {
+    fn annotated(&self, run: &mut Run<'_>) -> Result<Vec<Violation>, EvaluationError> {
         run.set_budget(BUDGET);
         let mut found = Vec::new();
         for annotation in &self.annotations {
             let why = match run.evaluate(annotation) {
-                Ok(Outcome::Text(_) | Outcome::Null) => continue,
+                Ok(ExpressionValue::Text(_) | ExpressionValue::Null) => continue,
                 Ok(_) => {
                     format!("valueExpression '{}' resulted in an unsupported return type", annotation.text())
                 }
@@ -187,11 +187,11 @@ impl Validator {
 impl Validation {
     /// Returns the message for a failed validation: the result of `messageExpression`, or else the static
     /// message.
-    fn evaluate_message(&self, run: &mut Run<'_>) -> Result<String, Failure> {
+    fn evaluate_message(&self, run: &mut Run<'_>) -> Result<String, EvaluationError> {
         let evaluated = self.message_expression.as_ref().map(|expression| run.evaluate(expression));
         let evaluated = match evaluated {
             Some(Err(failure)) if failure.budget_exhausted => return Err(failure),
-            Some(Ok(Outcome::Text(text))) => text.trim().to_owned(),
+            Some(Ok(ExpressionValue::Text(text))) => text.trim().to_owned(),
             _ => String::new(),
         };
         Ok(match (evaluated.as_str(), self.message.as_str()) {

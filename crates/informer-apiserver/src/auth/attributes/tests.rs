@@ -1,12 +1,13 @@
 use http::Method;
 
-use super::Attributes;
+use super::AuthorizationAttributes;
 use crate::model::query::Query;
 
 /// Returns the verb, resource and name that authorization derives from a request.
 fn attributes(method: &str, path: &str, query: &str) -> (String, String, String) {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
-    let Attributes { verb, resource, name, .. } = Attributes::of_request(&method, path, &Query::parse(query));
+    let AuthorizationAttributes { verb, resource, name, .. } =
+        AuthorizationAttributes::of_request(&method, path, &Query::parse(query));
     (verb, resource, name)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::controllers::ControllerManager;
-use crate::controllers::crds::{Step, definitions};
+use crate::controllers::crds::{CrdStep, definitions};
 use crate::model::crd::names::{self, ConditionState, UsedNames};
 use crate::model::json::parse;
 use crate::registry::Resource;
@@ -84,10 +84,10 @@ impl ControllerManager {
         resource: &Arc<Resource>,
         stored: &Arc<Stored>,
         definition: &Value,
-    ) -> Step {
+    ) -> CrdStep {
         let (wanted, accepted) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
         if names::has_all(wanted, accepted) {
-            return Step::Nothing;
+            return CrdStep::Nothing;
         }
         // Held from the check of the other CRDs' names until the write, so that no two CRDs get the same
         // name.
@@ -108,7 +108,7 @@ impl ControllerManager {
         } else if names::condition(definition, "Established").is_none() {
             names::set_condition(&mut named, "Established", NOT_ACCEPTED, &now);
         }
-        if named == *definition { Step::Nothing } else { self.write_definition(resource, stored, named) }
+        if named == *definition { CrdStep::Nothing } else { self.write_definition(resource, stored, named) }
     }
 }
 

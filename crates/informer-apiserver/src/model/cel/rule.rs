@@ -35,7 +35,7 @@ pub(crate) struct RuleScope<'a> {
 
 /// The static type of an expression, as far as the schema tells it.
 #[derive(Clone)]
-enum Type<'a> {
+enum ExpressionType<'a> {
     /// A part of the object, with its schema. The flag is set for a resource, which also has a type and
     /// metadata.
     Part(&'a Value, bool),
@@ -73,28 +73,33 @@ impl RuleScope<'_> {
         })
     }
 
-    fn type_of(&self, expr: &IdedExpr, text: &str, problems: &mut Vec<(usize, String)>) -> Type<'_> {
-        let parts: Vec<Type<'_>> =
+    fn type_of(
+        &self,
+        expr: &IdedExpr,
+        text: &str,
+        problems: &mut Vec<(usize, String)>,
+    ) -> ExpressionType<'_> {
+        let parts: Vec<ExpressionType<'_>> =
             parts(expr).into_iter().map(|part| self.type_of(part, text, problems)).collect();
         match &expr.expr {
             Expr::Ident(name) if matches!(name.as_str(), "self" | "oldSelf") => {
-                Type::Part(self.schema, self.is_root)
+                ExpressionType::Part(self.schema, self.is_root)
             }
-            Expr::Literal(literal) => Type::Known(literal_type(literal)),
+            Expr::Literal(literal) => ExpressionType::Known(literal_type(literal)),
             Expr::Select(select) => field_of(select, &parts[0], text, problems),
             Expr::Call(call) => call_type(call, &parts, text, problems),
-            Expr::List(_) => Type::Known("list"),
-            Expr::Map(_) => Type::Known("map"),
+            Expr::List(_) => ExpressionType::Known("list"),
+            Expr::Map(_) => ExpressionType::Known("map"),
             Expr::Comprehension(all) => match &all.accu_init.expr {
-                Expr::Literal(LiteralValue::Boolean(_)) => Type::Known("bool"),
-                _ => Type::Unknown,
+                Expr::Literal(LiteralValue::Boolean(_)) => ExpressionType::Known("bool"),
+                _ => ExpressionType::Unknown,
             },
-            _ => Type::Unknown,
+            _ => ExpressionType::Unknown,
         }
     }
 }
 
-impl Type<'_> {
+impl ExpressionType<'_> {
     /// Returns the name of the type, or `None` if it is unknown or dynamic.
     fn name(&self) -> Option<&'static str> {
         match self {
@@ -132,12 +137,12 @@ fn literal_type(literal: &LiteralValue) -> &'static str {
 
 fn field_of<'a>(
     select: &SelectExpr,
-    operand: &Type<'a>,
+    operand: &ExpressionType<'a>,
     text: &str,
     problems: &mut Vec<(usize, String)>,
-) -> Type<'a> {
-    let Type::Part(schema, is_resource) = operand else {
-        return if select.test { Type::Known("bool") } else { Type::Unknown };
+) -> ExpressionType<'a> {
+    let ExpressionType::Part(schema, is_resource) = operand else {
+        return if select.test { ExpressionType::Known("bool") } else { ExpressionType::Unknown };
     };
     let name = select.field.as_str();
     let found = schema["properties"].get(name);
@@ -153,18 +158,18 @@ fn field_of<'a>(
         problems.push((at, format!("undefined field '{name}'")));
     }
     match found {
-        _ if select.test => Type::Known("bool"),
-        Some(field) if !schema["additionalProperties"].is_object() => Type::Part(field, false),
-        _ => Type::Unknown,
+        _ if select.test => ExpressionType::Known("bool"),
+        Some(field) if !schema["additionalProperties"].is_object() => ExpressionType::Part(field, false),
+        _ => ExpressionType::Unknown,
     }
 }
 
 fn call_type<'a>(
     call: &CallExpr,
-    parts: &[Type<'a>],
+    parts: &[ExpressionType<'a>],
     text: &str,
     problems: &mut Vec<(usize, String)>,
-) -> Type<'a> {
+) -> ExpressionType<'a> {
     let name = call.func_name.as_str();
     if let (Some((_, sign)), [one, other]) = (OPERATORS.iter().find(|(operator, _)| *operator == name), parts)
         && let (Some(one), Some(other)) = (one.name(), other.name())
@@ -175,31 +180,33 @@ fn call_type<'a>(
         problems.push((at, format!("found no matching overload for '{name}' applied to '({one}, {other})'")));
     }
     match (name, parts) {
-        ("_&&_" | "_||_" | "!_" | "@in" | "_in_", _) => Type::Known("bool"),
-        ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", _) => Type::Known("bool"),
-        ("startsWith" | "endsWith" | "contains" | "matches" | "exists" | "all", _) => Type::Known("bool"),
-        ("size", _) => Type::Known("int"),
-        ("string", [_]) => Type::Known("string"),
-        ("int", [_]) => Type::Known("int"),
-        ("double", [_]) => Type::Known("double"),
+        ("_&&_" | "_||_" | "!_" | "@in" | "_in_", _) => ExpressionType::Known("bool"),
+        ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", _) => ExpressionType::Known("bool"),
+        ("startsWith" | "endsWith" | "contains" | "matches" | "exists" | "all", _) => {
+            ExpressionType::Known("bool")
+        }
+        ("size", _) => ExpressionType::Known("int"),
+        ("string", [_]) => ExpressionType::Known("string"),
+        ("int", [_]) => ExpressionType::Known("int"),
+        ("double", [_]) => ExpressionType::Known("double"),
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, other]) => match (one.name(), other.name()) {
             (Some(one @ ("int" | "double" | "string" | "uint")), Some(other)) if one == other => {
-                Type::Known(one)
+                ExpressionType::Known(one)
             }
-            _ => Type::Unknown,
+            _ => ExpressionType::Unknown,
         },
-        ("_[_]", [Type::Part(schema, _), _]) => match &schema["items"] {
-            items @ Value::Object(_) => Type::Part(items, false),
+        ("_[_]", [ExpressionType::Part(schema, _), _]) => match &schema["items"] {
+            items @ Value::Object(_) => ExpressionType::Part(items, false),
             _ if schema["additionalProperties"].is_object() => {
-                Type::Part(&schema["additionalProperties"], false)
+                ExpressionType::Part(&schema["additionalProperties"], false)
             }
-            _ => Type::Unknown,
+            _ => ExpressionType::Unknown,
         },
         ("_?_:_", [_, one, other]) => match (one.name(), other.name()) {
             (Some(name), Some(other)) if name == other => one.clone(),
-            _ => Type::Unknown,
+            _ => ExpressionType::Unknown,
         },
-        _ => Type::Unknown,
+        _ => ExpressionType::Unknown,
     }
 }
 

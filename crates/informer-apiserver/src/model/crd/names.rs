@@ -24,7 +24,7 @@ impl UsedNames {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) struct Decision {
+pub(crate) struct NamesDecision {
     pub(crate) accepted: Value,
     /// The reason and message of the condition `NamesAccepted` if a requested name is not accepted.
     pub(crate) conflict: Option<(&'static str, String)>,
@@ -32,7 +32,7 @@ pub(crate) struct Decision {
 
 /// Decides which requested names of a CRD are accepted, in addition to those that were accepted before. If
 /// there are several conflicts, the last one is reported.
-pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &UsedNames) -> Decision {
+pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &UsedNames) -> NamesDecision {
     let mut given = accepted.as_object().cloned().unwrap_or_default();
     let one = |given: &mut Names, name: &str, reason, used: &BTreeSet<String>| {
         let text = |names: &Value| names[name].as_str().unwrap_or_default().to_owned();
@@ -53,7 +53,7 @@ pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &UsedNames) -> Deci
     }
     take(&mut given, "categories", wanted["categories"].clone());
     let conflict = [plural, singular, short, kind, list].into_iter().flatten().next_back();
-    Decision { accepted: Value::Object(given), conflict }
+    NamesDecision { accepted: Value::Object(given), conflict }
 }
 
 /// The short names are accepted all together or not at all.

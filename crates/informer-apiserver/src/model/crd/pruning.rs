@@ -8,7 +8,7 @@ const TYPE_MEMBERS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Removes the unknown fields of a custom resource, or of an embedded one. Returns their paths in order.
 pub(super) fn prune(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
     let mut unknown = Vec::new();
-    members(schema, object, &Position { path: "", is_embedded: true }, &mut unknown);
+    members(schema, object, &PrunePosition { path: "", is_embedded: true }, &mut unknown);
     unknown.sort();
     unknown
 }
@@ -53,7 +53,7 @@ fn preserves(schema: &Value) -> bool {
     schema["x-kubernetes-preserve-unknown-fields"] == true
 }
 
-struct Position<'a> {
+struct PrunePosition<'a> {
     path: &'a str,
     /// The object is a resource, whose `apiVersion`, `kind` and `metadata` need no schema.
     is_embedded: bool,
@@ -63,7 +63,7 @@ fn prune_at(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<Str
     match value {
         Value::Object(object) => {
             let is_embedded = schema["x-kubernetes-embedded-resource"] == true;
-            members(schema, object, &Position { path, is_embedded }, unknown);
+            members(schema, object, &PrunePosition { path, is_embedded }, unknown);
         }
         Value::Array(entries) => items(schema, entries, path, unknown),
         _ => {}
@@ -86,7 +86,7 @@ fn keep_at(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<Stri
     match value {
         Value::Object(object) if schema.is_object() => {
             let is_embedded = schema["x-kubernetes-embedded-resource"] == true;
-            known_members(schema, object, &Position { path, is_embedded }, unknown);
+            known_members(schema, object, &PrunePosition { path, is_embedded }, unknown);
         }
         Value::Array(entries) if schema.is_object() => {
             for (index, entry) in entries.iter_mut().enumerate() {
@@ -100,7 +100,7 @@ fn keep_at(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<Stri
 fn known_members(
     schema: &Value,
     object: &mut Map<String, Value>,
-    at: &Position<'_>,
+    at: &PrunePosition<'_>,
     unknown: &mut Vec<String>,
 ) {
     for (name, value) in object.iter_mut() {
@@ -113,7 +113,12 @@ fn known_members(
     }
 }
 
-fn members(schema: &Value, object: &mut Map<String, Value>, at: &Position<'_>, unknown: &mut Vec<String>) {
+fn members(
+    schema: &Value,
+    object: &mut Map<String, Value>,
+    at: &PrunePosition<'_>,
+    unknown: &mut Vec<String>,
+) {
     if preserves(schema) {
         return known_members(schema, object, at, unknown);
     }

@@ -8,12 +8,12 @@ pub(super) fn is_unchanged(schema: &Value, old: &Value, new: &Value, path: &str)
     let (mut schema, mut old, mut new) = (schema, old, new);
     for segment in segments(path) {
         let next = match (segment, old, new) {
-            (Segment::Name(name), Value::Object(before), Value::Object(after)) => {
+            (PathSegment::Name(name), Value::Object(before), Value::Object(after)) => {
                 let Some(value) = after.get(name) else { return old == new };
                 let field = super::pruning::field(schema, name).unwrap_or(&Value::Null);
                 before.get(name).map(|old| (field, old, value))
             }
-            (Segment::Index(index), Value::Array(_), Value::Array(items)) => {
+            (PathSegment::Index(index), Value::Array(_), Value::Array(items)) => {
                 let Some(item) = items.get(index) else { return old == new };
                 correlated(schema, old, item).map(|old| (&schema["items"], old, item))
             }
@@ -37,16 +37,16 @@ pub(super) fn correlated<'a>(schema: &Value, old: &'a Value, item: &Value) -> Op
     old.as_array()?.iter().find(has_keys)
 }
 
-enum Segment<'a> {
+enum PathSegment<'a> {
     Name(&'a str),
     Index(usize),
 }
 
-fn segments(path: &str) -> impl Iterator<Item = Segment<'_>> {
+fn segments(path: &str) -> impl Iterator<Item = PathSegment<'_>> {
     path.split(['.', '[']).filter(|segment| !segment.is_empty()).map(|segment| {
         match segment.strip_suffix(']').map(str::parse) {
-            Some(Ok(index)) => Segment::Index(index),
-            _ => Segment::Name(segment.trim_end_matches(']')),
+            Some(Ok(index)) => PathSegment::Index(index),
+            _ => PathSegment::Name(segment.trim_end_matches(']')),
         }
     })
 }

@@ -13,7 +13,7 @@ use crate::model::error::Cause;
 
 /// The compiled CEL rules of one schema; possibly none.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(super) struct CompiledRules {
     #[cfg(feature = "cel")]
     compiled: Option<CompiledSchema>,
     /// True if at least one CEL rule is nested so deeply that it must be evaluated on a large stack.
@@ -29,7 +29,7 @@ pub(super) struct Rules {
 const MAX_LEVELS: usize = 16;
 
 #[cfg(feature = "cel")]
-impl Rules {
+impl CompiledRules {
     pub(super) fn new(schema: &Value) -> Self {
         let compiled = has_rules(schema).then(|| {
             nesting::on_large_stack(|| {
@@ -143,7 +143,7 @@ fn has_rules(schema: &Value) -> bool {
 }
 
 #[cfg(not(feature = "cel"))]
-impl Rules {
+impl CompiledRules {
     pub(super) fn new(_: &Value) -> Self {
         Self::default()
     }
@@ -157,7 +157,7 @@ impl Rules {
     }
 }
 
-impl std::fmt::Debug for Rules {
+impl std::fmt::Debug for CompiledRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.is_empty() { "Rules(none)" } else { "Rules" })
     }

@@ -29,8 +29,8 @@ pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> 
 
 /// Validates a value by a part of a schema. The paths of the errors are relative to the value.
 pub(super) fn validate_part(schema: &Schema, part: &Value, value: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let check = Validator { schema };
-    check.ratcheted(part, Node { value, old, path: "" }, 0).causes
+    let check = SchemaValidator { schema };
+    check.ratcheted(part, ValueAtPath { value, old, path: "" }, 0).causes
 }
 
 /// Prepends the path of a value to the fields of errors that are relative to the value.
@@ -59,7 +59,7 @@ pub(super) fn type_of(value: &Value) -> &'static str {
 }
 
 #[derive(Clone, Copy)]
-struct Node<'a> {
+struct ValueAtPath<'a> {
     value: &'a Value,
     /// The same part of the stored object, if the two can be correlated.
     old: Option<&'a Value>,
@@ -68,13 +68,13 @@ struct Node<'a> {
 
 /// The errors of one validation.
 #[derive(Default)]
-struct Outcome {
+struct ValidationResult {
     causes: Vec<Cause>,
     /// The number of passed checks. It decides which failed alternative of an `anyOf` or `oneOf` is reported.
     matches: usize,
 }
 
-impl Outcome {
+impl ValidationResult {
     fn add(&mut self, cause: Cause) {
         let is_known = |known: &Cause| known.field == cause.field && known.message == cause.message;
         if self.causes.len() < MAX_CAUSES && !self.causes.iter().any(is_known) {
@@ -107,13 +107,13 @@ impl Outcome {
     }
 }
 
-struct Validator<'a> {
+struct SchemaValidator<'a> {
     schema: &'a Schema,
 }
 
-impl Validator<'_> {
+impl SchemaValidator<'_> {
     /// Validates a value, and drops the errors if the value is unchanged.
-    fn ratcheted(&self, schema: &Value, node: Node<'_>, depth: usize) -> Outcome {
+    fn ratcheted(&self, schema: &Value, node: ValueAtPath<'_>, depth: usize) -> ValidationResult {
         let mut outcome = self.value(schema, node, depth);
         if node.old.is_some_and(|old| ratchet::are_equal(schema, old, node.value)) {
             outcome.causes.clear();
@@ -121,12 +121,12 @@ impl Validator<'_> {
         outcome
     }
 
-    fn value(&self, schema: &Value, node: Node<'_>, depth: usize) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn value(&self, schema: &Value, node: ValueAtPath<'_>, depth: usize) -> ValidationResult {
+        let mut outcome = ValidationResult::default();
         if depth > MAX_DEPTH {
             return outcome;
         }
-        let Node { value, path, .. } = node;
+        let ValueAtPath { value, path, .. } = node;
         let types = Types::of(schema);
         outcome.merge(types.check(value, path));
         if value.is_null() {
@@ -169,7 +169,7 @@ impl Validator<'_> {
         outcome
     }
 
-    fn text(&self, schema: &Value, text: &str, path: &str, outcome: &mut Outcome) {
+    fn text(&self, schema: &Value, text: &str, path: &str, outcome: &mut ValidationResult) {
         let count = text.chars().count() as u64;
         if let Some(max) = schema["maxLength"].as_u64().filter(|max| count > *max) {
             let unit = if max == 1 { "byte" } else { "bytes" };
@@ -193,7 +193,7 @@ impl Validator<'_> {
         (items, old): (&[Value], Option<&Value>),
         path: &str,
         depth: usize,
-        outcome: &mut Outcome,
+        outcome: &mut ValidationResult,
     ) {
         if schema["items"].is_object() {
             for (index, item) in items.iter().enumerate() {
@@ -201,7 +201,7 @@ impl Validator<'_> {
                 let path = format!("{path}[{index}]");
                 outcome.merge(self.ratcheted(
                     &schema["items"],
-                    Node { value: item, old, path: &path },
+                    ValueAtPath { value: item, old, path: &path },
                     depth,
                 ));
             }
@@ -219,7 +219,7 @@ impl Validator<'_> {
         (members, old): (&Map<String, Value>, Option<&Value>),
         path: &str,
         depth: usize,
-        outcome: &mut Outcome,
+        outcome: &mut ValidationResult,
     ) {
         let count = members.len() as u64;
         if let Some(min) = schema["minProperties"].as_u64().filter(|min| count < *min) {
@@ -238,13 +238,17 @@ impl Validator<'_> {
                 outcome.report("FieldValueInvalid", why, path);
             } else if additional.is_object() {
                 let path = format!("{path}.{name}");
-                outcome.merge(self.ratcheted(additional, Node { value, old: old(name), path: &path }, depth));
+                outcome.merge(self.ratcheted(
+                    additional,
+                    ValueAtPath { value, old: old(name), path: &path },
+                    depth,
+                ));
             }
         }
         for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
             let Some(value) = members.get(name) else { continue };
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            outcome.merge(self.ratcheted(schema, Node { value, old: old(name), path: &path }, depth));
+            outcome.merge(self.ratcheted(schema, ValueAtPath { value, old: old(name), path: &path }, depth));
         }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if !members.contains_key(name) {
@@ -258,8 +262,8 @@ impl Validator<'_> {
         }
     }
 
-    fn combined(&self, schema: &Value, node: Node<'_>, depth: usize) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn combined(&self, schema: &Value, node: ValueAtPath<'_>, depth: usize) -> ValidationResult {
+        let mut outcome = ValidationResult::default();
         let path = node.path;
         let parts = |name: &str| schema[name].as_array().map_or(&[][..], Vec::as_slice);
         let check = |part: &Value| self.value(part, node, depth + 1);
@@ -306,8 +310,12 @@ impl Validator<'_> {
 
 /// Validates alternatives. Returns the number of valid ones, and the outcome of the first valid one, or else
 /// of the one that passed most checks.
-fn alternatives(parts: &[Value], check: &dyn Fn(&Value) -> Outcome, stop: bool) -> (usize, Outcome) {
-    let (mut valid, mut best): (usize, Option<Outcome>) = (0, None);
+fn alternatives(
+    parts: &[Value],
+    check: &dyn Fn(&Value) -> ValidationResult,
+    stop: bool,
+) -> (usize, ValidationResult) {
+    let (mut valid, mut best): (usize, Option<ValidationResult>) = (0, None);
     for part in parts {
         let outcome = check(part);
         if outcome.causes.is_empty() {
@@ -325,7 +333,7 @@ fn alternatives(parts: &[Value], check: &dyn Fn(&Value) -> Outcome, stop: bool) 
     (valid, best.unwrap_or_default())
 }
 
-fn too_many(schema: &Value, name: &str, count: u64, path: &str, outcome: &mut Outcome) {
+fn too_many(schema: &Value, name: &str, count: u64, path: &str, outcome: &mut ValidationResult) {
     if let Some(max) = schema[name].as_u64().filter(|max| count > *max) {
         let unit = if max == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {max} {unit}");
@@ -333,7 +341,7 @@ fn too_many(schema: &Value, name: &str, count: u64, path: &str, outcome: &mut Ou
     }
 }
 
-fn check_enum(schema: &Value, value: &Value, path: &str, outcome: &mut Outcome) {
+fn check_enum(schema: &Value, value: &Value, path: &str, outcome: &mut ValidationResult) {
     let Some(allowed) = schema["enum"].as_array().filter(|allowed| !allowed.is_empty()) else { return };
     let is_same = |one: &Value| match (one, value) {
         (_, Value::Null) | (Value::Null, _) => false,
@@ -391,10 +399,10 @@ impl<'a> Types<'a> {
         self.all.contains(&name)
     }
 
-    fn check(&self, value: &Value, path: &str) -> Outcome {
-        let mut outcome = Outcome { matches: 1, ..Outcome::default() };
+    fn check(&self, value: &Value, path: &str) -> ValidationResult {
+        let mut outcome = ValidationResult { matches: 1, ..ValidationResult::default() };
         if !value.is_null() && !self.applies() {
-            return Outcome::default();
+            return ValidationResult::default();
         }
         let found = type_of(value);
         let wanted = self.all.join(",");

@@ -8,7 +8,7 @@ pub(super) const MAX_DEPTH: usize = 127;
 
 /// Returns Go's message for the first syntax error, or `None` if the JSON is well-formed.
 pub(super) fn syntax_error(body: &[u8]) -> Option<String> {
-    let mut reader = Reader { body, at: 0 };
+    let mut reader = JsonScanner { body, at: 0 };
     match reader.document() {
         Ok(()) => None,
         Err(SyntaxError::End) => Some("unexpected end of JSON input".to_owned()),
@@ -46,12 +46,12 @@ impl SyntaxError {
     }
 }
 
-struct Reader<'a> {
+struct JsonScanner<'a> {
     body: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl JsonScanner<'_> {
     fn document(&mut self) -> Result<(), SyntaxError> {
         self.value(MAX_DEPTH)?;
         match self.next() {

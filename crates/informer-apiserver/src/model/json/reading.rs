@@ -19,17 +19,17 @@ pub(crate) struct Reading {
 pub(crate) fn read(text: &[u8]) -> serde_json::Result<Reading> {
     let doubled = Cell::new(false);
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = Reader { doubled: &doubled }.deserialize(&mut reader)?;
+    let value = DuplicateKeySeed { doubled: &doubled }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(Reading { value, doubled: doubled.get() })
 }
 
 #[derive(Clone, Copy)]
-struct Reader<'r> {
+struct DuplicateKeySeed<'r> {
     doubled: &'r Cell<bool>,
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateKeySeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -37,7 +37,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for DuplicateKeySeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -27,17 +27,17 @@ pub(crate) fn apply(object: &mut Value, operation: &Value) -> Result<(), String>
 
 /// Returns the value at a path in an object, as JSON patch resolves it.
 pub(crate) fn found<'v>(object: &'v mut Value, path: &str) -> Option<&'v Value> {
-    Target::find(object, path)?.get().ok()?
+    JsonPatchTarget::find(object, path)?.get().ok()?
 }
 
 fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
-    let place = Target::find(object, path);
+    let place = JsonPatchTarget::find(object, path);
     let place = place.ok_or_else(|| nowhere("add", &format!("doc is missing path: {path:?}")))?;
     place.add(value).map_err(|why| format!("error in add for path: '{path}': {why}"))
 }
 
 fn remove(object: &mut Value, path: &str) -> Result<(), String> {
-    let place = Target::find(object, path);
+    let place = JsonPatchTarget::find(object, path);
     let place = place.ok_or_else(|| nowhere("remove", &format!("doc is missing path: {path:?}")))?;
     place.remove().map(drop).map_err(|why| format!("error in remove for path: '{path}': {why}"))
 }
@@ -50,7 +50,7 @@ fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
         *object = value;
         return Ok(());
     }
-    let place = Target::find(object, path);
+    let place = JsonPatchTarget::find(object, path);
     let place = place.ok_or_else(|| nowhere("replace", &format!("doc is missing path: {path}")))?;
     place.set(value).map_err(|_| nowhere("replace", &format!("doc is missing key: {path}")))
 }
@@ -59,7 +59,7 @@ fn test(object: &mut Value, path: &str, value: &Value) -> Result<(), String> {
     let found = match path {
         "" => Some(&*object),
         path => {
-            let place = Target::find(object, path);
+            let place = JsonPatchTarget::find(object, path);
             let place = place.ok_or_else(|| nowhere("test", &format!("is missing path: {path}")))?;
             place.get().map_err(|why| format!("error in test for path: '{path}': {why}"))?
         }
@@ -80,24 +80,24 @@ pub(crate) fn is_failed_test(why: &str) -> bool {
 
 fn relocate(object: &mut Value, operation: &Value) -> Result<(), String> {
     let from = from(operation, "move")?;
-    let place = Target::find(object, from);
+    let place = JsonPatchTarget::find(object, from);
     let place = place.ok_or_else(|| nowhere("move", &format!("doc is missing from path: {from}")))?;
     let key = place.key.clone();
     let value = place.remove().map_err(|why| format!("error in move for path: '{key}': {why}"))?;
     let path = path(operation, "move")?;
-    let place = Target::find(object, path);
+    let place = JsonPatchTarget::find(object, path);
     let place = place.ok_or_else(|| nowhere("move", &format!("doc is missing destination path: {path}")))?;
     place.add(value).map_err(|why| format!("error in move for path: '{path}': {why}"))
 }
 
 fn copy(object: &mut Value, operation: &Value) -> Result<(), String> {
     let from = from(operation, "copy")?;
-    let place = Target::find(object, from);
+    let place = JsonPatchTarget::find(object, from);
     let place = place.ok_or_else(|| nowhere("copy", &format!("doc is missing from path: {from}")))?;
     let value = place.get().map_err(|why| format!("error in copy for from: '{from}': {why}"))?;
     let value = value.cloned().unwrap_or_default();
     let path = path(operation, "copy")?;
-    let place = Target::find(object, path);
+    let place = JsonPatchTarget::find(object, path);
     let place = place.ok_or_else(|| nowhere("copy", &format!("doc is missing destination path: {path}")))?;
     place.add(value).map_err(|why| format!("error while adding value during copy: {why}"))
 }
@@ -127,19 +127,19 @@ fn text<'o>(operation: &'o Value, name: &str, missing: &str) -> Result<&'o str, 
 }
 
 /// The target of a JSON patch path: the object or list that contains it, and a key that may be missing.
-struct Target<'v> {
+struct JsonPatchTarget<'v> {
     within: &'v mut Value,
     key: String,
 }
 
-impl<'v> Target<'v> {
+impl<'v> JsonPatchTarget<'v> {
     fn find(object: &'v mut Value, path: &str) -> Option<Self> {
         // As in json-patch, the part of a path before its first slash is ignored.
         let mut parts: Vec<&str> = path.split('/').skip(1).collect();
         let key = decoded(parts.pop()?);
         let mut within = object;
         for part in parts {
-            within = Target { within, key: decoded(part) }.entry()?;
+            within = JsonPatchTarget { within, key: decoded(part) }.entry()?;
         }
         matches!(within, Value::Object(_) | Value::Array(_)).then_some(Self { within, key })
     }

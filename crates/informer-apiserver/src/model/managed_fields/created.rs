@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::compare::entries_of;
 use super::element::{Element, same};
 use super::set::Set;
-use super::types::{Atom, ListSort, ListType, MapType, Member, Type};
+use super::types::{Atom, ListSort, ListType, MapType, MemberType, Type};
 use super::update::UNOWNED;
 use super::walk::scalar_error;
 use super::wire::{as_go, push_quoted};
@@ -22,7 +22,7 @@ pub(super) fn write(
     ignored: &Set,
     out: &mut String,
 ) -> Option<Output> {
-    let root = Position { depth: Depth::Root, ignored: Some(ignored), owned: false };
+    let root = OwnershipPosition { depth: Depth::Root, ignored: Some(ignored), owned: false };
     part(of, (Some(empty), new), root, out)
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Output {
 
 /// The position of a value in the object, which decides whether a manager can own the value.
 #[derive(Clone, Copy)]
-struct Position<'p> {
+struct OwnershipPosition<'p> {
     depth: Depth<'p>,
     ignored: Option<&'p Set>,
     /// True if a manager can own the value itself.
@@ -49,7 +49,7 @@ enum Depth<'p> {
     Deeper,
 }
 
-impl<'p> Position<'p> {
+impl<'p> OwnershipPosition<'p> {
     /// Returns the position of an object member, or `None` if the member is ignored together with everything
     /// below it.
     fn member(self, name: &'p str) -> Option<Self> {
@@ -80,7 +80,7 @@ impl<'p> Position<'p> {
 fn part(
     of: Type<'_>,
     (old, new): (Option<&Value>, &Value),
-    at: Position<'_>,
+    at: OwnershipPosition<'_>,
     out: &mut String,
 ) -> Option<Output> {
     if old == Some(new) {
@@ -174,7 +174,7 @@ impl Tree<'_> {
 fn members(
     map: &MapType<'_>,
     (old, new): (Option<&Map<String, Value>>, &Map<String, Value>),
-    at: Position<'_>,
+    at: OwnershipPosition<'_>,
     tree: &mut Tree<'_>,
 ) -> Option<()> {
     // Object members are sorted by name, which is also the order in which their fields are encoded.
@@ -182,7 +182,7 @@ fn members(
         let member = map.member(name);
         let of = member.map_or(Type::Whole, |member| member.of);
         // Field names of built-in types contain no characters that must be escaped in JSON.
-        let known = matches!(member, Some(Member { declared: true, of }) if !of.is_custom());
+        let known = matches!(member, Some(MemberType { declared: true, of }) if !of.is_custom());
         let old = old.and_then(|old| old.get(name));
         let Some(place) = at.member(name) else {
             // The types of ignored fields are checked, too, so their encoding is written and then discarded.
@@ -206,7 +206,7 @@ fn push_name(name: &str, out: &mut String) {
     out.push('"');
 }
 
-fn entries(list: &ListType<'_>, new: &[Value], at: Position<'_>, tree: &mut Tree<'_>) -> Option<()> {
+fn entries(list: &ListType<'_>, new: &[Value], at: OwnershipPosition<'_>, tree: &mut Tree<'_>) -> Option<()> {
     let mut keys = list.keys();
     keys.sort_unstable();
     let name = |entry: &Value| match list.sort {

@@ -16,12 +16,12 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Operation {
+pub(crate) enum ManagedFieldsOperation {
     Apply,
     Update,
 }
 
-impl Operation {
+impl ManagedFieldsOperation {
     fn name(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -33,7 +33,7 @@ impl Operation {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ManagerId {
     pub(crate) manager: String,
-    pub(crate) operation: Operation,
+    pub(crate) operation: ManagedFieldsOperation,
     /// The API version of an update. It is empty for `Apply`, because an applier is the same manager in all
     /// versions.
     pub(crate) api_version: String,
@@ -100,8 +100,8 @@ impl Managed {
                 value => value.as_str().map(str::to_owned),
             };
             let operation = match text("operation")?.as_str() {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
+                "Apply" => ManagedFieldsOperation::Apply,
+                "Update" => ManagedFieldsOperation::Update,
                 _ => return None,
             };
             let api_version = text("apiVersion").filter(|version| !version.is_empty())?;
@@ -115,7 +115,11 @@ impl Managed {
             let id = ManagerId {
                 manager: text("manager")?,
                 operation,
-                api_version: if operation == Operation::Apply { String::new() } else { api_version.clone() },
+                api_version: if operation == ManagedFieldsOperation::Apply {
+                    String::new()
+                } else {
+                    api_version.clone()
+                },
                 subresource: text("subresource")?,
             };
             let time = text("time")?;
@@ -175,7 +179,7 @@ impl Managed {
         let mut updaters: Vec<(i64, ManagerId)> = self
             .0
             .iter()
-            .filter(|(id, _)| id.operation == Operation::Update)
+            .filter(|(id, _)| id.operation == ManagedFieldsOperation::Update)
             .map(|(id, owned)| (owned.seconds(), id.clone()))
             .collect();
         let mut count = updaters.len();
@@ -192,7 +196,7 @@ impl Managed {
             };
             let bucket = ManagerId {
                 manager: ANCIENT_CHANGES.to_owned(),
-                operation: Operation::Update,
+                operation: ManagedFieldsOperation::Update,
                 api_version: version,
                 subresource: String::new(),
             };
@@ -219,7 +223,7 @@ impl Managed {
                 continue;
             }
             let mut id = id.clone();
-            if id.operation == Operation::Update {
+            if id.operation == ManagedFieldsOperation::Update {
                 scale.clone_into(&mut id.api_version);
             }
             let set = Set::of_fields(&[SCALE_REPLICAS]);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::compare::{Comparison, compare};
 use super::element::{Element, same};
-use super::managed::{Managed, ManagerId, Operation};
+use super::managed::{Managed, ManagedFieldsOperation, ManagerId};
 use super::merge::merge;
 use super::remove::remove;
 use super::set::Set;
@@ -218,14 +218,14 @@ impl<'a> Kind<'a> {
 fn applier(name: &str) -> ManagerId {
     ManagerId {
         manager: name.to_owned(),
-        operation: Operation::Apply,
+        operation: ManagedFieldsOperation::Apply,
         api_version: String::new(),
         subresource: String::new(),
     }
 }
 
 fn updater_id(name: &str) -> ManagerId {
-    ManagerId { operation: Operation::Update, api_version: "v1".to_owned(), ..applier(name) }
+    ManagerId { operation: ManagedFieldsOperation::Update, api_version: "v1".to_owned(), ..applier(name) }
 }
 
 /// A reference model of server-side apply: a map, and for each manager the keys that it owns.

@@ -71,7 +71,7 @@ pub(super) enum ListSort {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Member<'a> {
+pub(super) struct MemberType<'a> {
     pub(super) of: Type<'a>,
     /// True if the type declares a field of this name; false for an entry of a map.
     pub(super) declared: bool,
@@ -208,9 +208,9 @@ impl Atom<'_> {
 
 impl<'a> MapType<'a> {
     /// Returns the type of an object member, or `None` if the type does not allow the member.
-    pub(super) fn member(&self, name: &str) -> Option<Member<'a>> {
-        let declared = |of| Some(Member { of, declared: true });
-        let any = |of| Some(Member { of, declared: false });
+    pub(super) fn member(&self, name: &str) -> Option<MemberType<'a>> {
+        let declared = |of| Some(MemberType { of, declared: true });
+        let any = |of| Some(MemberType { of, declared: false });
         match self.of {
             Type::Struct { message, .. } => declared(Type::of_field(message.field(name)?)),
             Type::Map(field) => any(Type::of_one(field)),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::compare::{Comparison, compare};
 use super::created::{self, Output};
 use super::element::{Path, same};
-use super::managed::{Managed, ManagerId, Operation, Owned};
+use super::managed::{Managed, ManagedFieldsOperation, ManagerId, Owned};
 use super::merge::merge;
 use super::remove::remove;
 use super::set::Set;
@@ -257,7 +257,7 @@ impl ManagerId {
         if !self.subresource.is_empty() {
             shown += &format!(" with subresource {:?}", self.subresource);
         }
-        if self.operation == Operation::Update {
+        if self.operation == ManagedFieldsOperation::Update {
             shown += &format!(" using {}", self.api_version);
         }
         shown

@@ -18,7 +18,7 @@ const READS: usize = 2;
 /// Returns the errors for the duplicate keys in valid YAML, or `None` if there are none.
 pub(crate) fn find(text: &[u8]) -> Option<String> {
     let seen = RefCell::new(WalkState::default());
-    Walk(&seen).deserialize(serde_norway::Deserializer::from_slice(text)).ok()?;
+    YamlWalk(&seen).deserialize(serde_norway::Deserializer::from_slice(text)).ok()?;
     let found = seen.into_inner().duplicates;
     let count = (MAX_READ_BYTES / READS / text.len().max(1)).clamp(1, MAX_STRICT_PROBLEMS);
     let messages: Vec<String> = found.iter().take(count).map(|duplicate| duplicate.message(text)).collect();
@@ -45,7 +45,7 @@ impl DuplicateKey {
 /// Returns the line of the key or value at this position in the sequence of all keys and values.
 fn line(text: &[u8], number: usize) -> usize {
     let seen = RefCell::new(WalkState { until: Some(number), ..WalkState::default() });
-    let ended = Walk(&seen).deserialize(serde_norway::Deserializer::from_slice(text));
+    let ended = YamlWalk(&seen).deserialize(serde_norway::Deserializer::from_slice(text));
     ended.err().and_then(|error| error.location()).map_or(1, |location| location.line())
 }
 
@@ -58,9 +58,9 @@ struct WalkState {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Walk<'w>(&'w RefCell<WalkState>);
+struct YamlWalk<'w>(&'w RefCell<WalkState>);
 
-impl Walk<'_> {
+impl YamlWalk<'_> {
     fn visit<E: Error>(self) -> Result<(), E> {
         let mut seen = self.0.borrow_mut();
         if seen.until == Some(seen.count) {
@@ -71,7 +71,7 @@ impl Walk<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'de> DeserializeSeed<'de> for YamlWalk<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -79,7 +79,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for YamlWalk<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
 /// Decodes a YAML key in Go's notation, in which `1` and `"1"` differ.
 #[derive(Debug, Clone, Copy)]
-struct Key<'w>(Walk<'w>);
+struct Key<'w>(YamlWalk<'w>);
 
 impl Key<'_> {
     fn format<E: Error>(self, key: impl fmt::Display) -> Result<String, E> {

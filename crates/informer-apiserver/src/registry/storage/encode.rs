@@ -131,7 +131,7 @@ fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
 }
 
 #[derive(Clone, Copy)]
-enum Member<'a> {
+enum MemberValue<'a> {
     Value(&'a Value),
     Text(&'a str),
 }
@@ -174,10 +174,10 @@ impl Encoder {
         let bare_at = self.out.len();
         self.raw(r#""metadata":"#);
         let known =
-            METADATA_ORDER.iter().filter_map(|&name| Some((name, Member::Value(metadata.get(name)?))));
-        let managers = managers.map(|text| ("managedFields", Member::Text(text)));
+            METADATA_ORDER.iter().filter_map(|&name| Some((name, MemberValue::Value(metadata.get(name)?))));
+        let managers = managers.map(|text| ("managedFields", MemberValue::Text(text)));
         let unknown = metadata.iter().filter(|(name, _)| !METADATA_ORDER.contains(&name.as_str()));
-        let unknown = unknown.map(|(name, value)| (name.as_str(), Member::Value(value)));
+        let unknown = unknown.map(|(name, value)| (name.as_str(), MemberValue::Value(value)));
         self.metadata(known.chain(managers).chain(unknown), |name| METADATA_ORDER[..4].contains(&name));
         for (name, value) in object.iter().filter(|(name, _)| !is_type_or_metadata(name)) {
             self.raw(",");
@@ -193,8 +193,8 @@ impl Encoder {
             object.keys().map(String::as_str).filter(|name| !is_type_or_metadata(name)).collect();
         names.extend(["apiVersion", "kind", "metadata"]);
         names.sort_unstable();
-        let mut sorted: Vec<(&str, Member<'_>)> =
-            metadata.iter().map(|(name, value)| (name.as_str(), Member::Value(value))).collect();
+        let mut sorted: Vec<(&str, MemberValue<'_>)> =
+            metadata.iter().map(|(name, value)| (name.as_str(), MemberValue::Value(value))).collect();
         sorted.sort_unstable_by_key(|(name, _)| *name);
         for (index, name) in names.iter().enumerate() {
             self.raw(if index == 0 { "{" } else { "," });
@@ -215,7 +215,7 @@ impl Encoder {
     /// `before` is true.
     fn metadata<'a>(
         &mut self,
-        members: impl Iterator<Item = (&'a str, Member<'a>)>,
+        members: impl Iterator<Item = (&'a str, MemberValue<'a>)>,
         before: impl Fn(&str) -> bool,
     ) {
         let start = self.out.len();
@@ -230,8 +230,8 @@ impl Encoder {
                 self.raw(",");
             }
             match value {
-                Member::Value(value) => self.member(name, value),
-                Member::Text(text) => {
+                MemberValue::Value(value) => self.member(name, value),
+                MemberValue::Text(text) => {
                     self.text(name);
                     self.raw(":");
                     self.raw(text);

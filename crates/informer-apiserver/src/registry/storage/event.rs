@@ -2,7 +2,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Form, Stored, Wiring};
+use super::{ObjectForm, Stored, Wiring};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventType {
@@ -68,14 +68,14 @@ impl Event {
     ///
     /// A DELETED event contains the last state of the object with the resourceVersion of this event, even if
     /// the object only stopped matching a selector.
-    pub(crate) fn line(&self, kind: EventType, form: Form) -> Bytes {
+    pub(crate) fn line(&self, kind: EventType, form: ObjectForm) -> Bytes {
         let natural = if self.previous.is_some() { EventType::Modified } else { EventType::Added };
-        if let (Some(next), Form::Object) = (&self.next, form)
+        if let (Some(next), ObjectForm::Object) = (&self.next, form)
             && kind == natural
         {
             return next.line.clone();
         }
-        let slot = kind as usize * 2 + usize::from(form == Form::Metadata);
+        let slot = kind as usize * 2 + usize::from(form == ObjectForm::Metadata);
         self.lines[slot].get_or_init(|| self.encode(kind, form)).clone()
     }
 
@@ -91,7 +91,7 @@ impl Event {
     fn last_frame(&self, kind: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         let previous = self.previous.as_ref()?;
         let mut object = BytesMut::new();
-        previous.write_at(self.version, Form::Object, &mut object);
+        previous.write_at(self.version, ObjectForm::Object, &mut object);
         let object = wiring.schema.to_protobuf(&object).ok()?;
         Some(informer_schema::write_frame(kind.name(), &object).into())
     }
@@ -107,7 +107,7 @@ impl Event {
         }
     }
 
-    fn encode(&self, kind: EventType, form: Form) -> Bytes {
+    fn encode(&self, kind: EventType, form: ObjectForm) -> Bytes {
         let mut line = BytesMut::new();
         line.put_slice(kind.head());
         match (kind, &self.previous, &self.next) {

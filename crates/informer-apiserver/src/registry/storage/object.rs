@@ -37,7 +37,7 @@ pub(crate) struct Stored {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ObjectForm {
     Object,
     /// The object without `kind` and `apiVersion`, as in the items of a list of a built-in kind.
     Bare,
@@ -45,7 +45,7 @@ pub(crate) enum Form {
     Metadata,
 }
 
-impl Form {
+impl ObjectForm {
     /// Returns the bytes before the part of the object that this form contains.
     pub(crate) fn head(self) -> &'static [u8] {
         match self {
@@ -120,27 +120,27 @@ impl Stored {
 
     /// Returns the part of the object that this form contains between [`head`](Form::head) and
     /// [`tail`](Form::tail).
-    pub(crate) fn part(&self, form: Form) -> &[u8] {
+    pub(crate) fn part(&self, form: ObjectForm) -> &[u8] {
         let object = self.as_slice();
         match form {
-            Form::Object => object,
-            Form::Bare => &object[self.bare_at..],
-            Form::Metadata => &object[self.metadata.clone()],
+            ObjectForm::Object => object,
+            ObjectForm::Bare => &object[self.bare_at..],
+            ObjectForm::Metadata => &object[self.metadata.clone()],
         }
     }
 
-    pub(crate) fn write(&self, form: Form, out: &mut BytesMut) {
+    pub(crate) fn write(&self, form: ObjectForm, out: &mut BytesMut) {
         [form.head(), self.part(form), form.tail()].into_iter().for_each(|part| out.put_slice(part));
     }
 
     /// Appends the object like [`write`](Self::write), but with another resourceVersion, as for its DELETED
     /// event.
-    pub(crate) fn write_at(&self, version: u64, form: Form, out: &mut BytesMut) {
+    pub(crate) fn write_at(&self, version: u64, form: ObjectForm, out: &mut BytesMut) {
         let object = self.as_slice();
         let (start, end) = match form {
-            Form::Object => (0, object.len()),
-            Form::Bare => (self.bare_at, object.len()),
-            Form::Metadata => (self.metadata.start, self.metadata.end),
+            ObjectForm::Object => (0, object.len()),
+            ObjectForm::Bare => (self.bare_at, object.len()),
+            ObjectForm::Metadata => (self.metadata.start, self.metadata.end),
         };
         out.put_slice(form.head());
         out.put_slice(&object[start..self.version_at.start]);

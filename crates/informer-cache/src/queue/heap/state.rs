@@ -16,7 +16,7 @@ use crate::queue::shared::{SharedQueueState, Signals};
 ///
 /// `order` and `items` contain the same keys, each once, with the same ranks and tickets.
 pub(crate) struct HeapState<T, R> {
-    items: HashMap<ObjectKey, Entry<T, R>>,
+    items: HashMap<ObjectKey, HeapEntry<T, R>>,
     order: BTreeMap<(R, u64), ObjectKey>,
     /// The ticket of the next added item. Tickets increase, so that among equal ranks the item that was added
     /// first is popped first.
@@ -24,7 +24,7 @@ pub(crate) struct HeapState<T, R> {
     closed: bool,
 }
 
-struct Entry<T, R> {
+struct HeapEntry<T, R> {
     item: Arc<T>,
     place: (R, u64),
 }
@@ -42,7 +42,7 @@ impl<T, R: Ord + Clone> HeapState<T, R> {
         let place = (rank, self.next_ticket);
         self.next_ticket += 1;
         self.order.insert(place.clone(), key.clone());
-        self.items.insert(key, Entry { item, place });
+        self.items.insert(key, HeapEntry { item, place });
         superseded
     }
 

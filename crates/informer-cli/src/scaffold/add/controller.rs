@@ -5,12 +5,12 @@ use minijinja::{Value, context};
 
 use crate::failure::Failure;
 use crate::scaffold::builtin::BuiltinKind;
-use crate::scaffold::change::Change;
+use crate::scaffold::change::ProjectChange;
 use crate::scaffold::edit::{rust, yaml};
 use crate::scaffold::names::{Kind, check_controller, snake_case};
 use crate::scaffold::templates;
 
-pub(super) fn add(change: &mut Change, name: &str, kind: &str) -> Result<(), Failure> {
+pub(super) fn add(change: &mut ProjectChange, name: &str, kind: &str) -> Result<(), Failure> {
     let controller_module = &*check_controller(name)?;
     let is_custom = change.folder.join(format!("src/api/{}.rs", snake_case(kind))).is_file();
     let project = &*change.project;
@@ -69,7 +69,7 @@ fn builtin(kind: &BuiltinKind, sample: &str) -> Value {
     }
 }
 
-fn register(change: &mut Change, module: &str) -> Result<(), Failure> {
+fn register(change: &mut ProjectChange, module: &str) -> Result<(), Failure> {
     change.edit("src/controllers.rs", |text| {
         let text = rust::add_module(text, module)?;
         rust::add_to_chain(&text, "add_to", &format!(".controller({module}::controller())"))

@@ -5,13 +5,13 @@ use minijinja::context;
 
 use super::add_webhook_server;
 use crate::failure::Failure;
-use crate::scaffold::change::{Change, failed, read};
+use crate::scaffold::change::{ProjectChange, failed, read};
 use crate::scaffold::edit::rust;
 use crate::scaffold::names::Kind;
 use crate::scaffold::project::values;
 use crate::scaffold::templates;
 
-pub(super) fn add(change: &mut Change, version: &str, kind: &str) -> Result<(), Failure> {
+pub(super) fn add(change: &mut ProjectChange, version: &str, kind: &str) -> Result<(), Failure> {
     let hub = change.kind("add a version of", kind)?;
     let Kind { module, group, plural, .. } = &hub;
     // The names are constructed only to validate the new version.

@@ -56,7 +56,7 @@ pub(super) fn list(body: &[u8], kind: &str, table: &Table) -> Option<String> {
     table.define(text.column_definitions);
     let metadata = text.metadata.map_or("{}", RawValue::get);
     let objects: Vec<String> =
-        text.rows.into_iter().flatten().map(|row| table.object(&row, Use::Printed)).collect();
+        text.rows.into_iter().flatten().map(|row| table.object(&row, RowUse::Printed)).collect();
     let items = objects.join(",");
     Some(format!(
         "{{\"kind\":\"{kind}List\",\"apiVersion\":\"v1\",\"metadata\":{metadata},\"items\":[{items}]}}"
@@ -69,7 +69,7 @@ fn is_table(text: &TableText<'_>) -> bool {
 
 /// Whether the row of an object can be printed. That of a bookmark is not, and widens no column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum RowUse {
     Printed,
     Bookmark,
 }
@@ -82,9 +82,9 @@ impl Table {
     }
 
     /// Returns the object of a row, with its columns.
-    fn object(&self, row: &Row<'_>, usage: Use) -> String {
+    fn object(&self, row: &Row<'_>, usage: RowUse) -> String {
         let object = row.object.get();
-        let Some(members) = object.strip_prefix('{').filter(|_| usage == Use::Printed) else {
+        let Some(members) = object.strip_prefix('{').filter(|_| usage == RowUse::Printed) else {
             return object.to_owned();
         };
         let ObjectText { metadata } = serde_json::from_str(object).unwrap_or_default();
@@ -141,7 +141,7 @@ impl WatchLines {
             let event: EventText<'_> = serde_json::from_slice(&line).ok()?;
             let text: TableText<'_> = serde_json::from_str(event.object.get()).ok().filter(is_table)?;
             self.table.define(text.column_definitions);
-            let usage = if event.r#type == "BOOKMARK" { Use::Bookmark } else { Use::Printed };
+            let usage = if event.r#type == "BOOKMARK" { RowUse::Bookmark } else { RowUse::Printed };
             let object = self.table.object(text.rows.as_ref()?.first()?, usage);
             Some(format!("{{\"type\":\"{}\",\"object\":{object}}}\n", event.r#type))
         };

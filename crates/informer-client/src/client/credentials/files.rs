@@ -19,12 +19,12 @@ pub(super) struct Files {
 
 pub(super) struct Contents {
     token: Option<Result<Vec<u8>, CredentialsError>>,
-    pair: Result<Pair, CredentialsError>,
+    pair: Result<CertificatePair, CredentialsError>,
 }
 
 /// The client certificate and its key; `None` for the part that is inline in the configuration.
 #[derive(Default, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct CertificatePair {
     certificate: Option<Vec<u8>>,
     key: Option<Vec<u8>>,
 }
@@ -56,7 +56,7 @@ impl Files {
     pub(super) fn read(&self) -> Contents {
         let pair = || {
             let certificate = self.certificate.as_deref().map(read).transpose()?;
-            Ok(Pair { certificate, key: self.key.as_deref().map(read).transpose()? })
+            Ok(CertificatePair { certificate, key: self.key.as_deref().map(read).transpose()? })
         };
         Contents { token: self.token.as_deref().map(read), pair: pair() }
     }
@@ -70,7 +70,7 @@ impl Files {
     pub(super) fn load(
         &self,
         contents: Contents,
-        last: &mut Pair,
+        last: &mut CertificatePair,
         before: &Current,
     ) -> Result<Loaded, CredentialsError> {
         let mut loaded = Loaded {
@@ -100,8 +100,8 @@ impl Files {
     /// Creates a new TLS identity if the certificate and key files differ from those of the current identity.
     fn identity(
         &self,
-        pair: &Pair,
-        last: &Pair,
+        pair: &CertificatePair,
+        last: &CertificatePair,
         before: &Current,
     ) -> Result<Option<Arc<dyn ResolvesClientCert>>, CredentialsError> {
         let Some(identities) = self.identities.as_ref().filter(|_| self.has_identity()) else {

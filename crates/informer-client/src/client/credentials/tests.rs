@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube_client::Config;
 use tokio::time::{Instant, advance};
 
-use super::{Credentials, Current, EXPIRY_LEEWAY, REFRESH_PAUSE, State};
+use super::{Credentials, Current, EXPIRY_LEEWAY, REFRESH_PAUSE, RefreshState};
 
 fn config(url: &str) -> Config {
     Config::new(url.parse().unwrap())
@@ -170,7 +170,7 @@ async fn failed_exec_plugin_is_not_run_for_each_request_and_expired_credentials_
 fn exec_credentials_are_replaced_before_they_expire() {
     let (now, expires) = (Instant::now(), "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     let current = Current { expires: Some(expires), ..Current::default() };
-    let state = State { current: Some(Arc::new(current)), check_at: None };
+    let state = RefreshState { current: Some(Arc::new(current)), check_at: None };
     let before = |time: SignedDuration| state.fresh(now, expires - time).is_some();
     assert!(before(EXPIRY_LEEWAY + SignedDuration::from_secs(1)));
     assert!(!before(EXPIRY_LEEWAY));

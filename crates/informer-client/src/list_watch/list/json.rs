@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{CompletedList, Expected, ListProblem, METADATA_LIST_KIND};
 use crate::Limits;
 use crate::list_watch::pieces::Pieces;
-use crate::splitter::list::{ListSplitter, Member, Part};
+use crate::splitter::list::{ListElement, ListMember, ListSplitter};
 
 pub(super) struct JsonList {
     splitter: ListSplitter,
@@ -53,11 +53,11 @@ impl JsonList {
                     *at = frame.len();
                     break;
                 }
-                Some(Part::Member(member, text)) => {
+                Some(ListElement::Member(member, text)) => {
                     let read = self.envelope.read(member, text);
                     read.map_err(|error| ListProblem::Protocol(error.to_string()))?;
                 }
-                Some(Part::Item(item)) => {
+                Some(ListElement::Item(item)) => {
                     self.envelope.items += 1;
                     pieces.push(frame, item);
                 }
@@ -101,21 +101,21 @@ struct EnvelopeError {
 }
 
 impl Envelope {
-    fn read(&mut self, member: Member, text: &[u8]) -> Result<(), EnvelopeError> {
+    fn read(&mut self, member: ListMember, text: &[u8]) -> Result<(), EnvelopeError> {
         match member {
-            Member::Kind => {
+            ListMember::Kind => {
                 let kind: Result<Option<String>, _> = serde_json::from_slice(text);
                 self.kind =
                     kind.map_err(|_| EnvelopeError { member: "kind", problem: "it is not a string" })?;
             }
-            Member::Metadata => {
+            ListMember::Metadata => {
                 let metadata: Result<Option<ListMetadata>, _> = serde_json::from_slice(text);
                 let problem =
                     "it needs resourceVersion and continue as strings, remainingItemCount as a number";
                 let metadata = metadata.map_err(|_| EnvelopeError { member: "metadata", problem })?;
                 self.metadata = metadata.unwrap_or_default();
             }
-            Member::Items | Member::ApiVersion | Member::Other => {}
+            ListMember::Items | ListMember::ApiVersion | ListMember::Other => {}
         }
         Ok(())
     }

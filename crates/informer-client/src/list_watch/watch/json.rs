@@ -12,7 +12,7 @@ use crate::scan::{Cursor, ScanError, Span};
 use crate::splitter::Slice;
 use crate::{Representation, fields};
 
-pub(super) struct Event<'a> {
+pub(super) struct JsonEvent<'a> {
     event_type: Cow<'a, str>,
     object: &'a str,
     /// The offset of the object in the JSON of the event. The offsets in `spans` are relative to the event.
@@ -32,7 +32,7 @@ pub(super) enum EventError {
     Type,
 }
 
-impl<'a> Event<'a> {
+impl<'a> JsonEvent<'a> {
     pub(super) fn parse(slice: Slice<'a>) -> Result<Self, EventError> {
         let text = std::str::from_utf8(slice.bytes)?;
         let (mut cursor, mut first) = (Cursor::with_spans(text, slice.spans, 0), true);
@@ -53,7 +53,7 @@ impl<'a> Event<'a> {
     }
 }
 
-impl RawEvent for Event<'_> {
+impl RawEvent for JsonEvent<'_> {
     fn event_type(&self) -> &str {
         &self.event_type
     }

@@ -7,19 +7,19 @@ use crate::Representation;
 use crate::list_watch::objects::{METADATA_KIND, ObjectReader, Read};
 use crate::list_watch::response;
 
-pub(super) struct Event<'a> {
+pub(super) struct ProtobufEvent<'a> {
     event_type: &'a str,
     object: &'a [u8],
 }
 
-impl<'a> Event<'a> {
+impl<'a> ProtobufEvent<'a> {
     pub(super) fn parse(event: &'a [u8]) -> Result<Self, &'static str> {
         let (event_type, object) = watch_event(event).map_err(|_| "an event is not protobuf")?;
         Ok(Self { event_type, object })
     }
 }
 
-impl RawEvent for Event<'_> {
+impl RawEvent for ProtobufEvent<'_> {
     fn event_type(&self) -> &str {
         self.event_type
     }

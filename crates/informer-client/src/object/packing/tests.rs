@@ -17,7 +17,7 @@ fn object(seed: u64, number: usize) -> Vec<u8> {
     format!("{template}{hash:016x}").into_bytes()
 }
 
-fn pack_all(packing: &Packing, kind: &ResourceKind, seed: u64, count: usize) -> Vec<Packed> {
+fn pack_all(packing: &Packing, kind: &ResourceKind, seed: u64, count: usize) -> Vec<PackedBytes> {
     (0..count).map(|number| packing.pack(kind, Encoded::Protobuf(&object(seed, number))).unwrap()).collect()
 }
 

@@ -15,7 +15,7 @@ use rand::rngs::SmallRng;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{FetchStart, Fetched, Version};
+use super::state::{FetchResult, FetchStart, Version};
 use super::{Bodies, BodySource, Transform};
 use crate::KubeObject;
 use crate::cache::task::CacheTask;
@@ -68,7 +68,7 @@ async fn run<K: KubeObject>(bodies: Arc<Bodies<K>>, stop: CancellationToken) {
     }
 }
 
-type FetchedBody<K> = Fetched<Arc<Lazy<K>>, Arc<SourceError>>;
+type FetchedBody<K> = FetchResult<Arc<Lazy<K>>, Arc<SourceError>>;
 
 impl<K: KubeObject> Bodies<K> {
     /// Returns the requests to send now, and the time of the next step.
@@ -81,7 +81,7 @@ impl<K: KubeObject> Bodies<K> {
     }
 
     fn finish(&self, start: &FetchStart, result: FetchedBody<K>, rng: &mut SmallRng) {
-        if let Fetched::Failed(error, _) = &result {
+        if let FetchResult::Failed(error, _) = &result {
             tracing::warn!(kind = %self.kind, key = %start.key, %error, "the body of an object cannot be fetched");
         }
         let mut inner = self.inner.lock();
@@ -107,12 +107,12 @@ async fn fetch<K: KubeObject>(bodies: &Bodies<K>, start: FetchStart) -> (FetchSt
     let fetched = match result {
         Ok(Some(body)) => {
             let version = Version { uid: body.uid().into(), version: body.resource_version().clone() };
-            Fetched::Found(version, body)
+            FetchResult::Found(version, body)
         }
-        Ok(None) => Fetched::Missing,
+        Ok(None) => FetchResult::Missing,
         Err(error) => {
             let retry_after = error.retry_after().map(|wait| wait.min(MAX_RETRY_AFTER));
-            Fetched::Failed(Arc::new(error), retry_after)
+            FetchResult::Failed(Arc::new(error), retry_after)
         }
     };
     (start, fetched)

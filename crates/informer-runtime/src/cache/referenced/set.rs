@@ -31,28 +31,28 @@ use crate::KubeObject;
 /// # Ok(()) }
 /// ```
 pub struct ReferenceSet<K: KubeObject> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<ReferenceSetState<K>>,
 }
 
-struct Shared<K: KubeObject> {
+struct ReferenceSetState<K: KubeObject> {
     bodies: Arc<Bodies<K>>,
-    table: Mutex<Table>,
+    table: Mutex<ReferenceTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct ReferenceTable {
     targets: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
     owners: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
 impl<K: KubeObject> ReferenceSet<K> {
     pub(super) fn new(bodies: Arc<Bodies<K>>) -> Self {
-        Self { shared: Arc::new(Shared { bodies, table: Mutex::default() }) }
+        Self { shared: Arc::new(ReferenceSetState { bodies, table: Mutex::default() }) }
     }
 
     /// Sets the objects to which `owner` refers. They replace its previous ones.
     pub fn set(&self, owner: &ObjectKey, targets: impl IntoIterator<Item = ObjectKey>) {
-        let Shared { bodies, table } = &*self.shared;
+        let ReferenceSetState { bodies, table } = &*self.shared;
         let targets: BTreeSet<ObjectKey> = targets.into_iter().map(|key| bodies.scoped(&key)).collect();
         let mut table = table.lock();
         let before = table.targets.remove(owner).unwrap_or_default();
@@ -93,7 +93,7 @@ impl<K: KubeObject> ReferenceSet<K> {
     }
 }
 
-impl<K: KubeObject> Drop for Shared<K> {
+impl<K: KubeObject> Drop for ReferenceSetState<K> {
     fn drop(&mut self) {
         let table = self.table.get_mut();
         table.targets.values().flatten().for_each(|key| self.bodies.remove_reference(key));

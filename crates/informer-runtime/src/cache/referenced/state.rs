@@ -56,7 +56,7 @@ pub(super) struct Observation {
 
 /// The result of a fetch.
 #[derive(Debug)]
-pub(super) enum Fetched<B, E> {
+pub(super) enum FetchResult<B, E> {
     Found(Version, B),
     Missing,
     /// The error, and the time for which the server asked to wait.
@@ -93,9 +93,9 @@ pub(super) struct BodyCounts {
 pub(super) struct BodiesState<B, E> {
     config: BodiesConfig,
     epoch: u64,
-    entries: HashMap<ObjectKey, Entry<B, E>>,
+    entries: HashMap<ObjectKey, BodyEntry<B, E>>,
     /// The keys whose bodies are to be fetched. Those that a read waits for are first.
-    queue: BTreeMap<Place, ObjectKey>,
+    queue: BTreeMap<QueuePosition, ObjectKey>,
     retries: BTreeSet<(Instant, ObjectKey)>,
     leases: BTreeSet<(Instant, ObjectKey)>,
     in_flight: usize,
@@ -104,14 +104,14 @@ pub(super) struct BodiesState<B, E> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct QueuePosition {
     /// False, which is first, if a read waits for the body.
     is_eager: bool,
     number: u64,
 }
 
 #[derive(Debug)]
-struct Entry<B, E> {
+struct BodyEntry<B, E> {
     references: usize,
     readers: usize,
     leased_until: Option<Instant>,
@@ -127,7 +127,7 @@ struct Entry<B, E> {
 #[derive(Debug)]
 enum Activity<E> {
     Idle,
-    Queued(Place),
+    Queued(QueuePosition),
     InFlight {
         id: u64,
         /// The values of `observed` and of the epoch when the fetch began.
@@ -244,7 +244,7 @@ impl<B: Clone, E: Clone> BodiesState<B, E> {
     pub(super) fn finished(
         &mut self,
         fetch: &FetchStart,
-        result: Fetched<B, E>,
+        result: FetchResult<B, E>,
         now: Instant,
         rng: &mut impl Rng,
     ) {
@@ -310,7 +310,7 @@ impl<B: Clone, E: Clone> BodiesState<B, E> {
             return self.observe(key, observation);
         }
         self.enter_epoch(observation.epoch);
-        let mut entry = Entry::default();
+        let mut entry = BodyEntry::default();
         entry.show(observation.seen, self.epoch);
         self.entries.insert(key.clone(), entry);
     }
@@ -330,7 +330,7 @@ impl<B: Clone, E: Clone> BodiesState<B, E> {
         outdated.iter().for_each(|key| self.schedule(key));
     }
 
-    fn change(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Entry<B, E>)) {
+    fn change(&mut self, key: &ObjectKey, change: impl FnOnce(&mut BodyEntry<B, E>)) {
         if let Some(entry) = self.entries.get_mut(key) {
             change(entry);
         }
@@ -354,7 +354,7 @@ impl<B: Clone, E: Clone> BodiesState<B, E> {
         }
         if entry.is_fetch_wanted() {
             self.counter += 1;
-            let place = Place { is_eager, number: self.counter };
+            let place = QueuePosition { is_eager, number: self.counter };
             entry.activity = Activity::Queued(place);
             self.queue.insert(place, key.clone());
         }
@@ -401,7 +401,7 @@ impl<B: Clone, E: Clone> BodiesState<B, E> {
     }
 }
 
-impl<B: Clone, E> Entry<B, E> {
+impl<B: Clone, E> BodyEntry<B, E> {
     fn value(&self) -> Option<B> {
         self.body.as_ref().map(|(_, _, body)| body.clone())
     }
@@ -441,26 +441,26 @@ impl<B: Clone, E> Entry<B, E> {
     /// after a wait.
     fn record(
         &mut self,
-        result: Fetched<B, E>,
+        result: FetchResult<B, E>,
         (began, began_in): (u64, u64),
         epoch: u64,
     ) -> Option<(Option<E>, Duration)> {
         let Some(seen) = &self.seen else { return None };
         let is_newest = began == self.observed;
         match result {
-            Fetched::Failed(error, retry_after) => {
+            FetchResult::Failed(error, retry_after) => {
                 self.failures = self.failures.saturating_add(1);
                 Some((Some(error), retry_after.unwrap_or_default()))
             }
             _ if began <= self.reflected => None,
-            Fetched::Found(version, body) => {
+            FetchResult::Found(version, body) => {
                 self.failures = 0;
                 let shows_newest = began_in == epoch && version.is_at_least(seen);
                 self.body = Some((version, began_in, body));
                 self.reflected = if is_newest || shows_newest { self.observed } else { began };
                 None
             }
-            Fetched::Missing => {
+            FetchResult::Missing => {
                 self.body = None;
                 self.reflected = began;
                 self.failures = if is_newest { self.failures.saturating_add(1) } else { 0 };
@@ -480,7 +480,7 @@ impl Version {
     }
 }
 
-impl<B, E> Default for Entry<B, E> {
+impl<B, E> Default for BodyEntry<B, E> {
     fn default() -> Self {
         Self {
             references: 0,

@@ -14,7 +14,7 @@ fn at(seconds: i64) -> Timestamp {
 #[derive(Default)]
 struct World {
     now: i64,
-    shared: Shared,
+    shared: SecretContent,
     secret_version: u64,
     made: u64,
     /// The authorities that the target trusts, with the time since which it does so.
@@ -39,7 +39,7 @@ struct Pending {
     step: Step,
     secret_version: u64,
     target_version: usize,
-    read: Shared,
+    read: SecretContent,
 }
 
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl World {
         self.trusted.last().map(|(_, trusted)| trusted.clone()).unwrap_or_default()
     }
 
-    fn bundle(shared: &Shared) -> Vec<CertificateId> {
+    fn bundle(shared: &SecretContent) -> Vec<CertificateId> {
         shared.authorities.iter().map(|authority| authority.id.clone()).collect()
     }
 

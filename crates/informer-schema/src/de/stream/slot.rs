@@ -132,7 +132,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
                 Base::Message(id) => self.object(id, raw.bytes()?).deserialize_any(visitor),
                 base => {
                     let view = one(self.schema, base, &[(0, raw)], self.depth)?;
-                    general::Value(view, Unknown::Rejected).deserialize_any(visitor)
+                    general::ViewValue(view, Unknown::Rejected).deserialize_any(visitor)
                 }
             },
             Content::List => match self.entries() {
@@ -149,7 +149,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
                 Some(instant) => instant.with_text(|text| visitor.visit_str(text)),
                 None => visitor.visit_unit(),
             },
-            Content::View => general::Value(self.taken(), Unknown::Rejected).deserialize_any(visitor),
+            Content::View => general::ViewValue(self.taken(), Unknown::Rejected).deserialize_any(visitor),
         }
     }
 }

@@ -16,9 +16,9 @@ pub(super) fn is_packed_block(base: Base, raw: &Raw<'_>) -> bool {
     matches!((base, raw), (Base::Int32 | Base::Int64 | Base::Bool, Raw::Bytes(_)))
 }
 
-pub(super) struct Value<'v, 's, 'a, 't>(pub(super) &'v mut Slot<'s, 'a, 't>);
+pub(super) struct StreamValue<'v, 's, 'a, 't>(pub(super) &'v mut Slot<'s, 'a, 't>);
 
-impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
+impl<'a> Deserializer<'a> for StreamValue<'_, '_, 'a, '_> {
     type Error = Error;
 
     #[inline]
@@ -122,7 +122,7 @@ impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
             Content::View => slot.taken(),
             _ => return Err(type_error("a string")),
         };
-        general::Value(view, Unknown::Rejected).deserialize_enum(name, variants, visitor)
+        general::ViewValue(view, Unknown::Rejected).deserialize_enum(name, variants, visitor)
     }
 
     fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -160,7 +160,7 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
         if is_packed_block(self.value.base, &self.value.raw) {
             return Err(Error::new(Cause::Irregular));
         }
-        match seed.deserialize(Value(&mut self.value)) {
+        match seed.deserialize(StreamValue(&mut self.value)) {
             Ok(value) => {
                 self.at += 1;
                 Ok(Some(value))
@@ -233,7 +233,7 @@ impl<'a> de::MapAccess<'a> for Map<'_, 'a> {
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        match seed.deserialize(Value(&mut self.value)) {
+        match seed.deserialize(StreamValue(&mut self.value)) {
             Err(error) => Err(error.within(self.key.unwrap_or_default())),
             read => read,
         }

@@ -27,7 +27,7 @@ impl PodViolation {
 
 type CheckFn = fn(&Pod<'_>) -> Option<PodViolation>;
 
-pub(super) struct Check {
+pub(super) struct PodSecurityCheck {
     /// The variants of the check, each with the minor Kubernetes version that introduced it, in ascending
     /// order.
     versions: &'static [(i64, CheckFn)],
@@ -36,7 +36,7 @@ pub(super) struct Check {
     pub(super) replaced_since: Option<i64>,
 }
 
-impl Check {
+impl PodSecurityCheck {
     const fn new(versions: &'static [(i64, CheckFn)]) -> Self {
         Self { versions, replaced_since: None }
     }
@@ -55,33 +55,33 @@ impl Check {
 /// The last minor Kubernetes version that changed a Pod Security check.
 pub(super) const NEWEST: i64 = 35;
 
-pub(super) const BASELINE: &[Check] = &[
-    Check::new(&[(0, profiles::app_armor)]),
-    Check::new(&[(0, capabilities::added)]).replaced_since(22),
-    Check::new(&[(0, host::namespaces)]),
-    Check::new(&[(0, volumes::of_the_host)]).replaced_since(0),
-    Check::new(&[(0, host::ports)]),
-    Check::new(&[(34, host::probes)]),
-    Check::new(&[(0, privilege::privileged)]),
-    Check::new(&[(0, privilege::proc_mount), (35, privilege::proc_mount_unless_own_users)])
+pub(super) const BASELINE: &[PodSecurityCheck] = &[
+    PodSecurityCheck::new(&[(0, profiles::app_armor)]),
+    PodSecurityCheck::new(&[(0, capabilities::added)]).replaced_since(22),
+    PodSecurityCheck::new(&[(0, host::namespaces)]),
+    PodSecurityCheck::new(&[(0, volumes::of_the_host)]).replaced_since(0),
+    PodSecurityCheck::new(&[(0, host::ports)]),
+    PodSecurityCheck::new(&[(34, host::probes)]),
+    PodSecurityCheck::new(&[(0, privilege::privileged)]),
+    PodSecurityCheck::new(&[(0, privilege::proc_mount), (35, privilege::proc_mount_unless_own_users)])
         .replaced_since(35),
-    Check::new(&[(0, kernel::se_linux), (31, kernel::se_linux_with_engines)]),
-    Check::new(&[(0, profiles::seccomp_annotations), (19, profiles::seccomp)]).replaced_since(19),
-    Check::new(&[
+    PodSecurityCheck::new(&[(0, kernel::se_linux), (31, kernel::se_linux_with_engines)]),
+    PodSecurityCheck::new(&[(0, profiles::seccomp_annotations), (19, profiles::seccomp)]).replaced_since(19),
+    PodSecurityCheck::new(&[
         (0, kernel::sysctls),
         (27, kernel::sysctls_of_27),
         (29, kernel::sysctls_of_29),
         (32, kernel::sysctls_of_32),
     ]),
-    Check::new(&[(0, privilege::host_process)]),
+    PodSecurityCheck::new(&[(0, privilege::host_process)]),
 ];
 
-pub(super) const RESTRICTED: &[Check] = &[
-    Check::new(&[(8, privilege::escalation), (25, privilege::escalation_unless_windows)]),
-    Check::new(&[(22, capabilities::dropped), (25, capabilities::dropped_unless_windows)]),
-    Check::new(&[(35, privilege::proc_mount)]),
-    Check::new(&[(0, volumes::restricted)]),
-    Check::new(&[(0, users::not_root), (35, users::not_root_unless_own_users)]),
-    Check::new(&[(23, users::run_as_user), (35, users::run_as_user_unless_own_users)]),
-    Check::new(&[(19, profiles::seccomp_set), (25, profiles::seccomp_set_unless_windows)]),
+pub(super) const RESTRICTED: &[PodSecurityCheck] = &[
+    PodSecurityCheck::new(&[(8, privilege::escalation), (25, privilege::escalation_unless_windows)]),
+    PodSecurityCheck::new(&[(22, capabilities::dropped), (25, capabilities::dropped_unless_windows)]),
+    PodSecurityCheck::new(&[(35, privilege::proc_mount)]),
+    PodSecurityCheck::new(&[(0, volumes::restricted)]),
+    PodSecurityCheck::new(&[(0, users::not_root), (35, users::not_root_unless_own_users)]),
+    PodSecurityCheck::new(&[(23, users::run_as_user), (35, users::run_as_user_unless_own_users)]),
+    PodSecurityCheck::new(&[(19, profiles::seccomp_set), (25, profiles::seccomp_set_unless_windows)]),
 ];

@@ -8,13 +8,13 @@ pub(super) const PREFIX: &str = "pod-security.kubernetes.io/";
 
 /// A level of the Pod Security Standards. Each level also includes the checks of the less strict levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum PodSecurityLevel {
     Privileged,
     Baseline,
     Restricted,
 }
 
-impl Level {
+impl PodSecurityLevel {
     fn parse(text: &str) -> Option<Self> {
         [Self::Privileged, Self::Baseline, Self::Restricted].into_iter().find(|level| level.name() == text)
     }
@@ -49,7 +49,7 @@ impl Version {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LevelVersion {
-    pub(super) level: Level,
+    pub(super) level: PodSecurityLevel,
     pub(super) version: Version,
 }
 
@@ -76,14 +76,14 @@ impl NamespaceLevels {
     /// An invalid `enforce` level is treated as `restricted`, an invalid `audit` or `warn` level as
     /// `privileged`.
     pub(super) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<Cause>) {
-        let mut reader = Reader { label, causes: Vec::new() };
-        let enforce = reader.level_version("enforce", Level::Restricted);
+        let mut reader = LabelParser { label, causes: Vec::new() };
+        let enforce = reader.level_version("enforce", PodSecurityLevel::Restricted);
         let known = enforce.known;
-        reader.level_version("audit", Level::Privileged);
-        let warn = reader.level_version("warn", Level::Privileged);
+        reader.level_version("audit", PodSecurityLevel::Privileged);
+        let warn = reader.level_version("warn", PodSecurityLevel::Privileged);
         let mut levels = Self { enforce: enforce.level_version, warn: warn.level_version };
         // A namespace without a `warn` label uses its `enforce` level for warnings, too.
-        if !warn.named && known && levels.enforce.level > Level::Privileged {
+        if !warn.named && known && levels.enforce.level > PodSecurityLevel::Privileged {
             levels.warn.level = levels.enforce.level;
             if !warn.versioned {
                 levels.warn.version = levels.enforce.version;
@@ -93,7 +93,7 @@ impl NamespaceLevels {
     }
 }
 
-struct Reader<L> {
+struct LabelParser<L> {
     label: L,
     causes: Vec<Cause>,
 }
@@ -107,15 +107,15 @@ struct Mode {
     versioned: bool,
 }
 
-impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
+impl<'a, L: Fn(&str) -> Option<&'a str>> LabelParser<L> {
     /// Parses the level and version labels of a mode. An invalid level label is treated as `otherwise`.
-    fn level_version(&mut self, mode: &str, otherwise: Level) -> Mode {
+    fn level_version(&mut self, mode: &str, otherwise: PodSecurityLevel) -> Mode {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
-        let level = self.read(&format!("{PREFIX}{mode}"), Level::parse, LEVELS);
+        let level = self.read(&format!("{PREFIX}{mode}"), PodSecurityLevel::parse, LEVELS);
         let version = self.read(&format!("{PREFIX}{mode}-version"), Version::parse, VERSIONS);
         let level_version = LevelVersion {
-            level: level.map_or(Level::Privileged, |level| level.unwrap_or(otherwise)),
+            level: level.map_or(PodSecurityLevel::Privileged, |level| level.unwrap_or(otherwise)),
             version: version.flatten().unwrap_or(Version::Latest),
         };
         Mode {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use informer_core::Gvr;
 
-use super::labels::{Level, LevelVersion, NamespaceLevels};
+use super::labels::{LevelVersion, NamespaceLevels, PodSecurityLevel};
 use super::pod::Pod;
-use super::{PendingWrite, Verdict, label};
+use super::{PendingWrite, PodViolations, label};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -34,7 +34,7 @@ impl Admission {
         }
         let (level_version, was) = (levels.enforce, before.enforce);
         let relaxed = level_version.version == was.version && level_version.level <= was.level;
-        if old.is_none() || level_version.level == Level::Privileged || relaxed {
+        if old.is_none() || level_version.level == PodSecurityLevel::Privileged || relaxed {
             return Ok(Vec::new());
         }
         Ok(self.pod_warnings(name, level_version))
@@ -46,7 +46,7 @@ impl Admission {
         let mut by_reason: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for stored in &pods {
             let pod = parse(stored.as_slice());
-            let verdict = Verdict::of(level_version, &Pod::of(&pod));
+            let verdict = PodViolations::of(level_version, &Pod::of(&pod));
             if !verdict.allows() {
                 let (first, count) = by_reason.entry(verdict.reason()).or_insert((stored.key.name(), 0));
                 *first = stored.key.name().min(*first);

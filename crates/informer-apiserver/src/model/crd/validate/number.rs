@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::Outcome;
+use super::ValidationResult;
 
 /// Formats a number as Go's `%v`.
 pub(crate) fn go_number(number: &Number) -> String {
@@ -59,11 +59,11 @@ pub(super) fn check(
     format: &str,
     number: &Number,
     path: &str,
-    outcome: &mut Outcome,
+    outcome: &mut ValidationResult,
 ) {
     let kind = if matches!(kind, "integer" | "number") { kind } else { "" };
     let format = if kind.is_empty() { "" } else { format };
-    let in_range = |number: &Number, what: &str, outcome: &mut Outcome| {
+    let in_range = |number: &Number, what: &str, outcome: &mut ValidationResult| {
         let fits = is_in_range(number, kind, format);
         if !fits && format.is_empty() {
             outcome.pathless(&format!("{what} value must be of type {kind} (default format) in {path}"));
@@ -77,7 +77,7 @@ pub(super) fn check(
     let value = number.as_f64().unwrap_or_default();
     let shown = go_number(number);
     // Go compares a whole number with the whole part of the limit, if the limit has the type of the field.
-    let limit = |name: &str, what: &str, outcome: &mut Outcome| {
+    let limit = |name: &str, what: &str, outcome: &mut ValidationResult| {
         let limit = schema[name].as_number()?;
         let fits = in_range(limit, what, outcome);
         let float = limit.as_f64()?;

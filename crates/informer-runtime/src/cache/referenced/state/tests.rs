@@ -58,7 +58,7 @@ impl World {
         start
     }
 
-    fn finish(&mut self, start: &FetchStart, result: Fetched<&'static str, &'static str>) {
+    fn finish(&mut self, start: &FetchStart, result: FetchResult<&'static str, &'static str>) {
         self.state.finished(start, result, self.now, &mut self.rng);
         self.state.assert_invariants();
     }
@@ -85,7 +85,7 @@ fn body_is_fetched_for_the_first_reference_and_dropped_with_the_last() {
     world.state.add_reference(&key("a"), seen("u", 5));
     let start = world.start("a");
     assert!(world.state.next_fetch().is_none(), "one fetch serves both references");
-    world.finish(&start, Fetched::Found(version("u", 5), "five"));
+    world.finish(&start, FetchResult::Found(version("u", 5), "five"));
     assert_eq!(world.state.held("default/a"), Some("five"));
     world.state.remove_reference(&key("a"));
     assert_eq!(world.state.held("default/a"), Some("five"));
@@ -98,7 +98,7 @@ fn body_that_was_read_ahead_of_the_metadata_is_not_fetched_again() {
     let mut world = World::new(config());
     world.state.add_reference(&key("a"), seen("u", 5));
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("u", 7), "seven"));
+    world.finish(&start, FetchResult::Found(version("u", 7), "seven"));
     world.state.observe(&key("a"), seen("u", 6));
     world.state.observe(&key("a"), seen("u", 7));
     assert!(world.state.next_fetch().is_none());
@@ -113,11 +113,11 @@ fn fetch_that_a_change_overtakes_is_repeated() {
     let start = world.start("a");
     let before = world.read("a", seen("u", 5));
     let after = world.read("a", seen("u", 6));
-    world.finish(&start, Fetched::Found(version("u", 5), "five"));
+    world.finish(&start, FetchResult::Found(version("u", 5), "five"));
     assert_eq!(world.poll("a", before), ReadProgress::Done(Some("five")));
     assert_eq!(world.poll("a", after), ReadProgress::Pending, "the read began after the change");
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("u", 6), "six"));
+    world.finish(&start, FetchResult::Found(version("u", 6), "six"));
     assert_eq!(world.poll("a", after), ReadProgress::Done(Some("six")));
 }
 
@@ -129,7 +129,7 @@ fn deletion_discards_the_body_and_a_late_result() {
     let wanted = world.read("a", seen("u", 5));
     world.state.observe(&key("a"), absent());
     assert_eq!(world.poll("a", wanted), ReadProgress::Done(None));
-    world.finish(&start, Fetched::Found(version("u", 5), "five"));
+    world.finish(&start, FetchResult::Found(version("u", 5), "five"));
     assert_eq!(world.state.held("default/a"), None);
     assert!(world.state.next_fetch().is_none(), "an object that does not exist is not requested");
 }
@@ -139,13 +139,13 @@ fn recreated_object_never_shows_the_body_of_the_deleted_one() {
     let mut world = World::new(config());
     world.state.add_reference(&key("a"), seen("old", 5));
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("old", 5), "old"));
+    world.finish(&start, FetchResult::Found(version("old", 5), "old"));
     world.state.observe(&key("a"), seen("new", 9));
     assert_eq!(world.state.held("default/a"), None);
     let wanted = world.read("a", seen("new", 9));
     assert_eq!(world.poll("a", wanted), ReadProgress::Pending);
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("new", 9), "new"));
+    world.finish(&start, FetchResult::Found(version("new", 9), "new"));
     assert_eq!(world.poll("a", wanted), ReadProgress::Done(Some("new")));
 }
 
@@ -154,11 +154,11 @@ fn read_waits_for_the_successor_of_an_object_whose_body_was_dropped() {
     let mut world = World::new(config());
     let wanted = world.read("a", seen("u", 5));
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("u", 5), "five"));
+    world.finish(&start, FetchResult::Found(version("u", 5), "five"));
     world.state.observe(&key("a"), Observation { epoch: 1, ..seen("v", 5) });
     assert_eq!(world.poll("a", wanted), ReadProgress::Pending, "there was an object at all times");
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("v", 5), "successor"));
+    world.finish(&start, FetchResult::Found(version("v", 5), "successor"));
     assert_eq!(world.poll("a", wanted), ReadProgress::Done(Some("successor")));
 }
 
@@ -168,12 +168,12 @@ fn object_deleted_before_its_deletion_is_seen_reads_as_missing_and_is_checked_ag
     world.state.add_reference(&key("a"), seen("u", 5));
     let wanted = world.read("a", seen("u", 5));
     let start = world.start("a");
-    world.finish(&start, Fetched::Missing);
+    world.finish(&start, FetchResult::Missing);
     assert_eq!(world.poll("a", wanted), ReadProgress::Done(None));
     assert!(world.state.next_fetch().is_none(), "the next attempt waits");
     world.pass(Duration::from_secs(2));
     let start = world.start("a");
-    world.finish(&start, Fetched::Missing);
+    world.finish(&start, FetchResult::Missing);
     world.state.observe(&key("a"), seen("new", 9));
     world.start("a");
 }
@@ -186,7 +186,7 @@ fn failure_fails_reads_and_is_retried_with_growing_waits() {
     let mut waits = Vec::new();
     for _ in 0..6 {
         let start = world.start("a");
-        world.finish(&start, Fetched::Failed("forbidden", None));
+        world.finish(&start, FetchResult::Failed("forbidden", None));
         let ReadProgress::Failed("forbidden", until) = world.poll("a", wanted) else { panic!() };
         world.state.observe(&key("a"), seen("u", 5 + waits.len() as u64));
         assert!(world.state.next_fetch().is_none(), "a change does not end the wait");
@@ -196,7 +196,7 @@ fn failure_fails_reads_and_is_retried_with_growing_waits() {
     assert!(waits[0] >= Duration::from_secs(1) && waits[0] < Duration::from_secs(2), "{waits:?}");
     assert!(waits[5] >= Duration::from_secs(8) && waits[5] < Duration::from_secs(16), "{waits:?}");
     let start = world.start("a");
-    world.finish(&start, Fetched::Failed("slow down", Some(Duration::from_secs(60))));
+    world.finish(&start, FetchResult::Failed("slow down", Some(Duration::from_secs(60))));
     assert_eq!(world.state.next_deadline(), Some(world.now + Duration::from_secs(60)));
 }
 
@@ -205,7 +205,7 @@ fn body_of_a_read_object_is_held_for_the_lease_and_fetched_again_only_by_a_read(
     let mut world = World::new(config());
     let wanted = world.read("a", seen("u", 5));
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("u", 5), "five"));
+    world.finish(&start, FetchResult::Found(version("u", 5), "five"));
     assert_eq!(world.poll("a", wanted), ReadProgress::Done(Some("five")));
     world.state.end_read(&key("a"));
     world.state.observe(&key("a"), seen("u", 6));
@@ -213,7 +213,7 @@ fn body_of_a_read_object_is_held_for_the_lease_and_fetched_again_only_by_a_read(
     world.pass(LEASE - Duration::from_secs(1));
     let wanted = world.read("a", seen("u", 6));
     let start = world.start("a");
-    world.finish(&start, Fetched::Found(version("u", 6), "six"));
+    world.finish(&start, FetchResult::Found(version("u", 6), "six"));
     assert_eq!(world.poll("a", wanted), ReadProgress::Done(Some("six")));
     world.state.end_read(&key("a"));
     world.pass(LEASE - Duration::from_secs(1));
@@ -252,13 +252,13 @@ fn restored_server_makes_all_bodies_outdated() {
     for name in ["a", "b"] {
         world.state.add_reference(&key(name), seen("u", 5));
         let start = world.start(name);
-        world.finish(&start, Fetched::Found(version("u", 7), "lost"));
+        world.finish(&start, FetchResult::Found(version("u", 7), "lost"));
     }
     // After the restore, version 6 is another state than the one before.
     world.state.observe(&key("a"), Observation { seen: Some(version("u", 6)), epoch: 1 });
     let starts = [world.state.next_fetch().unwrap(), world.state.next_fetch().unwrap()];
     for start in &starts {
-        world.finish(start, Fetched::Found(version("u", 6), "restored"));
+        world.finish(start, FetchResult::Found(version("u", 6), "restored"));
     }
     assert_eq!(world.state.held("default/b"), Some("restored"));
 }

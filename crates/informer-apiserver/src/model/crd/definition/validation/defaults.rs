@@ -12,7 +12,7 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     }
     let compiled = Schema::new(schema.clone());
     let mut check = Defaults { compiled: &compiled, causes: Vec::new() };
-    check.part(schema, path, Position { embedded: true, metadata: None });
+    check.part(schema, path, SchemaPosition { embedded: true, metadata: None });
     check.causes
 }
 
@@ -23,24 +23,24 @@ struct Defaults<'a> {
 
 /// The position of a schema relative to the resource that contains it.
 #[derive(Clone)]
-struct Position {
+struct SchemaPosition {
     /// The schema is that of a resource.
     embedded: bool,
     /// The path within the resource, if the schema is that of a part of its type or metadata.
-    metadata: Option<Vec<Step>>,
+    metadata: Option<Vec<SchemaStep>>,
 }
 
 #[derive(Clone)]
-enum Step {
+enum SchemaStep {
     Field(String),
     Item,
 }
 
-impl Position {
-    fn below(&self, step: Step) -> Self {
+impl SchemaPosition {
+    fn below(&self, step: SchemaStep) -> Self {
         let metadata = match (&self.metadata, &step) {
             (Some(path), _) => Some(path.iter().cloned().chain([step]).collect()),
-            (None, Step::Field(name))
+            (None, SchemaStep::Field(name))
                 if self.embedded && matches!(name.as_str(), "metadata" | "apiVersion" | "kind") =>
             {
                 Some(vec![step])
@@ -52,23 +52,23 @@ impl Position {
 }
 
 impl Defaults<'_> {
-    fn part(&mut self, schema: &Value, path: &str, at: Position) {
+    fn part(&mut self, schema: &Value, path: &str, at: SchemaPosition) {
         let is_embedded = schema["x-kubernetes-embedded-resource"] == true;
-        let at = if is_embedded { Position { embedded: true, metadata: None } } else { at };
+        let at = if is_embedded { SchemaPosition { embedded: true, metadata: None } } else { at };
         if let Some(default) = pruning::default_of(schema) {
             self.default(schema, default, &format!("{path}.default"), &at);
         }
         // Defaults are forbidden within `additionalProperties`.
         if let Some(items) = items(schema) {
-            self.part(items, &format!("{path}.items"), at.below(Step::Item));
+            self.part(items, &format!("{path}.items"), at.below(SchemaStep::Item));
         }
         for (name, field) in members(schema, "properties") {
             let path = format!("{path}.properties[{name}]");
-            self.part(field, &path, at.below(Step::Field(name.clone())));
+            self.part(field, &path, at.below(SchemaStep::Field(name.clone())));
         }
     }
 
-    fn default(&mut self, schema: &Value, default: &Value, path: &str, at: &Position) {
+    fn default(&mut self, schema: &Value, default: &Value, path: &str, at: &SchemaPosition) {
         if let Some(steps) = &at.metadata {
             let resource = surrounding(default, steps);
             let mut causes = Vec::new();
@@ -94,7 +94,7 @@ impl Defaults<'_> {
             self.causes.extend(validate::prefix(path, causes));
             return;
         }
-        let rules = crate::model::crd::rules::Rules::new(schema).check(default, None);
+        let rules = crate::model::crd::rules::CompiledRules::new(schema).check(default, None);
         self.causes.extend(validate::prefix(path, rules.into_iter().map(|(cause, _)| cause).collect()));
     }
 }
@@ -106,10 +106,10 @@ fn is_pruned(schema: &Value, default: &Value) -> bool {
 }
 
 /// Returns a resource that has the value at a path.
-fn surrounding(value: &Value, steps: &[Step]) -> Map<String, Value> {
+fn surrounding(value: &Value, steps: &[SchemaStep]) -> Map<String, Value> {
     let value = steps.iter().rev().fold(value.clone(), |value, step| match step {
-        Step::Field(name) => json!({name.as_str(): value}),
-        Step::Item => json!([value]),
+        SchemaStep::Field(name) => json!({name.as_str(): value}),
+        SchemaStep::Item => json!([value]),
     });
     let mut resource = value.as_object().cloned().unwrap_or_default();
     resource.entry("kind").or_insert_with(|| "Validation".into());

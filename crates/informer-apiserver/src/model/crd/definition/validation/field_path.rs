@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{additional, members};
 
 /// A field of a schema: its path in errors, its first segment, and its schema.
-pub(super) struct Found<'a> {
+pub(super) struct SchemaField<'a> {
     pub(super) path: String,
     pub(super) root: String,
     pub(super) schema: &'a Value,
@@ -16,9 +16,9 @@ pub(super) struct Found<'a> {
 /// # Errors
 ///
 /// Returns kube-apiserver's message for an invalid path, or for one that the schema does not contain.
-pub(super) fn find<'a>(path: &str, schema: &'a Value, allow_arrays: bool) -> Result<Found<'a>, String> {
+pub(super) fn find<'a>(path: &str, schema: &'a Value, allow_arrays: bool) -> Result<SchemaField<'a>, String> {
     let mut tokens = tokens(path).into_iter();
-    let mut found = Found { path: String::new(), root: String::new(), schema };
+    let mut found = SchemaField { path: String::new(), root: String::new(), schema };
     let end = || "unexpected end of JSON path".to_owned();
     while let Some(token) = tokens.next() {
         match token {
@@ -40,7 +40,7 @@ pub(super) fn find<'a>(path: &str, schema: &'a Value, allow_arrays: bool) -> Res
     Ok(found)
 }
 
-impl Found<'_> {
+impl SchemaField<'_> {
     fn descend(&mut self, name: &str) -> Result<(), String> {
         let invalid = || "does not refer to a valid field".to_owned();
         if members(self.schema, "properties").next().is_some() {

@@ -33,22 +33,22 @@ pub(super) fn check(schema: &Value, path: &str, is_structural: bool) -> Vec<Caus
         compiles: is_structural,
         is_root: true,
     };
-    let mut found = Found::default();
+    let mut found = SchemaErrors::default();
     part(schema, path, &context, &mut found);
-    let Found { mut causes, expressions } = found;
+    let SchemaErrors { mut causes, expressions } = found;
     causes.extend(expressions);
     causes
 }
 
 /// The errors of a part of a schema.
 #[derive(Default)]
-struct Found {
+struct SchemaErrors {
     causes: Vec<Cause>,
     /// The errors of CEL rules.
     expressions: Vec<Cause>,
 }
 
-fn part(schema: &Value, path: &str, context: &Context, found: &mut Found) {
+fn part(schema: &Value, path: &str, context: &Context, found: &mut SchemaErrors) {
     let before = found.causes.len();
     fields(schema, path, context, &mut found.causes);
     if schema["uniqueItems"] == true {
@@ -71,7 +71,7 @@ fn part(schema: &Value, path: &str, context: &Context, found: &mut Found) {
 }
 
 /// Validates the parts for items, properties and additional properties.
-fn structure(schema: &Value, path: &str, context: &Context, found: &mut Found) {
+fn structure(schema: &Value, path: &str, context: &Context, found: &mut SchemaErrors) {
     let below = Context { is_root: false, ..context.clone() };
     if let Some(allowed) = schema.get("additionalProperties").filter(|allowed| !allowed.is_null()) {
         let field = format!("{path}.additionalProperties");
@@ -112,7 +112,7 @@ fn structure(schema: &Value, path: &str, context: &Context, found: &mut Found) {
     }
 }
 
-fn nested(schema: &Value, path: &str, context: &Context, found: &mut Found) {
+fn nested(schema: &Value, path: &str, context: &Context, found: &mut SchemaErrors) {
     let below = Context { compiles: false, is_root: false, ..context.clone() };
     if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
         part(not, &format!("{path}.not"), &below, found);

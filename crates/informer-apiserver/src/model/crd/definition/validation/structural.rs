@@ -8,7 +8,7 @@ use crate::model::error::Cause;
 use crate::model::re2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Item,
     Field,
@@ -19,7 +19,7 @@ const NESTED: [&str; 4] = ["anyOf", "allOf", "oneOf", "not"];
 /// Validates that a schema is structural. The errors are sorted.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    invariants(schema, Level::Root, path, &mut causes);
+    invariants(schema, SchemaLevel::Root, path, &mut causes);
     super::completeness::check(schema, path, &mut causes);
     causes.sort_by_cached_key(|cause| format!("{}: {}", cause.field, cause.message));
     causes
@@ -53,22 +53,22 @@ fn invalid(path: &str, name: &str, value: &Value, why: &str) -> Cause {
     Cause::invalid(&format!("{path}.{name}"), &value.to_string(), why)
 }
 
-fn invariants(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn invariants(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<Cause>) {
     if text(schema, "type") == "array" && items(schema).is_none() {
         causes.push(required(path, "items", "must be specified"));
     }
     if let Some(items) = items(schema) {
-        invariants(items, Level::Item, &format!("{path}.items"), causes);
+        invariants(items, SchemaLevel::Item, &format!("{path}.items"), causes);
     }
     for (name, field) in members(schema, "properties") {
-        invariants(field, Level::Field, &format!("{path}.properties[{name}]"), causes);
+        invariants(field, SchemaLevel::Field, &format!("{path}.properties[{name}]"), causes);
     }
     if schema.get("additionalProperties").is_some_and(|additional| !additional.is_null()) {
-        if level == Level::Root {
+        if level == SchemaLevel::Root {
             causes.push(forbidden(path, "additionalProperties", "must not be used at the root"));
         }
         if let Some(additional) = additional(schema) {
-            invariants(additional, Level::Field, &format!("{path}.additionalProperties"), causes);
+            invariants(additional, SchemaLevel::Field, &format!("{path}.additionalProperties"), causes);
         }
         if is_embedded(schema) {
             let why = "must not be used if x-kubernetes-embedded-resource is set";
@@ -95,7 +95,7 @@ fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn types(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn types(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<Cause>) {
     let kind = text(schema, "type");
     if is_embedded(schema) && kind != "object" {
         let why = "must be object if x-kubernetes-embedded-resource is true";
@@ -105,20 +105,20 @@ fn types(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
         });
     } else if kind.is_empty() && !is_int_or_string(schema) && !preserves(schema) {
         let why = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            SchemaLevel::Root => "must not be empty at the root",
+            SchemaLevel::Item => "must not be empty for specified array items",
+            SchemaLevel::Field => "must not be empty for specified object fields",
         };
         causes.push(required(path, "type", why));
     }
-    if level == Level::Root && !kind.is_empty() && kind != "object" {
+    if level == SchemaLevel::Root && !kind.is_empty() && kind != "object" {
         causes.push(invalid(path, "type", &schema["type"], "must be object at the root"));
     }
 }
 
 /// Validates the schemas of `kind`, `apiVersion` and `metadata` of a resource.
-fn metadata(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
-    let is_resource = level == Level::Root || is_embedded(schema);
+fn metadata(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<Cause>) {
+    let is_resource = level == SchemaLevel::Root || is_embedded(schema);
     for name in ["kind", "apiVersion"] {
         let Some(field) = schema["properties"].get(name).filter(|_| is_resource) else { continue };
         if text(field, "type") != "string" {
@@ -137,7 +137,7 @@ fn metadata(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
     let others = field.as_object().into_iter().flatten().filter(|(name, value)| {
         !matches!(name.as_str(), "type" | "default" | "properties") && !is_zero(value)
     });
-    if level == Level::Root && (!only_names || others.count() > 0) {
+    if level == SchemaLevel::Root && (!only_names || others.count() > 0) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly \
                    specified";
         causes.push(Cause::forbidden(&path, why));

@@ -163,7 +163,7 @@ impl Model {
             Op::Finish { fetch, state } if fetch < self.fetches.len() => self.finish(fetch, state),
             Op::Fail(fetch) if fetch < self.fetches.len() => {
                 let (start, _) = self.fetches.swap_remove(fetch);
-                self.world.finished(&start, Fetched::Failed((), None), self.now, &mut self.rng);
+                self.world.finished(&start, FetchResult::Failed((), None), self.now, &mut self.rng);
             }
             Op::Pass(seconds) => {
                 self.now += Duration::from_secs(seconds);
@@ -190,8 +190,8 @@ impl Model {
         let (start, since) = self.fetches.swap_remove(fetch);
         let at = since + state % (self.history.len() - since);
         let result = match self.history[at].0.get(start.key.name()) {
-            Some(stored) => Fetched::Found(stored.version.clone(), stored.content),
-            None => Fetched::Missing,
+            Some(stored) => FetchResult::Found(stored.version.clone(), stored.content),
+            None => FetchResult::Missing,
         };
         self.world.finished(&start, result, self.now, &mut self.rng);
     }
