@@ -8,8 +8,8 @@
 //!
 //! # Lock order
 //!
-//! The request's warnings and the compiled webhooks have a lock each. No other lock is taken while one of
-//! them is held, and neither is held across an await.
+//! The request's warnings, the compiled webhooks and the compiled policies each have a lock. No other lock is
+//! taken while one of them is held, and none of them is held across an await.
 
 mod attributes;
 mod conditions;
@@ -24,6 +24,7 @@ pub(crate) mod quota;
 mod request;
 mod review;
 mod versions;
+mod write;
 
 use std::fmt;
 use std::ops::Deref;
@@ -33,6 +34,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use attributes::{AdmissionAttributes, Operation, ReviewKind};
 pub(crate) use hooks::HookCache;
+pub(crate) use policies::AdmissionPolicyCache;
 pub(crate) use request::Scope;
 
 use crate::auth::Auth;
@@ -44,6 +46,7 @@ type Object = Map<String, Value>;
 pub(crate) struct Admission {
     pub(crate) auth: Auth,
     pub(crate) hooks: HookCache,
+    pub(crate) policies: AdmissionPolicyCache,
     pub(crate) plugins: EnabledPlugins,
 }
 

@@ -35,7 +35,10 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use crate::admission::{Admission, Scope};
-use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
+use crate::model::json::Object;
+use crate::model::metadata;
+use crate::model::object_meta;
+use crate::model::object_meta::{metadata_of, metadata_of_mut};
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::allocations::Allocations;
 
@@ -114,6 +117,7 @@ impl Pipeline {
     /// other objects.
     pub(crate) fn clear_version_caches(&self) {
         self.hooks.clear();
+        self.policies.clear();
         self.quota_usage.clear();
         let converters: Vec<_> =
             self.registry.read().iter().filter_map(|resource| resource.converter.clone()).collect();
@@ -133,10 +137,10 @@ impl Pipeline {
         if kind.namespaced && scope.namespace.is_none() {
             return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
         }
-        if !scope.dry_run && !metadata::text(&object, "resourceVersion").is_empty() {
+        if !scope.dry_run && !object_meta::text(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        self.check_prerequisites(scope, mode, metadata::text(&object, "name"))?;
+        self.check_prerequisites(scope, mode, object_meta::text(&object, "name"))?;
         let warnings = self.decode(scope, &mut object, mode)?;
         let written = self.create_decoded(scope, object, mode).await;
         match written {
@@ -152,7 +156,7 @@ impl Pipeline {
         mut object: Object,
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
-        metadata::remove_server_fields(&mut object);
+        object_meta::remove_server_fields(&mut object);
         let managers = self.manage_created(scope, &mut object, mode).await;
         self.store_new(scope, (object, managers), mode).await
     }
@@ -177,13 +181,13 @@ impl Pipeline {
         self.fill_new(kind, &mut object, mode);
         // In a dry run, the object may have a resourceVersion, which the response then contains, too.
         let given = metadata::version(&object)?.filter(|_| scope.dry_run);
-        let prefix = metadata::text(&object, "generateName").to_owned();
-        let generates_name = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
+        let prefix = object_meta::text(&object, "generateName").to_owned();
+        let generates_name = object_meta::text(&object, "name").is_empty() && !prefix.is_empty();
         for _ in 0..MAX_NAMES {
             if generates_name {
                 metadata_of_mut(&mut object).insert("name".into(), random_name(&prefix).into());
             }
-            let name = metadata::text(&object, "name").to_owned();
+            let name = object_meta::text(&object, "name").to_owned();
             let allocation = self.prepare_and_validate_new(scope, (&name, &mut object), mode, None)?;
             let api_warnings = scope.api_warnings(&mut object, None, mode);
             if let Some(Requester { user, name: Some(_) }) = scope.requester {
@@ -195,7 +199,7 @@ impl Pipeline {
             self.admit(scope, Phase::Validate, Some(&mut object), None).await.map_err(warned)?;
             // The storage key comes from the object after admission. Validating webhooks cannot change its
             // name any more.
-            let name = metadata::text(&object, "name").to_owned();
+            let name = object_meta::text(&object, "name").to_owned();
             if scope.converts() {
                 self.check_quotas(scope.quota_write(mode, None), &mut object).map_err(warned)?;
             }
@@ -235,7 +239,7 @@ impl Pipeline {
                 }
             }
         }
-        Err(ApiError::no_unique_name(kind, metadata::text(&object, "name")))
+        Err(ApiError::no_unique_name(kind, object_meta::text(&object, "name")))
     }
 
     /// Prepares and validates a new object.
@@ -258,7 +262,8 @@ impl Pipeline {
             check_new(kind, name, object, mode)?;
             scope.check_params(self, name, None, object)?;
             match taken {
-                Some(taken) => allocate_service(taken, kind, object, None, mode)?,
+                Some(taken) => allocate_service(taken, object, None, mode)
+                    .map_err(|cause| ApiError::invalid(kind, object_meta::text(object, "name"), cause))?,
                 None => allocation = self.allocate(kind, object, None, mode)?,
             }
         }
@@ -286,7 +291,7 @@ impl Pipeline {
     /// Sets the fields of a new object that clients cannot set, such as the UID and the creation time.
     fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
         let now = self.now();
-        metadata::remove_server_fields(object);
+        object_meta::remove_server_fields(object);
         let metadata = metadata_of_mut(object);
         let uid = new_uid();
         metadata.insert("uid".into(), uid.to_string().into());

@@ -183,7 +183,7 @@ pub(crate) fn decode_response(body: &[u8]) -> Result<Value, String> {
         other => Err(failed(format!(
             "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,\
              omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            crate::model::metadata::json_type(&other)
+            crate::model::json::json_type(&other)
         ))),
     }
 }

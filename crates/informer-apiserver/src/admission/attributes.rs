@@ -3,8 +3,10 @@
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
-use super::hooks::GROUP;
 use crate::model::user::User;
+
+/// The API group of webhook configurations, policies and bindings.
+pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {

@@ -1,9 +1,50 @@
 //! Match conditions: CEL expressions that decide whether a webhook or policy applies to a request.
 
-use super::expressions::{Expression, ExpressionValue, Run};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::expressions::{AuthorizerInput, Expression, ExpressionValue, Run};
+use super::write::{Invocation, Write};
+use super::{Object, review};
+use crate::admission::Admission;
+use crate::model::error::ApiError;
 
 /// CEL cost limit of all match conditions of one webhook or policy, as in kube-apiserver.
 pub(super) const BUDGET: u64 = 2_500_000;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MatchConditionSpec {
+    #[serde(default)]
+    pub(super) expression: String,
+}
+
+impl MatchConditionSpec {
+    pub(super) fn read(&self) -> Expression {
+        Expression::new(&self.expression)
+    }
+}
+
+impl Admission {
+    /// Evaluates the match conditions of a webhook. The objects of the write must already be in the version
+    /// of `invocation`.
+    pub(super) fn conditions_hold(
+        &self,
+        conditions: &[Expression],
+        fails_open: bool,
+        write: &Write<'_>,
+        invocation: &Invocation,
+    ) -> Result<bool, ApiError> {
+        let object = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
+        let (new, old) = (object(write.object), object(write.old));
+        let request = review::request(write, invocation);
+        let mut run = Run::new(&[("object", &new), ("oldObject", &old), ("request", &request)], &[]);
+        if Expression::uses_authorizer(conditions) {
+            run.bind_authorizer(&AuthorizerInput::of(write, self.permissions()));
+        }
+        run.set_budget(BUDGET);
+        all_true(conditions, fails_open, &mut run).map_err(|why| self.forbidden(write, &why))
+    }
+}
 
 /// Returns true if all match conditions evaluate to true. Returns an error if no condition is false and one
 /// cannot be evaluated.

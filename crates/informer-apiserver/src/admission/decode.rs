@@ -1,8 +1,8 @@
 use serde_json::Value;
 
 use super::Admission;
+use crate::model::json::{Object, json_type};
 use crate::model::kinds::Kind;
-use crate::model::metadata::{Object, json_type};
 use crate::model::write_options::FieldValidation;
 use crate::registry::Resource;
 
@@ -54,9 +54,9 @@ pub(crate) fn decode_patched(
         (None, Some(known)) if !kind.is_custom() => {
             let unknown = crate::model::typed::fit(known.message(), object)?;
             kind.fill_defaults(known.message(), object);
-            let managed = crate::model::metadata::take_fields(object);
+            let managed = crate::model::object_meta::take_fields(object);
             crate::model::typed::form(known.message(), object);
-            crate::model::metadata::set_fields(object, managed);
+            crate::model::object_meta::set_fields(object, managed);
             Ok(unknown)
         }
         _ => Ok(Vec::new()),

@@ -10,14 +10,13 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::hooks::Hook;
-use super::matching::{Invocation, Write};
 use super::policies::Reinvocation;
 use super::review::{self, ReviewResult};
-use super::versions::{Pair, Versions};
+use super::versions::Versions;
+use super::write::{Invocation, Pair, PhaseContext};
 use super::{AdmissionRequest, Object, Operation, Phase};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
-use crate::registry::Resource;
 use crate::webhook::Post;
 
 const USER_AGENT: &str = "kube-apiserver-admission";
@@ -149,7 +148,8 @@ impl Admission {
             return Ok(Some(invocation));
         }
         self.convert_for(versions, &context.resource, &invocation).await?;
-        let holds = self.conditions_hold(hook, &context.write(versions.view(&invocation)), &invocation)?;
+        let write = context.write(versions.view(&invocation));
+        let holds = self.conditions_hold(&hook.conditions, hook.fails_open, &write, &invocation)?;
         Ok(holds.then_some(invocation))
     }
 
@@ -249,21 +249,8 @@ impl Admission {
         if verdict.allowed {
             Ok(verdict)
         } else {
-            Err(WebhookFailure::Refused(review::refusal(hook, &verdict.result)))
+            Err(WebhookFailure::Refused(review::refusal(&hook.name, &verdict.result)))
         }
-    }
-}
-
-pub(super) struct PhaseContext<'a> {
-    pub(super) request: &'a AdmissionRequest,
-    pub(super) resource: Arc<Resource>,
-    phase: Phase,
-    pub(super) operation: Operation,
-}
-
-impl PhaseContext<'_> {
-    pub(super) fn write<'b>(&'b self, (object, old): Pair<'b>) -> Write<'b> {
-        Write { attributes: &self.request.attributes, operation: self.operation, object, old }
     }
 }
 

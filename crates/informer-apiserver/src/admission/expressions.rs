@@ -12,7 +12,7 @@ mod values;
 use serde_json::Value;
 
 use crate::admission::AdmissionAttributes;
-use crate::admission::matching::Write;
+use crate::admission::write::Write;
 use crate::auth::Permissions;
 use crate::model::user::User;
 

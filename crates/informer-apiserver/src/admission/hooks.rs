@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_core::{Gvr, LabelSelector};
+use informer_core::Gvr;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Phase;
+use super::attributes::GROUP;
+use super::conditions::MatchConditionSpec;
 use super::expressions::Expression;
-use super::matching::{Criteria, RuleWithOperations};
-use super::policies::{Mutator, Validator};
-use super::{Phase, policies};
+use super::matching::{Criteria, RuleWithOperations, selector};
 use crate::admission::Admission;
 use crate::model::json::parse;
-use crate::model::selectors::selector_text;
 use crate::registry::storage::OrderedMap;
 use crate::webhook::ClientConfig;
 
-pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// Default of a webhook's `timeoutSeconds`.
 const TIMEOUT_SECONDS: u64 = 10;
 
@@ -60,18 +59,6 @@ struct WebhookSpec {
     reinvocation_policy: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct MatchConditionSpec {
-    #[serde(default)]
-    pub(super) expression: String,
-}
-
-impl MatchConditionSpec {
-    pub(super) fn read(&self) -> Expression {
-        Expression::new(&self.expression)
-    }
-}
-
 impl Hook {
     /// Compiles a stored webhook. Returns `None` if it cannot be decoded; validation rejects such a
     /// configuration, so only internal writes can store it.
@@ -103,20 +90,12 @@ impl Hook {
     }
 }
 
-/// Parses a label selector. An invalid selector matches no object.
-pub(super) fn selector(spec: Option<&Value>) -> LabelSelector {
-    let text = spec.map(selector_text).unwrap_or_default();
-    text.parse().unwrap_or_else(|_| LabelSelector::nothing())
-}
-
-/// Cache of compiled webhooks and policies. An entry is valid until a configuration is added or removed or
-/// its resourceVersion changes.
+/// Cache of compiled webhooks. An entry is valid until a configuration is added or removed or its
+/// resourceVersion changes.
 #[derive(Default)]
 pub(crate) struct HookCache {
     mutating: Mutex<CompiledWebhooks>,
     validating: Mutex<CompiledWebhooks>,
-    pub(super) validators: Mutex<policies::CompiledPolicies<Validator>>,
-    pub(super) mutators: Mutex<policies::CompiledPolicies<Mutator>>,
 }
 
 #[derive(Default)]
@@ -136,8 +115,6 @@ impl HookCache {
     pub(crate) fn clear(&self) {
         *self.mutating.lock() = CompiledWebhooks::default();
         *self.validating.lock() = CompiledWebhooks::default();
-        *self.validators.lock() = policies::CompiledPolicies::default();
-        *self.mutators.lock() = policies::CompiledPolicies::default();
     }
 }
 

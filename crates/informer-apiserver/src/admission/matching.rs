@@ -6,14 +6,14 @@ use informer_core::{Gvr, LabelSelector};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::attributes::{ReviewKind, resource_json};
-use super::expressions::{AuthorizerInput, Expression, Run};
-use super::hooks::Hook;
-use super::{AdmissionAttributes, Object, Operation, conditions, review};
+use super::attributes::ReviewKind;
+use super::write::{Invocation, Write};
+use super::{AdmissionAttributes, Object, Operation};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
+use crate::model::selectors::selector_text;
 use crate::registry::Resource;
 
 pub(super) struct Criteria {
@@ -38,42 +38,6 @@ pub(super) struct RuleWithOperations {
     pub(super) resource_names: Vec<String>,
 }
 
-pub(super) struct Write<'a> {
-    pub(super) attributes: &'a AdmissionAttributes,
-    pub(super) operation: Operation,
-    pub(super) object: Option<&'a Object>,
-    pub(super) old: Option<&'a Object>,
-}
-
-impl Write<'_> {
-    /// Returns the name of the written object. A CREATE with `generateName` has no name in its path, so the
-    /// name comes from the object.
-    pub(super) fn name(&self) -> &str {
-        let generated = || self.object.and_then(|object| object.get("metadata")?.get("name")?.as_str());
-        match self.attributes.name.as_str() {
-            "" if self.operation == Operation::Create => generated().unwrap_or_default(),
-            name => name,
-        }
-    }
-}
-
-/// The version in which a webhook or policy receives a write, as resource and kind. With `matchPolicy:
-/// Equivalent` it can differ from the version of the request.
-#[derive(Debug, Clone)]
-pub(super) struct Invocation {
-    pub(super) gvr: Gvr,
-    pub(super) kind: ReviewKind,
-    /// The resource version to which the objects are converted, or `None` if the webhook or policy receives
-    /// them in the version of the request.
-    pub(super) converted: Option<Arc<Resource>>,
-}
-
-impl Invocation {
-    fn of_request(attributes: &AdmissionAttributes) -> Self {
-        Self { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None }
-    }
-}
-
 impl Admission {
     /// Returns the version in which a webhook or policy receives a write, or `None` if it does not match.
     pub(super) fn invocation_for(
@@ -94,26 +58,6 @@ impl Admission {
         };
         let Some(invocation) = invocation else { return Ok(None) };
         namespace.map(|_| Some(invocation))
-    }
-
-    /// Evaluates the match conditions of a webhook. The objects of the write must already be in the version
-    /// of `invocation`.
-    pub(super) fn conditions_hold(
-        &self,
-        hook: &Hook,
-        write: &Write<'_>,
-        invocation: &Invocation,
-    ) -> Result<bool, ApiError> {
-        let object = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
-        let (new, old) = (object(write.object), object(write.old));
-        let request = review::request(write, invocation);
-        let mut run = Run::new(&[("object", &new), ("oldObject", &old), ("request", &request)], &[]);
-        if Expression::uses_authorizer(&hook.conditions) {
-            run.bind_authorizer(&AuthorizerInput::of(write, self.permissions()));
-        }
-        run.set_budget(conditions::BUDGET);
-        conditions::all_true(&hook.conditions, hook.fails_open, &mut run)
-            .map_err(|why| self.forbidden(write, &why))
     }
 
     pub(super) fn forbidden(&self, write: &Write<'_>, why: &str) -> ApiError {
@@ -236,6 +180,8 @@ fn rule_matches(rule: &RuleWithOperations, write: &Write<'_>, gvr: &Gvr) -> bool
         && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|name| name == write.name()))
 }
 
-pub(super) fn invocation_json(invocation: &Invocation) -> (Value, Value) {
-    (invocation.kind.json(), resource_json(&invocation.gvr))
+/// Parses a label selector. An invalid selector matches no object.
+pub(super) fn selector(spec: Option<&Value>) -> LabelSelector {
+    let text = spec.map(selector_text).unwrap_or_default();
+    text.parse().unwrap_or_else(|_| LabelSelector::nothing())
 }

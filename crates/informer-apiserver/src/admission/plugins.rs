@@ -22,9 +22,9 @@ use serde_json::Value;
 
 use crate::admission::{Admission, Scope};
 use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
-use crate::model::metadata::Object;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use certificates::CertificateSubjectRestriction;
 use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimResize};

@@ -24,9 +24,9 @@ use serde_json::Value;
 pub(super) use self::mutate::Reinvocation;
 pub(super) use self::mutating::Mutator;
 pub(super) use self::validating::Validator;
+use super::attributes::GROUP;
 use super::expressions::Expression;
-use super::hooks::{GROUP, HookCache, selector};
-use super::matching::{Criteria, RuleWithOperations};
+use super::matching::{Criteria, RuleWithOperations, selector};
 use crate::admission::Admission;
 use crate::model::json::parse;
 use crate::registry::storage::OrderedMap;
@@ -39,7 +39,7 @@ pub(super) trait PolicyEvaluator: Sized {
     /// `fails_open` is true if the `failurePolicy` of the policy is `Ignore`.
     fn read(spec: Value, fails_open: bool) -> Option<Self>;
 
-    fn cache_slot(cache: &HookCache) -> &Mutex<CompiledPolicies<Self>>;
+    fn cache_slot(cache: &AdmissionPolicyCache) -> &Mutex<CompiledPolicies<Self>>;
 }
 
 pub(super) struct Policy<W> {
@@ -187,6 +187,26 @@ impl<W> Default for CompiledPolicies<W> {
     }
 }
 
+/// Cache of the compiled policies.
+#[derive(Default)]
+pub(crate) struct AdmissionPolicyCache {
+    validators: Mutex<CompiledPolicies<Validator>>,
+    mutators: Mutex<CompiledPolicies<Mutator>>,
+}
+
+impl std::fmt::Debug for AdmissionPolicyCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AdmissionPolicyCache")
+    }
+}
+
+impl AdmissionPolicyCache {
+    pub(crate) fn clear(&self) {
+        *self.validators.lock() = CompiledPolicies::default();
+        *self.mutators.lock() = CompiledPolicies::default();
+    }
+}
+
 impl Admission {
     /// A policy without a binding has no effect.
     pub(super) fn has_policies(&self) -> bool {
@@ -211,7 +231,7 @@ impl Admission {
         };
         let versions =
             [&definitions, &bindings].map(|stored| stored.iter().map(|stored| stored.version).collect());
-        let mut compiled = W::cache_slot(&self.hooks).lock();
+        let mut compiled = W::cache_slot(&self.policies).lock();
         if compiled.versions != versions {
             let policies = Arc::new(read(&definitions, &bindings, &compiled.policies));
             *compiled = CompiledPolicies { versions, policies };

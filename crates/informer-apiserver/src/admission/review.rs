@@ -5,8 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::attributes::resource_json;
-use super::hooks::Hook;
-use super::matching::{Invocation, Write, invocation_json};
+use super::write::{Invocation, Write, invocation_json};
 use crate::model::error::ApiError;
 
 /// Builds the `request` of an `AdmissionReview`, without its UID and objects.
@@ -116,8 +115,8 @@ fn check(review: &Value, version: &str, uid: &str, mutating: bool) -> Result<Rev
 }
 
 /// Builds the error for the client from the `status` with which a webhook denied the request.
-pub(super) fn refusal(hook: &Hook, result: &Value) -> ApiError {
-    let denied = format!("admission webhook {:?} denied the request", hook.name);
+pub(super) fn refusal(webhook: &str, result: &Value) -> ApiError {
+    let denied = format!("admission webhook {webhook:?} denied the request");
     let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
     let code = result["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or_default().max(400);
     let (message, reason) = (text("message"), text("reason"));

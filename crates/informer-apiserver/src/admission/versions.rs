@@ -7,14 +7,11 @@
 use std::sync::Arc;
 
 use super::Object;
-use super::matching::Invocation;
+use super::write::{Invocation, Pair};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::kinds::convert_version;
 use crate::registry::Resource;
-
-/// The new and the old object of a write.
-pub(super) type Pair<'a> = (Option<&'a Object>, Option<&'a Object>);
 
 pub(super) struct Versions<'a> {
     /// The new object in the version of the request. It is stale while `dirty` is true.

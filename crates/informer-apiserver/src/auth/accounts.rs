@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::tokens::{BoundKind, BoundObject, Token};
 use crate::auth::Auth;
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::model::user::User;
 use crate::registry::storage::Stored;

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{AuthorizationAttributes, Requester};
 use crate::auth::Auth;
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::user::User;

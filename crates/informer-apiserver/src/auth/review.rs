@@ -8,7 +8,8 @@ use super::accounts::AUDIENCE;
 use super::rbac::missing_roles_error;
 use super::rule::PolicyRule;
 use crate::auth::Auth;
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::model::user::User;
 

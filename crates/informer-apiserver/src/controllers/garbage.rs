@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use super::{ControllerManager, MAX_DELETIONS_PER_TASK};
+use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::metadata::{Object, finalizers, metadata_of_mut};
+use crate::model::object_meta::{finalizers, metadata_of_mut};
 use crate::pipeline::ready::ready;
 use crate::pipeline::{BackgroundTask, DeleteOptions, ObjectRef, StoredObject, retry};
 

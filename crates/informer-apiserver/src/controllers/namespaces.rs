@@ -9,7 +9,7 @@ use crate::model::json::parse;
 use crate::model::kinds::core::namespace::{
     FINALIZER as NAMESPACE_FINALIZER, finalizers as namespace_finalizers,
 };
-use crate::model::metadata::metadata_of_mut;
+use crate::model::object_meta::metadata_of_mut;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::DeleteOptions;
 use crate::pipeline::ready::ready;

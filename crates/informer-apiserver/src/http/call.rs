@@ -186,7 +186,7 @@ impl Call<'_> {
         let filter = self.filter(&options)?;
         if plan.reject_initial && options.initial_events.is_some() {
             let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            let cause = crate::model::error::Cause::forbidden("sendInitialEvents", why);
+            let cause = crate::model::cause::Cause::forbidden("sendInitialEvents", why);
             return Err(ApiError::invalid_options("ListOptions", vec![cause]));
         }
         let (form, table) = match shape {

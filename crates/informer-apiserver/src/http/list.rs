@@ -218,7 +218,7 @@ fn decode_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
             serde_json::from_value(value).map_err(|cause| error(cause.to_string()))?
         }
         other => {
-            let found = crate::model::metadata::json_type(&other);
+            let found = crate::model::json::json_type(&other);
             return Err(error(format!(
                 "json: cannot unmarshal {found} into Go value of type storage.continueToken"
             )));

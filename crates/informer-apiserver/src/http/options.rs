@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::model::query::{Query, check_dry_run};
 use crate::requests::Verb;
 
@@ -64,7 +65,7 @@ pub(crate) fn delete_body(body: Value) -> Result<Value, ApiError> {
         )));
     }
     let wrong = |value: &Value, field: &str, wanted: &str| {
-        let found = crate::model::metadata::json_type(value);
+        let found = crate::model::json::json_type(value);
         Err(ApiError::bad_request(format!(
             "json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of type {wanted}"
         )))

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::model::query::Query;
 
 #[derive(Debug, Clone, Default)]

@@ -1,11 +1,15 @@
 //! Parsing and type checking of the CEL expressions in admission policies and webhook match conditions.
 
 #[cfg(feature = "cel")]
+pub(crate) mod ast;
+#[cfg(feature = "cel")]
 pub(crate) mod check;
 #[cfg(feature = "cel")]
 pub(crate) mod functions;
 #[cfg(feature = "cel")]
 pub(crate) mod made;
+#[cfg(feature = "cel")]
+pub(crate) mod nesting;
 #[cfg(feature = "cel")]
 mod rule;
 #[cfg(feature = "cel")]

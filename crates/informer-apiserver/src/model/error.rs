@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::model::cause::Cause;
 use crate::model::kinds::Kind;
 
 /// Maximum size of a request body in bytes, as in kube-apiserver.
@@ -53,15 +54,6 @@ pub(crate) struct Details {
     pub(crate) causes: Vec<Cause>,
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) retry_after_seconds: u32,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Cause {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) field: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -352,47 +344,6 @@ fn named(kind: &Kind, name: &str) -> Details {
         group: kind.gvr.group.clone(),
         kind: kind.gvr.resource.clone(),
         ..Details::default()
-    }
-}
-
-impl Cause {
-    /// Formats validation causes as `field: message`, without duplicates.
-    pub(crate) fn joined(causes: &[Self]) -> String {
-        let mut all: Vec<String> = Vec::new();
-        for cause in causes {
-            let line = format!("{}: {}", cause.field, cause.message);
-            if !all.contains(&line) {
-                all.push(line);
-            }
-        }
-        if all.len() == 1 { all.remove(0) } else { format!("[{}]", all.join(", ")) }
-    }
-
-    pub(crate) fn forbidden(field: &str, message: &str) -> Self {
-        Self { reason: "FieldValueForbidden", message: format!("Forbidden: {message}"), field: field.into() }
-    }
-
-    pub(crate) fn invalid(field: &str, value: &str, message: &str) -> Self {
-        let message = format!("Invalid value: {value}: {message}");
-        Self { reason: "FieldValueInvalid", message, field: field.into() }
-    }
-
-    pub(crate) fn not_supported(field: &str, value: &str, supported: &str) -> Self {
-        let message = format!("Unsupported value: {value}: supported values: {supported}");
-        Self { reason: "FieldValueNotSupported", message, field: field.into() }
-    }
-
-    pub(crate) fn too_long(field: &str, bytes: usize) -> Self {
-        let message = format!("Too long: may not be more than {bytes} bytes");
-        Self { reason: "FieldValueTooLong", message, field: field.into() }
-    }
-
-    pub(crate) fn required(field: &str, message: &str) -> Self {
-        Self {
-            reason: "FieldValueRequired",
-            message: format!("Required value: {message}"),
-            field: field.into(),
-        }
     }
 }
 

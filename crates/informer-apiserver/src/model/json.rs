@@ -3,11 +3,13 @@
 mod go_error;
 mod reading;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::go_error::syntax_error;
 
 pub(crate) use self::reading::{Reading, read};
+
+pub(crate) type Object = Map<String, Value>;
 
 /// Decodes JSON.
 ///
@@ -61,6 +63,17 @@ fn replace_unpaired_surrogates(text: &str) -> String {
 /// Returns the UTF-16 code unit of an escape such as `\ud83d` at the start of a string.
 fn utf16_unit(text: &str) -> Option<u16> {
     u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
+}
+
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ pub(crate) use operation::is_failed_test;
 
 use serde_json::{Map, Value};
 
+use crate::model::json::json_type;
 use crate::model::json::read_json;
-use crate::model::metadata::json_type;
 
 /// Maximum number of operations of a JSON patch, as in kube-apiserver.
 pub(crate) const MAX_OPERATIONS: usize = 10_000;

@@ -37,7 +37,7 @@ use descriptor::KindDescriptor;
 pub(crate) use registry::built_in;
 pub(crate) use subresources::Subresource;
 
-use crate::model::crd::Schema;
+use crate::model::schema::{ScalePaths, Schema};
 use crate::model::table::PrinterColumn;
 
 /// A kind that the server serves.
@@ -75,14 +75,6 @@ pub struct Kind {
     pub(crate) schema: Option<Arc<Schema>>,
     pub(crate) deprecated: Option<String>,
     pub(crate) descriptor: &'static KindDescriptor,
-}
-
-/// The JSON paths of the `/scale` subresource, without the leading dot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ScalePaths {
-    pub(crate) spec: String,
-    pub(crate) status: String,
-    pub(crate) selector: Option<String>,
 }
 
 /// Flags for the behavior of a kind that differs from kind to kind.

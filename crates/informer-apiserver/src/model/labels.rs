@@ -1,5 +1,8 @@
 //! The syntax of label keys and label values.
 
+pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 pub(crate) const NAME_RULE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
      with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -28,7 +31,7 @@ pub(crate) fn label_key_problems(text: &str, is_subdomain: fn(&str) -> bool) -> 
     match prefix {
         Some("") => problems.push("prefix part must be non-empty".to_owned()),
         Some(prefix) if !is_subdomain(prefix) => {
-            problems.push(format!("prefix part {}", crate::model::rules::SUBDOMAIN_RULE));
+            problems.push(format!("prefix part {}", SUBDOMAIN_RULE));
         }
         _ => {}
     }

@@ -13,12 +13,12 @@ pub(crate) mod webhook_client;
 
 use serde_json::{Map, Value};
 
-pub(crate) use checks::{SUBDOMAIN_RULE, label_problems, qualified_problems};
+pub(crate) use checks::{label_problems, qualified_problems};
 pub(crate) use path::{get, set};
 pub(crate) use webhook_client::check_conversion;
 
-use crate::model::error::Cause;
-use crate::model::metadata::Object;
+use crate::model::cause::Cause;
+use crate::model::json::Object;
 use checks::{Check, FieldView};
 use defaults::Default;
 

@@ -11,7 +11,7 @@ use base64::{DecodeError, Engine};
 use informer_schema::{BaseType, Field, Message, Shape};
 use serde_json::{Map, Value};
 
-use crate::model::metadata::json_type;
+use crate::model::json::json_type;
 
 /// Checks the JSON types of an object's fields, and removes unknown fields and nulls without a meaning.
 /// Returns the paths of unknown fields.

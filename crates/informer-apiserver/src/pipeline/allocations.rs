@@ -8,10 +8,11 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::kinds::core::service::allocation::{UsedAddresses, allocate_service};
-use crate::model::metadata::Object;
+use crate::model::object_meta;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
 
@@ -56,7 +57,8 @@ impl Pipeline {
             return Ok(None);
         }
         let mut in_flight = self.allocations.lock();
-        allocate_service(&self.taken(&in_flight), kind, object, old, mode)?;
+        allocate_service(&self.taken(&in_flight), object, old, mode)
+            .map_err(|cause| ApiError::invalid(kind, object_meta::text(object, "name"), cause))?;
         in_flight.last_id += 1;
         let id = in_flight.last_id;
         in_flight.services.insert(id, Value::Object(object.clone()));

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::admission::Scope;
-use crate::model::error::{ApiError, Cause, Details};
+use crate::model::cause::Cause;
+use crate::model::error::{ApiError, Details};
+use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::managed_fields::{
     Applied, Applier, Conflict, Failed, Managed, ManagedFieldsOperation, ManagerId, validate,
 };
-use crate::model::metadata::{self, Object};
+use crate::model::metadata;
+use crate::model::object_meta;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
 use crate::pipeline::merge::{Origin, go_type};
@@ -44,7 +47,7 @@ impl Application {
                 let why = format!(
                     "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
                      map[string]interface {{}}",
-                    crate::model::metadata::json_type(&other)
+                    crate::model::json::json_type(&other)
                 );
                 return Err(undecodable(&why));
             }
@@ -88,7 +91,9 @@ impl Pipeline {
                     self.after_write(scope, name);
                     return Ok(written);
                 }
-                Err(WriteError::Conflict) if !metadata::text(&apply.config, "resourceVersion").is_empty() => {
+                Err(WriteError::Conflict)
+                    if !object_meta::text(&apply.config, "resourceVersion").is_empty() =>
+                {
                     break;
                 }
                 Err(WriteError::Conflict) => {}
@@ -127,7 +132,7 @@ impl Pipeline {
     ) -> Result<Written, WriteError> {
         let kind = scope.kind();
         let (mut object, warnings) = self.applied(scope, None, apply, WriteMode::Main).await?;
-        let uid = metadata::text(&object, "uid");
+        let uid = object_meta::text(&object, "uid");
         if !uid.is_empty() {
             let why = format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -136,7 +141,7 @@ impl Pipeline {
         }
         metadata::check_url_name(&object, name)?;
         // The object does not exist, so a resourceVersion in the configuration cannot match and is ignored.
-        metadata::metadata_of_mut(&mut object).remove("resourceVersion");
+        object_meta::metadata_of_mut(&mut object).remove("resourceVersion");
         self.check_prerequisites(scope, WriteMode::Main, name)?;
         match self.store_new(scope, (object, None), WriteMode::Main).await {
             Ok(written) => Ok(written.warned(warnings)),
@@ -161,15 +166,15 @@ impl Pipeline {
             self.apply_managed(kind, old, apply, write)
         });
         let mut object = managed.await?;
-        let name = metadata::text(&object, "name").to_owned();
-        let fields = crate::model::metadata::take_fields(&mut object);
+        let name = object_meta::text(&object, "name").to_owned();
+        let fields = crate::model::object_meta::take_fields(&mut object);
         let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
         // The type check of the apply has already rejected unknown fields, so the decoder need not report
         // them.
         let lenient = Scope { validation: FieldValidation::Ignore, ..scope };
         self.decode_typed(lenient, &mut object, Origin::Apply(&apply.config))?;
         let warnings = apply.check_duplicates(scope.validation)?;
-        let metadata = metadata::metadata_of_mut(&mut object);
+        let metadata = object_meta::metadata_of_mut(&mut object);
         if let Some(fields) = fields {
             metadata.insert("managedFields".into(), fields);
         }
@@ -270,7 +275,7 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
 }
 
 fn type_error(kind: &Kind, config: &Object, why: &str) -> ApiError {
-    let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
+    let (namespace, name) = (object_meta::text(config, "namespace"), object_meta::text(config, "name"));
     let of = go_type(&kind.api_version, &kind.kind);
     let message = format!("failed to create typed patch object ({namespace}/{name}; {of}): {why}");
     ApiError::new(500, "", message)

@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::admission::Scope;
 use crate::model::error::ApiError;
 use crate::model::kinds::core::service::allocation::UsedAddresses;
-use crate::model::metadata::{self, metadata_of_mut};
+use crate::model::metadata;
+use crate::model::object_meta;
+use crate::model::object_meta::metadata_of_mut;
 use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::{DEFINITIONS, Pipeline};
@@ -77,7 +79,7 @@ impl Pipeline {
         let scope = Scope::of_program(resource, namespace.as_deref(), mode);
         let mut object = metadata::checked(kind, namespace.as_deref(), object)?;
         self.decode(scope, &mut object, mode)?;
-        let uid = metadata::text(&object, "uid").to_owned();
+        let uid = object_meta::text(&object, "uid").to_owned();
         self.fill_new(kind, &mut object, mode);
         if !uid.is_empty() {
             metadata_of_mut(&mut object).insert("uid".into(), uid.into());
@@ -85,7 +87,7 @@ impl Pipeline {
         if mode != WriteMode::Raw {
             kind.admit_loaded(&mut object);
         }
-        let name = metadata::text(&object, "name").to_owned();
+        let name = object_meta::text(&object, "name").to_owned();
         self.prepare_and_validate_new(scope, (&name, &mut object), mode, taken.as_deref())?;
         if let Some(taken) = taken {
             as_value(&mut object, |service: &Value| taken.note(service));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use informer_core::Gvr;
 
 use crate::admission::Scope;
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::model::kinds::{Kind, definition_of};
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::retry::WriteError;

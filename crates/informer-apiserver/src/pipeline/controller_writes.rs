@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use crate::admission::Scope;
-use crate::model::metadata::{self, Object};
+use crate::model::json::Object;
+use crate::model::object_meta;
 use crate::pipeline::Pipeline;
 use crate::pipeline::retry::WriteError;
 use crate::registry::storage::Stored;
@@ -15,7 +16,7 @@ impl Pipeline {
         current: &Arc<Stored>,
         object: &Object,
     ) -> Result<Option<Arc<Stored>>, WriteError> {
-        if crate::pipeline::is_terminating_object(object) && metadata::finalizers(object).is_empty() {
+        if crate::pipeline::is_terminating_object(object) && object_meta::finalizers(object).is_empty() {
             self.remove(scope, current)?;
             return Ok(None);
         }

@@ -8,11 +8,14 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
+use crate::model::cause::Cause;
 use crate::model::crd::{CLEANUP_FINALIZER, mark_crd_terminating};
-use crate::model::error::{ApiError, Cause, success};
+use crate::model::error::{ApiError, success};
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits};
-use crate::model::metadata::{self, metadata_of_mut, wire_time};
+use crate::model::metadata::wire_time;
+use crate::model::object_meta;
+use crate::model::object_meta::metadata_of_mut;
 use crate::model::query::Query;
 use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
 use crate::pipeline::{Drafted, Pipeline};
@@ -125,7 +128,7 @@ impl DeleteOptions {
 
     /// Returns the finalizers of a deleted object after applying the propagation policy.
     fn finalizers(&self, object: &Map<String, Value>) -> Vec<String> {
-        let mut names: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+        let mut names: Vec<String> = object_meta::finalizers(object).into_iter().map(str::to_owned).collect();
         let policy = match (self.policy.as_deref(), self.orphan) {
             (Some(policy), _) => policy,
             (None, Some(true)) => "Orphan",
@@ -237,7 +240,7 @@ impl Pipeline {
     ) -> Option<Map<String, Value>> {
         let left = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
         let at = self.clock.timestamp().checked_add(left).unwrap_or(Timestamp::MAX);
-        let same_finalizers = metadata::finalizers(&object) == finalizers;
+        let same_finalizers = object_meta::finalizers(&object) == finalizers;
         let metadata = metadata_of_mut(&mut object);
         let first = !metadata.contains_key("deletionTimestamp");
         let left = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
@@ -253,7 +256,7 @@ impl Pipeline {
         } else {
             metadata.insert("finalizers".into(), finalizers.into())
         };
-        let counted = metadata::counts_deletion(&object);
+        let counted = object_meta::counts_deletion(&object);
         let metadata = metadata_of_mut(&mut object);
         if first
             && counted

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::admission::Scope;
+use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits, convert_version};
 use crate::model::managed_fields::{
     Convert, Failed, Managed, ManagedFieldsOperation, ManagerId, Set, Type, Updater, validate,
 };
-use crate::model::metadata::{FIELDS, Object, metadata_of, metadata_of_mut, set_fields, take_fields};
+use crate::model::object_meta::{FIELDS, metadata_of, metadata_of_mut, set_fields, take_fields};
 use crate::model::typed::{form, zero};
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::Pipeline;

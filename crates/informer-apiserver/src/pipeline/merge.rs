@@ -5,12 +5,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::admission::Scope;
-use crate::model::crd::Schema;
-use crate::model::error::{ApiError, Cause, Details};
+use crate::model::cause::Cause;
+use crate::model::error::{ApiError, Details};
+use crate::model::json::Object;
 use crate::model::kinds::core::namespace;
 use crate::model::kinds::{Kind, Traits};
-use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
+use crate::model::metadata;
+use crate::model::object_meta;
+use crate::model::object_meta::{metadata_of, metadata_of_mut};
 use crate::model::rules::as_value;
+use crate::model::schema::Schema;
 use crate::model::typed::Source;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::DEFINITIONS;
@@ -78,12 +82,12 @@ pub(crate) fn decode_typed(
             complete(object);
         }
         // An empty list in `managedFields` resets the managers, so it is kept although Go omits empty lists.
-        let managed = metadata::take_fields(object);
+        let managed = object_meta::take_fields(object);
         crate::model::typed::form(known.message(), object);
         if let Some(change) = kind.descriptor.hooks.after_normalization {
             change(object);
         }
-        metadata::set_fields(object, managed);
+        object_meta::set_fields(object, managed);
     }
     scope.check_fields(unknown).map_err(|why| undecodable(kind, origin, &why))
 }
@@ -145,7 +149,7 @@ pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiErro
 }
 
 fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
-    let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
+    let (namespace, name) = (object_meta::text(config, "namespace"), object_meta::text(config, "name"));
     let of = go_type(&kind.api_version, &kind.kind);
     let message = format!(
         "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured \
@@ -183,17 +187,19 @@ pub(crate) fn merge_update(
     let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
     // The managed fields of this write replace the stored ones, so they are kept aside during the merge.
     let managed = match mode {
-        WriteMode::Status | WriteMode::Finalize => Some(metadata::take_fields(&mut new)),
+        WriteMode::Status | WriteMode::Finalize => Some(object_meta::take_fields(&mut new)),
         _ => None,
     };
     match mode {
         WriteMode::Status => new = with_status(kind, old, &mut new),
         WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
-        WriteMode::Main if kind.traits.has(Traits::STATUS) => metadata::copy_member("status", old, &mut new),
+        WriteMode::Main if kind.traits.has(Traits::STATUS) => {
+            object_meta::copy_member("status", old, &mut new)
+        }
         WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => {}
     }
     if let Some(managed) = managed {
-        metadata::set_fields(&mut new, managed);
+        object_meta::set_fields(&mut new, managed);
     }
     if mode != WriteMode::Raw {
         kind.carry_over(old, &mut new, mode);
@@ -219,7 +225,7 @@ pub(crate) fn merge_update(
     problems.extend(causes);
     let checked = metadata::check_update(kind, old, &new, mode, problems);
     checked.map_err(|error| error.warned(warnings.clone()))?;
-    metadata::carry_over(old, &mut new);
+    object_meta::carry_over(old, &mut new);
     if mode != WriteMode::Raw {
         kind.prepare_for_update(whole, &mut new);
     }
@@ -249,7 +255,7 @@ fn validate_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
 /// Returns the stored object with the new status, and with the metadata that a status update may change.
 fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     let mut merged = old.clone();
-    metadata::copy_member("status", new, &mut merged);
+    object_meta::copy_member("status", new, &mut merged);
     if kind.traits.has(Traits::STATUS_METADATA) {
         let names = ["labels", "annotations", "finalizers"];
         let names = if kind.traits.has(Traits::STATUS_KEEPS_LABELS) { &names[1..] } else { &names[..] };

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use crate::admission::Scope;
 use crate::model::error::ApiError;
-use crate::model::metadata::{self, Object, metadata_of_mut};
+use crate::model::json::Object;
+use crate::model::object_meta;
+use crate::model::object_meta::metadata_of_mut;
 use crate::pipeline::Pipeline;
 use crate::pipeline::retry::WriteError;
 use crate::registry::storage::{Expect, Stored, draft};
@@ -24,7 +26,7 @@ impl Pipeline {
         if matches!(name, "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(scope.kind(), name, "this namespace may not be deleted").into());
         }
-        if !metadata::text(&object, "deletionTimestamp").is_empty() {
+        if !object_meta::text(&object, "deletionTimestamp").is_empty() {
             return Ok(Arc::clone(current));
         }
         metadata_of_mut(&mut object).insert("deletionTimestamp".into(), self.now().into());

@@ -7,10 +7,11 @@ use crate::model::json_patch::{JsonPatch, MAX_OPERATIONS};
 
 use crate::model::duplicates::DuplicateKeys;
 use crate::model::error::ApiError;
+use crate::model::json::json_type;
 use crate::model::json::{read_json, read_whole};
 use crate::model::json_patch;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{json_type, type_meta_error};
+use crate::model::metadata::type_meta_error;
 use crate::pipeline::merge::Origin;
 
 #[derive(Debug)]

@@ -6,7 +6,8 @@ use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
 
 use crate::admission::Scope;
-use crate::model::error::{ApiError, Cause, Details};
+use crate::model::cause::Cause;
+use crate::model::error::{ApiError, Details};
 use crate::model::json::parse;
 use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;

@@ -1,8 +1,9 @@
 //! Preconditions of writes: UID and resourceVersion.
 
 use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{Object, text};
+use crate::model::object_meta::text;
 use crate::registry::storage::Stored;
 
 /// A precondition of a write: the value that a field of the stored object must have.

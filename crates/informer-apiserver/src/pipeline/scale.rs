@@ -3,11 +3,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, ScalePaths, Traits};
+use crate::model::kinds::{Kind, Traits};
 use crate::model::managed_fields::{Element, Managed};
-use crate::model::metadata::{self, Object, set_fields, take_fields};
+use crate::model::object_meta;
+use crate::model::object_meta::{set_fields, take_fields};
+use crate::model::schema::ScalePaths;
 use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
 use crate::pipeline::managed_fields::{ManagedWrite, set_managed_fields};
@@ -156,7 +160,7 @@ impl Pipeline {
 
     fn set_scale_managers(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {
         let sent = object.clone();
-        metadata::metadata_of_mut(object);
+        object_meta::metadata_of_mut(object);
         if let Some(message) = self.message(scales) {
             crate::model::typed::form(message, object);
         }

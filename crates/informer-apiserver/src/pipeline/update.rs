@@ -6,10 +6,14 @@ use serde_json::Value;
 
 use crate::admission::plugins::PendingWrite;
 use crate::admission::{Phase, Scope};
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits};
-use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
+use crate::model::metadata;
+use crate::model::object_meta;
+use crate::model::object_meta::{metadata_of, metadata_of_mut};
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::merge::merge_update;
 use crate::pipeline::patch::PatchType;
@@ -262,7 +266,7 @@ impl Existing {
 
 /// Returns true if an object is being deleted and has neither finalizers nor a grace period left.
 fn can_be_removed(kind: &Kind, object: &Object) -> bool {
-    let has_finalizers = !metadata::finalizers(object).is_empty()
+    let has_finalizers = !object_meta::finalizers(object).is_empty()
         || kind.is("", "Namespace") && !crate::model::kinds::core::namespace::finalizers(object).is_empty();
     is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
 }
@@ -273,8 +277,8 @@ fn is_same(old: &Object, new: &Object) -> bool {
     let (Some(before), Some(after)) = (metadata_of(old), metadata_of(new)) else { return old == new };
     // The object that a client sends may lack `kind` and `apiVersion`.
     are_same_except(old, new, &["kind", "apiVersion"], "metadata")
-        && are_same_except(before, after, &["resourceVersion"], metadata::FIELDS)
-        && managed_fields::are_same(before.get(metadata::FIELDS), after.get(metadata::FIELDS))
+        && are_same_except(before, after, &["resourceVersion"], object_meta::FIELDS)
+        && managed_fields::are_same(before.get(object_meta::FIELDS), after.get(object_meta::FIELDS))
 }
 
 /// Returns true if two objects are equal, apart from the member `but` and the values of the members `taken`.

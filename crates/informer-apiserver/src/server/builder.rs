@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::ApiServer;
 use crate::admission::plugins::{self, EnabledPlugins, PluginChoice, UnknownAdmissionPlugin};
-use crate::admission::{Admission, HookCache};
+use crate::admission::{Admission, AdmissionPolicyCache, HookCache};
 use crate::auth::{Access, Auth, PolicyCache, Tokens};
 use crate::clock::{Clock, TokioClock};
 use crate::controllers::ControllerManager;
@@ -258,7 +258,12 @@ impl ApiServerBuilder {
         let access = Access::new(self.tokens, self.client_ca, self.rbac);
         let auth = Auth { store, access, policy: PolicyCache::default() };
         let plugins = EnabledPlugins::new(&self.plugins);
-        let admission = Admission { auth, hooks: HookCache::default(), plugins };
+        let admission = Admission {
+            auth,
+            hooks: HookCache::default(),
+            policies: AdmissionPolicyCache::default(),
+            plugins,
+        };
         let (allocations, queues) = (Allocations::default(), ControllerQueues::default());
         let pipeline = Pipeline { admission, quota_usage: QuotaUsage::default(), allocations, queues };
         let manager = Arc::new_cyclic(|this| ControllerManager {

@@ -14,11 +14,11 @@ use crate::admission::expressions::values::{
     cel_go_message, field_of_scalar, index_fields, missing_argument, size_equivalent, to_cel, to_json,
 };
 use crate::admission::expressions::{AuthorizerInput, BoundVariables, EvaluationError, ExpressionValue};
+use crate::model::cel::ast::{constructs_messages, members_of, names_of};
 use crate::model::cel::check::parse;
 use crate::model::cel::made::as_maps;
-use crate::model::crd::{
-    constructs_messages, cost_of_expression, is_deeper, members_of, names_of, on_large_stack,
-};
+use crate::model::cel::nesting::{is_deeper, on_large_stack};
+use crate::model::schema::cost_of_expression;
 
 /// Factor for the cost limits of kube-apiserver. Costs are estimated before evaluation here, and these upper
 /// bounds exceed the runtime costs that kube-apiserver counts.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::admission::expressions::BoundVariables;
 use crate::admission::expressions::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
-use crate::model::crd::{parts, parts_mut};
+use crate::model::cel::ast::{parts, parts_mut};
 
 /// Converts a JSON value to CEL. Integers become signed, as in kube-apiserver.
 pub(crate) fn to_cel(value: &Value) -> cel::Value {

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{AdmissionPlugin, NewObject, PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::metadata::Object;
 use crate::model::quantity::exceeds;
 
 const STORAGE_DEFAULT: [&str; 2] = [

@@ -6,7 +6,7 @@ use super::{AdmissionPlugin, NewObject, PendingWrite, part};
 use crate::admission::Admission;
 use crate::admission::quota::limits;
 use crate::model::error::ApiError;
-use crate::model::metadata::display_name;
+use crate::model::object_meta::display_name;
 use crate::model::rules::with_value;
 
 pub(super) struct LimitRanger;

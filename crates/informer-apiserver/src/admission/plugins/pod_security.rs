@@ -71,6 +71,6 @@ impl Admission {
     }
 }
 
-fn label<'a>(namespace: &'a crate::model::metadata::Object, name: &str) -> Option<&'a str> {
+fn label<'a>(namespace: &'a crate::model::json::Object, name: &str) -> Option<&'a str> {
     part(namespace, "metadata")["labels"].get(name).and_then(Value::as_str)
 }

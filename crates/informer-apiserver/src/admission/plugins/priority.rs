@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::{AdmissionPlugin, NewObject, PendingWrite, part};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{Object, display_name};
+use crate::model::object_meta::display_name;
 use crate::model::rules::{get, set, with_value};
 
 const DEFAULT_PREEMPTION_POLICY: &str = "PreemptLowerPriority";

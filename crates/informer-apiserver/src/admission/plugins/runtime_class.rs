@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 use super::{AdmissionPlugin, NewObject, PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
+use crate::model::json::Object;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{Object, display_name};
+use crate::model::object_meta::display_name;
 use crate::model::quantity::read;
 
 const DIFFERENT: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";

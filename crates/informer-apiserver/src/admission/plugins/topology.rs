@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{AdmissionPlugin, NewObject, part};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
-use crate::model::metadata::Object;
+use crate::model::json::Object;
 
 const COPIED_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 

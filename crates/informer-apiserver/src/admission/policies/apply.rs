@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::mutating::PatchValue;
 use super::patches;
-use crate::admission::matching::Invocation;
+use crate::admission::write::Invocation;
 use crate::admission::{Admission, Object};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;

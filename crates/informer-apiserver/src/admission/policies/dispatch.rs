@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::validating::{View, Violation};
 use super::{Binding, Policy, Validator};
-use crate::admission::dispatch::PhaseContext;
 use crate::admission::expressions::AuthorizerInput;
-use crate::admission::matching::Invocation;
 use crate::admission::versions::Versions;
+use crate::admission::write::{Invocation, PhaseContext};
 use crate::admission::{Admission, Object, review};
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::registry::Resource;
 
 struct Denial {

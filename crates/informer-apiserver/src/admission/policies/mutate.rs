@@ -12,12 +12,12 @@ use super::apply::{ApplyError, PatchTarget};
 use super::mutating::{Mutation, Mutator};
 use super::validating::View;
 use super::{Binding, Policy};
-use crate::admission::dispatch::PhaseContext;
 use crate::admission::expressions::AuthorizerInput;
-use crate::admission::matching::Invocation;
 use crate::admission::versions::Versions;
+use crate::admission::write::{Invocation, PhaseContext};
 use crate::admission::{Admission, Object, Operation, review};
-use crate::model::error::{ApiError, Cause};
+use crate::model::cause::Cause;
+use crate::model::error::ApiError;
 use crate::registry::Resource;
 
 /// Records which mutating policies must run again in the second round of one write.

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::validating::{BUDGET, View};
-use super::{CompiledPolicies, PolicyEvaluator, VariableSpec};
+use super::{AdmissionPolicyCache, CompiledPolicies, PolicyEvaluator, VariableSpec};
+use crate::admission::conditions::MatchConditionSpec;
 use crate::admission::expressions::Expression;
-use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -68,7 +68,7 @@ impl PolicyEvaluator for Mutator {
         })
     }
 
-    fn cache_slot(cache: &HookCache) -> &Mutex<CompiledPolicies<Self>> {
+    fn cache_slot(cache: &AdmissionPolicyCache) -> &Mutex<CompiledPolicies<Self>> {
         &cache.mutators
     }
 }

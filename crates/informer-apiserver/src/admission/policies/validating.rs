@@ -4,10 +4,9 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{CompiledPolicies, PolicyEvaluator, VariableSpec};
-use crate::admission::conditions;
+use super::{AdmissionPolicyCache, CompiledPolicies, PolicyEvaluator, VariableSpec};
+use crate::admission::conditions::{self, MatchConditionSpec};
 use crate::admission::expressions::{AuthorizerInput, EvaluationError, Expression, ExpressionValue, Run};
-use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
 /// CEL cost limit of all validations of one policy, as in kube-apiserver. The audit annotations of the policy
 /// have a separate limit of the same size.
@@ -84,7 +83,7 @@ impl PolicyEvaluator for Validator {
         Some(Self::new(&serde_json::from_value(spec).ok()?, fails_open))
     }
 
-    fn cache_slot(cache: &HookCache) -> &Mutex<CompiledPolicies<Self>> {
+    fn cache_slot(cache: &AdmissionPolicyCache) -> &Mutex<CompiledPolicies<Self>> {
         &cache.validators
     }
 }

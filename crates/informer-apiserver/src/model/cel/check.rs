@@ -6,10 +6,12 @@
 use kube_cel::cel::common::ast::Expr;
 use kube_cel::cel::{IdedExpr, ParseErrors};
 
+use crate::model::cel::ast::{calls_of, members_of, names_of};
 use crate::model::cel::functions::is_function;
 use crate::model::cel::made;
+use crate::model::cel::nesting;
+use crate::model::cel::nesting::on_large_stack;
 use crate::model::cel::types::type_of;
-use crate::model::crd::{self, calls_of, members_of, names_of, on_large_stack};
 
 const REQUEST: [&str; 12] = [
     "dryRun",
@@ -178,7 +180,7 @@ impl Declared {
 }
 
 pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
-    on_large_stack(|| crd::parse(text))
+    on_large_stack(|| nesting::parse(text))
 }
 
 /// Returns true if the expression is a variable whose type is only known at evaluation (`dyn`).

@@ -7,9 +7,9 @@ use kube_cel::cel::common::ast::{
 };
 
 use crate::model::cel::TYPE_NAME;
+use crate::model::cel::ast::{parts, parts_mut};
 use crate::model::cel::check::{Declared, is_outside_of_quotes};
 use crate::model::cel::types::type_of;
-use crate::model::crd::{parts, parts_mut};
 
 /// The root type that a CEL expression may construct. `Object` is the whole object; the types of its fields
 /// are named after the field path.

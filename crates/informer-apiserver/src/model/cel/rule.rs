@@ -5,7 +5,9 @@ use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr};
 use serde_json::Value;
 
 use super::check::{Declared, place_of, pointed};
-use crate::model::crd::{self, names_of, on_large_stack, parts};
+use crate::model::cel::ast::{names_of, parts};
+use crate::model::cel::nesting;
+use crate::model::cel::nesting::on_large_stack;
 
 /// The operators that need operands of the same type, with their symbols in expressions.
 const OPERATORS: [(&str, &str); 11] = [
@@ -24,7 +26,7 @@ const OPERATORS: [(&str, &str); 11] = [
 
 /// Returns true if an expression reads a variable.
 pub(crate) fn uses(text: &str, variable: &str) -> bool {
-    on_large_stack(|| crd::parse(text).is_ok_and(|expression| names_of(&expression).contains(&variable)))
+    on_large_stack(|| nesting::parse(text).is_ok_and(|expression| names_of(&expression).contains(&variable)))
 }
 
 /// The part of a schema to which a rule belongs.

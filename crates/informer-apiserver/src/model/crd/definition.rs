@@ -5,13 +5,13 @@ mod validation;
 use informer_core::Gvr;
 use serde_json::{Map, Value, json};
 
-use super::Schema;
-use crate::model::error::Cause;
-use crate::model::kinds::{Kind, ScalePaths, Traits, version_priority};
+use crate::model::cause::Cause;
+use crate::model::kinds::{Kind, Traits, version_priority};
 use crate::model::rules::as_value;
+use crate::model::schema::{ScalePaths, Schema};
 use crate::model::table::PrinterColumn;
 
-pub(crate) use validation::{approval_condition, unrecognized_formats, validate_crd};
+pub(crate) use validation::{approval_condition, validate_crd};
 
 type Object = Map<String, Value>;
 

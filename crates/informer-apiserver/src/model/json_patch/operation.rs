@@ -6,7 +6,7 @@ use std::num::IntErrorKind;
 
 use serde_json::Value;
 
-use crate::model::metadata::json_type;
+use crate::model::json::json_type;
 
 const MISSING: &str = "missing value";
 const FAILED_TEST: &str = "test failed";

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::model::crd::unrecognized_formats;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::schema::unrecognized_formats;
 
 pub(crate) static CUSTOM_RESOURCE_DEFINITION: KindDescriptor =
     KindDescriptor::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition", Traits::SPEC_STATUS)

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::model::json::Object;
 use crate::model::kinds::Traits;
-use crate::model::metadata::Object;
 use crate::model::rules::Rules;
 use crate::model::table::TableRow;
 use crate::model::write_options::WriteMode;

@@ -4,8 +4,8 @@
 use informer_schema::{Message, Shape};
 use serde_json::{Map, Value};
 
+use crate::model::json::Object;
 use crate::model::kinds::{Kind, Traits};
-use crate::model::metadata::Object;
 use crate::model::rules::{Rules, checks, with_value};
 use crate::model::write_options::WriteMode;
 

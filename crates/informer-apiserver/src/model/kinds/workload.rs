@@ -3,7 +3,7 @@
 use informer_core::LabelSelector;
 use serde_json::{Value, json};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::core::pod::validation::{check_template, shown_labels};
 use crate::model::kinds::core::pod::warnings::of_template;
 use crate::model::rules::checks::{

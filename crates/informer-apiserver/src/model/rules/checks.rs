@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
+use crate::model::labels::SUBDOMAIN_RULE;
 use crate::model::rules::path::{each, get, join};
 
 /// A validation rule for the part of an object at a path. The path is relative to the part that is validated;
@@ -200,9 +201,6 @@ const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case 
 pub(crate) const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
      end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
      '[a-z]([-a-z0-9]*[a-z0-9])?')";
-pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 impl NameFormat {
     pub(crate) fn is_valid(self, text: &str) -> bool {

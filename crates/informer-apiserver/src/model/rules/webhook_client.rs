@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::error::Cause;
-use crate::model::rules::checks::{FieldView, NameFormat, SUBDOMAIN_RULE, required, unsupported};
+use crate::model::cause::Cause;
+use crate::model::labels::SUBDOMAIN_RULE;
+use crate::model::rules::checks::{FieldView, NameFormat, required, unsupported};
 
 pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<Cause>) {
     const STRATEGIES: &[&str] = &["None", "Webhook"];

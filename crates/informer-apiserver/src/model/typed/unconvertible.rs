@@ -4,7 +4,7 @@ use informer_schema::{BaseType, Shape};
 use serde_json::Value;
 
 use super::go_name;
-use crate::model::metadata::json_type;
+use crate::model::json::json_type;
 
 /// Returns the error for a value that cannot be converted to a list or map (`shape`), or to a scalar if
 /// `shape` is `None`.

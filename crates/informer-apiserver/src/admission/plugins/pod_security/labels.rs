@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 
 pub(super) const PREFIX: &str = "pod-security.kubernetes.io/";
 

@@ -25,7 +25,7 @@ impl Admission {
             Some(old) => NamespaceLevels::of(|name| label(old, name)),
             None => NamespaceLevels::of(|_| None),
         };
-        let texts = |causes: &[crate::model::error::Cause]| {
+        let texts = |causes: &[crate::model::cause::Cause]| {
             causes.iter().map(|cause| (cause.field.clone(), cause.message.clone())).collect::<Vec<_>>()
         };
         // An update may keep PodSecurity labels that are already invalid in the stored namespace.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::part;
-use crate::model::metadata::Object;
+use crate::model::json::Object;
 
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'a> {

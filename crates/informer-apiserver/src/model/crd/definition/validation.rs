@@ -22,11 +22,11 @@ mod versions;
 use serde_json::Value;
 
 pub(crate) use approval::approval_condition;
-pub(crate) use openapi::unrecognized_formats;
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::check_conversion;
 use crate::model::rules::checks::{required, unsupported};
+use crate::model::schema::keywords::{additional, items, list, members, text};
 
 /// Validates a definition, and its changes if there is an old one.
 pub(crate) fn validate_crd(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -71,29 +71,6 @@ fn check_immutable(definition: &Value, old: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(&field, &new.to_string(), "field is immutable"));
         }
     }
-}
-
-/// Returns a string field of a part of a definition; empty if it is missing.
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value[name].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    value[name].as_object().into_iter().flatten()
-}
-
-/// Returns the `items` of a schema if they are a schema.
-fn items(schema: &Value) -> Option<&Value> {
-    schema.get("items").filter(|items| items.is_object())
-}
-
-/// Returns the `additionalProperties` of a schema if they are a schema.
-fn additional(schema: &Value) -> Option<&Value> {
-    schema.get("additionalProperties").filter(|additional| additional.is_object())
 }
 
 /// Returns true if Go omits a value: null, false, or empty. Numbers are pointers in the Go types.

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
+use crate::model::cause::Cause;
 use crate::model::cel::Declared;
-use crate::model::error::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::policies::{
     POLICY_DEFAULTS, check_match_constraints, check_variables, invalid_field, policy_cells,

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use crate::model::cause::Cause;
 use crate::model::cel::Declared;
-use crate::model::error::Cause;
 use crate::model::kinds::admissionregistration::webhooks::check_rule;
 use crate::model::rules::checks::{
     Check, FieldView, LABEL_1035_RULE, NameFormat, check_selector, duplicate, format_value, required, run,

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::policies::{BINDING_DEFAULTS, binding_cells, check_binding};
 use crate::model::kinds::descriptor::KindDescriptor;

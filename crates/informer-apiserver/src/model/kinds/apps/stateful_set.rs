@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::warnings::of_template;

@@ -4,7 +4,7 @@ mod conversion;
 
 use serde_json::{Value, json};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;

@@ -1,6 +1,6 @@
 pub(crate) mod conversion;
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
-use crate::model::metadata;
-use crate::model::metadata::{Object, metadata_of_mut};
+use crate::model::object_meta;
+use crate::model::object_meta::metadata_of_mut;
 use crate::model::rules::Rules;
 use crate::model::rules::warnings::text;
 use crate::model::table::TableRow;
@@ -42,7 +43,7 @@ pub(crate) fn fill(object: &mut Object) {
 }
 
 pub(crate) fn label(object: &mut Object) {
-    let name = metadata::text(object, "name").to_owned();
+    let name = object_meta::text(object, "name").to_owned();
     let labels = metadata_of_mut(object).entry("labels").or_insert_with(|| json!({}));
     if let Some(labels) = labels.as_object_mut() {
         labels.insert(NAME_LABEL.into(), name.into());
@@ -65,7 +66,7 @@ pub(crate) fn with_finalizers(old: &Object, new: &mut Object) -> Object {
 }
 
 fn label_named(object: &mut Object) {
-    if !metadata::text(object, "name").is_empty() {
+    if !object_meta::text(object, "name").is_empty() {
         label(object);
     }
 }
@@ -74,7 +75,7 @@ fn label_named(object: &mut Object) {
 fn carry_over(old: &Object, object: &mut Object, mode: WriteMode) {
     if matches!(mode, WriteMode::Main | WriteMode::Whole) {
         label(object);
-        metadata::copy_member("spec", old, object);
+        object_meta::copy_member("spec", old, object);
     }
 }
 

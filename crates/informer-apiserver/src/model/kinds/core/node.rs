@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::UNREACHABLE_TAINTS;
 use crate::model::kinds::descriptor::KindDescriptor;

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::persistent_volume::{
     CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD, VOLUME_MODES, access_modes, check_access_modes, volume_status,

@@ -2,7 +2,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::config_map::{check_immutable_data, check_keys};
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -84,7 +84,7 @@ fn check_docker_config(at: &FieldView<'_>, key: &str, causes: &mut Vec<Cause>) {
         Ok(Value::Object(_)) => None,
         Ok(other) => Some(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            crate::model::metadata::json_type(&other)
+            crate::model::json::json_type(&other)
         )),
         Err(why) => Some(why),
     };

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
+use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
-use crate::model::metadata::Object;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_labels, check_port, duplicate, is_ip, required, run, unsupported,

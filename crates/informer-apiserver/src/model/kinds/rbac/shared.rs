@@ -1,6 +1,6 @@
 //! Defaults, validation and table cells that several kinds of the group `rbac.authorization.k8s.io` share.
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, is_missing, required, unsupported};
 use crate::model::rules::defaults::Default::{self, Fill, In, When};
 use crate::model::rules::warnings::{list, text};

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::text;
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::net;
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";

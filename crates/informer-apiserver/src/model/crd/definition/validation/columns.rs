@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::subresources::path_problem;
 use super::text;
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::required;
 
 const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{items, list, members};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 
 /// A part of the structure; `None` if the schema does not specify it.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{items, members};
-use crate::model::crd::{Schema, object_meta, pruning, validate};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
+use crate::model::schema::{Schema, embedded, pruning, validate};
 
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     if !super::schema::has_defaults(schema) {
@@ -72,7 +72,7 @@ impl Defaults<'_> {
         if let Some(steps) = &at.metadata {
             let resource = surrounding(default, steps);
             let mut causes = Vec::new();
-            object_meta::check_embedded(&resource, "", &mut causes);
+            embedded::check_embedded(&resource, "", &mut causes);
             if !causes.is_empty() {
                 let why = format!("must result in valid metadata: {}", Cause::joined(&causes));
                 self.causes.push(Cause::invalid(path, &default.to_string(), &why));
@@ -83,7 +83,7 @@ impl Defaults<'_> {
                 let why = "must not have unknown fields";
                 self.causes.push(Cause::invalid(path, &default.to_string(), why));
             }
-            let causes = object_meta::validate(schema, default, path);
+            let causes = embedded::validate(schema, default, path);
             if !causes.is_empty() {
                 self.causes.extend(causes);
                 return;
@@ -94,7 +94,7 @@ impl Defaults<'_> {
             self.causes.extend(validate::prefix(path, causes));
             return;
         }
-        let rules = crate::model::crd::rules::CompiledRules::new(schema).check(default, None);
+        let rules = crate::model::schema::rules::CompiledRules::new(schema).check(default, None);
         self.causes.extend(validate::prefix(path, rules.into_iter().map(|(cause, _)| cause).collect()));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{has, items, list, text};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::unsupported;
 
 const LIST_TYPE: &str = "x-kubernetes-list-type";

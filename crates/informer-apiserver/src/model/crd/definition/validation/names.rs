@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::{list, text};
-use crate::model::error::Cause;
-use crate::model::rules::checks::{LABEL_1035_RULE, NameFormat, SUBDOMAIN_RULE, required};
+use crate::model::cause::Cause;
+use crate::model::labels::SUBDOMAIN_RULE;
+use crate::model::rules::checks::{LABEL_1035_RULE, NameFormat, required};
 
 const MAX_LABEL_BYTES: usize = 63;
 const MAX_SUBDOMAIN_BYTES: usize = 253;

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::{additional, has, is_zero, items, list, list_types, members, rules, text};
-use crate::model::crd::formats::is_supported;
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::unsupported;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -161,15 +160,4 @@ fn fields(schema: &Value, path: &str, context: &Context, causes: &mut Vec<Cause>
         let why = "must not be used inside of resource meta";
         causes.push(Cause::forbidden(&format!("{path}.x-kubernetes-embedded-resource"), why));
     }
-}
-
-/// Returns the formats in a schema that have no effect, in the order in which kube-apiserver finds them.
-pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
-    let format = text(schema, "format");
-    let own = (!format.is_empty() && !is_supported(format, text(schema, "type"))).then_some(format);
-    let nested = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|name| list(schema, name));
-    let not = schema.get("not").filter(|not| not.is_object());
-    let fields = members(schema, "properties").map(|(_, field)| field);
-    let below = items(schema).into_iter().chain(nested).chain(not).chain(fields).chain(additional(schema));
-    own.into_iter().chain(below.flat_map(unrecognized_formats)).collect()
 }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::{field_path, list, text};
+use crate::model::cause::Cause;
 #[cfg(feature = "cel")]
 use crate::model::cel::{RuleScope, uses};
-use crate::model::error::Cause;
 use crate::model::rules::checks::unsupported;
 
 const REASONS: [&str; 4] =

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{defaults, has, is_zero, items, list, members, openapi, structural, text};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 
 /// The fields of the root of a schema with a status subresource, as Go's type names them. `status` can then
 /// be validated by its own schema, without losing a validation.

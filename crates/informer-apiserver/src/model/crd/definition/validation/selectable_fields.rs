@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{field_path, text};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::{duplicate, required};
 
 /// Maximum number of selectable fields of a version.

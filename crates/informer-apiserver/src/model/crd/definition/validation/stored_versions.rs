@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{list, text};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 
 const FIELD: &str = "status.storedVersions";
 

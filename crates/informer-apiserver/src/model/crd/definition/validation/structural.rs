@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{additional, has, is_zero, items, list, members, text};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::re2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::text;
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::required;
 
 /// Returns the problem of a simple JSON path; `None` if it is valid.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{columns, has, list, names, schema, selectable_fields, subresources, text};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::required;
 
 /// Maximum length of a deprecation warning in bytes.

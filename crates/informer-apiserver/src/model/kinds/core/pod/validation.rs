@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_labels, check_port, check_unique, duplicate, is_missing, not_found,
     required, run, unsupported,

@@ -5,8 +5,7 @@ use std::collections::{HashMap, HashSet};
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 
-use crate::model::error::{ApiError, Cause};
-use crate::model::kinds::Kind;
+use crate::model::cause::Cause;
 use crate::model::write_options::WriteMode;
 
 type Object = Map<String, Value>;
@@ -60,19 +59,17 @@ fn key_of(service: &Value) -> String {
 /// `old` is the stored Service that an update replaces.
 pub(crate) fn allocate_service(
     taken: &UsedAddresses,
-    kind: &Kind,
     object: &mut Object,
     old: Option<&Object>,
     mode: WriteMode,
-) -> Result<(), ApiError> {
+) -> Result<(), Cause> {
     let mut service = Value::Object(std::mem::take(object));
-    let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let old = old.map(|old| Value::Object(old.clone()));
     let refused = allocate(&mut service, old.as_ref(), taken, mode);
     if let Value::Object(allocated) = service {
         *object = allocated;
     }
-    refused.map_err(|cause| ApiError::invalid(kind, &name, cause))
+    refused
 }
 
 /// Copies allocated fields from the stored Service if an update omits them. Must be called before the update

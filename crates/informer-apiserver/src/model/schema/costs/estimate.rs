@@ -4,10 +4,10 @@ use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, LiteralValue};
 use serde_json::Value;
 
-use super::super::parts::parts;
 use super::MAX_VISITS;
 use super::functions;
 use super::shape::{Shape, size};
+use crate::model::cel::ast::parts;
 
 /// The CEL cost of constructing a list or a map.
 const LIST_COST: u64 = 10;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-pub(super) use crate::model::crd::ratchet::correlated;
+pub(super) use crate::model::schema::ratchet::correlated;
 
 /// Returns true if a value is unchanged. The order of the items of a list with keys does not count.
 pub(super) fn are_equal(schema: &Value, old: &Value, new: &Value) -> bool {

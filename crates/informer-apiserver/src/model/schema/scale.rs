@@ -2,8 +2,15 @@
 
 use serde_json::Value;
 
-use crate::model::error::Cause;
-use crate::model::kinds::ScalePaths;
+use crate::model::cause::Cause;
+
+/// The JSON paths of the `/scale` subresource, without the leading dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    pub(crate) selector: Option<String>,
+}
 
 /// Validates the number of replicas in the spec.
 pub(super) fn check_spec(paths: &ScalePaths, object: &Value) -> Vec<Cause> {

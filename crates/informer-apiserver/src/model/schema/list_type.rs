@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 use crate::model::rules::checks::duplicate;
 
 pub(super) fn validate(schema: &Value, value: &Value) -> Vec<Cause> {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use self::estimate::Estimate;
 use super::validate::type_of;
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 
 /// CEL cost limit of one rule. It is twice that of kube-apiserver, which counts the actual cost, where loops
 /// often end early.

@@ -3,18 +3,19 @@
 use informer_schema::Message;
 use serde_json::{Map, Value};
 
-use crate::model::error::Cause;
-use crate::model::metadata;
+use crate::model::cause::Cause;
+use crate::model::json;
+use crate::model::object_meta;
 use crate::model::rules::checks::{LABEL_1035_RULE, NameFormat, required};
 
 /// Returns the type of `metadata`.
-pub(super) fn type_of(kinds: &informer_schema::Schema) -> Option<Message<'_>> {
+pub(crate) fn type_of(kinds: &informer_schema::Schema) -> Option<Message<'_>> {
     kinds.kind_by_api_version("v1", "ConfigMap")?.message().field("metadata")?.message()
 }
 
 /// Decodes `metadata` as Go's `ObjectMeta`, and drops the unknown fields. Returns their paths below
 /// `metadata`.
-pub(super) fn decode(meta: Message<'_>, metadata: &mut Map<String, Value>) -> Result<Vec<String>, String> {
+pub(crate) fn decode(meta: Message<'_>, metadata: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     let unknown = crate::model::typed::fit(meta, metadata)
         .map_err(|why| why.replace("Go struct field ObjectMeta.metadata.", "Go struct field ObjectMeta."))?;
     Ok(unknown)
@@ -26,7 +27,7 @@ pub(super) fn decode(meta: Message<'_>, metadata: &mut Map<String, Value>) -> Re
 /// # Errors
 ///
 /// Returns kube-apiserver's message for a field of a wrong type.
-pub(super) fn coerce(
+pub(crate) fn coerce(
     meta: Message<'_>,
     schema: &Value,
     object: &mut Map<String, Value>,
@@ -87,7 +88,7 @@ impl Coercion<'_> {
                 metadata.retain(|name, value| name != "creationTimestamp" || !value.is_null());
             }
             other => {
-                let found = metadata::json_type(other);
+                let found = json::json_type(other);
                 let why = format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta");
                 return Err(invalid(other, &why));
             }
@@ -97,7 +98,7 @@ impl Coercion<'_> {
 }
 
 /// Validates the embedded resources of an object.
-pub(super) fn validate(schema: &Value, value: &Value, path: &str) -> Vec<Cause> {
+pub(crate) fn validate(schema: &Value, value: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     check(schema, value, path, &mut causes);
     causes
@@ -128,7 +129,7 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// Validates the type and the metadata of one embedded resource.
-pub(super) fn check_embedded(members: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_embedded(members: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     for name in ["apiVersion", "kind"].into_iter().filter(|name| !members.contains_key(*name)) {
         causes.push(required(&child(path, name), ""));
     }
@@ -157,7 +158,7 @@ pub(super) fn check_embedded(members: &Map<String, Value>, path: &str, causes: &
         }
     }
     if let Some(metadata) = members.get("metadata").and_then(Value::as_object) {
-        let below = metadata::embedded_causes(metadata);
+        let below = object_meta::embedded_causes(metadata);
         causes.extend(below.into_iter().map(|mut cause| {
             cause.field = child(path, &cause.field);
             cause

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 const TYPE_MEMBERS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Removes the unknown fields of a custom resource, or of an embedded one. Returns their paths in order.
-pub(super) fn prune(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
+pub(crate) fn prune(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
     let mut unknown = Vec::new();
     members(schema, object, &PrunePosition { path: "", is_embedded: true }, &mut unknown);
     unknown.sort();
@@ -14,13 +14,13 @@ pub(super) fn prune(schema: &Value, object: &mut Map<String, Value>) -> Vec<Stri
 }
 
 /// Removes the unknown fields of a value that is not a resource.
-pub(super) fn prune_value(schema: &Value, value: &mut Value) {
+pub(crate) fn prune_value(schema: &Value, value: &mut Value) {
     prune_at(schema, value, "", &mut Vec::new());
 }
 
 /// Removes nulls from fields that are neither nullable nor have a default. Go programs send such nulls for
 /// nil pointers without `omitempty`.
-pub(super) fn prune_nulls(schema: &Value, object: &mut Map<String, Value>) {
+pub(crate) fn prune_nulls(schema: &Value, object: &mut Map<String, Value>) {
     object.retain(|name, value| match (field(schema, name), value) {
         (Some(field), Value::Null) => field["nullable"] == true || default_of(field).is_some(),
         (field, value) => {
@@ -39,12 +39,12 @@ fn prune_nulls_within(schema: &Value, value: &mut Value) {
 }
 
 /// Returns the default of a schema. A null does not count as a default.
-pub(super) fn default_of(schema: &Value) -> Option<&Value> {
+pub(crate) fn default_of(schema: &Value) -> Option<&Value> {
     schema.get("default").filter(|default| !default.is_null())
 }
 
 /// Returns the schema of a member of an object, from `properties` or `additionalProperties`.
-pub(super) fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     let additional = || Some(&schema["additionalProperties"]).filter(|schema| schema.is_object());
     schema["properties"].get(name).or_else(additional)
 }

@@ -8,7 +8,7 @@ use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{IdedExpr, ParseError, ParseErrors};
 use serde_json::Value;
 
-use super::parts::parts;
+use super::ast::parts;
 
 /// Maximum nesting depth of a CEL expression, as in kube-apiserver. In unoptimized builds, the interpreter
 /// uses tens of kilobytes of stack per level.
@@ -64,7 +64,7 @@ fn is_too_deep(text: &str) -> bool {
 }
 
 /// Returns the schema after replacing each CEL rule that is nested too deeply by one that does not parse.
-pub(super) fn parsable(schema: &Value) -> Cow<'_, Value> {
+pub(crate) fn parsable(schema: &Value) -> Cow<'_, Value> {
     if has_unparsable(schema) {
         let mut schema = schema.clone();
         replace_unparsable(&mut schema);

@@ -7,13 +7,13 @@ use std::collections::HashSet;
 use kube_cel::{CompiledSchema, Validator};
 use serde_json::Value;
 
+use crate::model::cause::Cause;
 #[cfg(feature = "cel")]
-use super::nesting;
-use crate::model::error::Cause;
+use crate::model::cel::nesting;
 
 /// The compiled CEL rules of one schema; possibly none.
 #[derive(Default)]
-pub(super) struct CompiledRules {
+pub(crate) struct CompiledRules {
     #[cfg(feature = "cel")]
     compiled: Option<CompiledSchema>,
     /// True if at least one CEL rule is nested so deeply that it must be evaluated on a large stack.
@@ -30,7 +30,7 @@ const MAX_LEVELS: usize = 16;
 
 #[cfg(feature = "cel")]
 impl CompiledRules {
-    pub(super) fn new(schema: &Value) -> Self {
+    pub(crate) fn new(schema: &Value) -> Self {
         let compiled = has_rules(schema).then(|| {
             nesting::on_large_stack(|| {
                 let mut compiled = kube_cel::compile_schema(&nesting::parsable(schema));
@@ -49,13 +49,13 @@ impl CompiledRules {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.compiled.is_none()
     }
 
     /// Evaluates the rules. For each failed rule, also returns whether its error is dropped if the validated
     /// part is unchanged, which applies to rules that do not read the old object.
-    pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<(Cause, bool)> {
+    pub(crate) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<(Cause, bool)> {
         let check = || self.check_here(object, old);
         if self.is_deep { nesting::on_large_stack(check) } else { check() }
     }
@@ -104,7 +104,7 @@ fn reject_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
         let Ok(result) = &*rule else { continue };
         let programs = [Some(&result.program), result.message_program.as_ref()].into_iter().flatten();
         let expressions: Vec<_> = programs.map(kube_cel::cel::Program::expression).collect();
-        if !expressions.iter().any(|one| super::parts::constructs_messages(one)) {
+        if !expressions.iter().any(|one| crate::model::cel::ast::constructs_messages(one)) {
             *is_deep |= expressions.iter().any(|one| nesting::is_deeper(one, MAX_LEVELS));
             continue;
         }
@@ -144,15 +144,15 @@ fn has_rules(schema: &Value) -> bool {
 
 #[cfg(not(feature = "cel"))]
 impl CompiledRules {
-    pub(super) fn new(_: &Value) -> Self {
+    pub(crate) fn new(_: &Value) -> Self {
         Self::default()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         true
     }
 
-    pub(super) fn check(&self, _: &Value, _: Option<&Value>) -> Vec<(Cause, bool)> {
+    pub(crate) fn check(&self, _: &Value, _: Option<&Value>) -> Vec<(Cause, bool)> {
         Vec::new()
     }
 }

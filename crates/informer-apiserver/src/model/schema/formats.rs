@@ -2,6 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use serde_json::Value;
+
+use super::keywords::{additional, items, list, members, text};
 use crate::model::net;
 
 /// The supported formats without dashes, as kube-apiserver compares them.
@@ -45,7 +48,7 @@ pub(crate) fn is_supported(format: &str, kind: &str) -> bool {
 }
 
 /// Returns true if a string has a format.
-pub(super) fn has_format(format: &str, text: &str) -> bool {
+pub(crate) fn has_format(format: &str, text: &str) -> bool {
     match format.replace('-', "").as_str() {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "byte" => is_base64(text),
@@ -358,6 +361,17 @@ fn is_uuid(text: &str, are_valid: impl Fn(&[u8]) -> bool) -> bool {
         }
     }
     digits.len() == 32 && !text.contains("--") && are_valid(&digits)
+}
+
+/// Returns the formats in a schema that have no effect, in the order in which kube-apiserver finds them.
+pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
+    let format = text(schema, "format");
+    let own = (!format.is_empty() && !is_supported(format, text(schema, "type"))).then_some(format);
+    let nested = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|name| list(schema, name));
+    let not = schema.get("not").filter(|not| not.is_object());
+    let fields = members(schema, "properties").map(|(_, field)| field);
+    let below = items(schema).into_iter().chain(nested).chain(not).chain(fields).chain(additional(schema));
+    own.into_iter().chain(below.flat_map(unrecognized_formats)).collect()
 }
 
 #[cfg(test)]

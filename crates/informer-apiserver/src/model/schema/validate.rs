@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Schema;
 use super::formats::{has_format, is_supported};
-use crate::model::error::Cause;
+use crate::model::cause::Cause;
 pub(super) use number::go_number;
 
 /// Maximum number of validation errors for one object, as a limit for hostile objects.
@@ -23,18 +23,18 @@ const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_991.0;
 pub(super) const NO_PATH: &str = "<nil>";
 
 /// Validates an object. The errors of parts that equal the same part of the old object are dropped.
-pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     validate_part(schema, &schema.root, object, old)
 }
 
 /// Validates a value by a part of a schema. The paths of the errors are relative to the value.
-pub(super) fn validate_part(schema: &Schema, part: &Value, value: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn validate_part(schema: &Schema, part: &Value, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let check = SchemaValidator { schema };
     check.ratcheted(part, ValueAtPath { value, old, path: "" }, 0).causes
 }
 
 /// Prepends the path of a value to the fields of errors that are relative to the value.
-pub(super) fn prefix(path: &str, causes: Vec<Cause>) -> impl Iterator<Item = Cause> {
+pub(crate) fn prefix(path: &str, causes: Vec<Cause>) -> impl Iterator<Item = Cause> {
     causes.into_iter().map(move |mut cause| {
         cause.field = match cause.field.trim_start_matches('.') {
             _ if cause.field == NO_PATH => path.to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn prefix(path: &str, causes: Vec<Cause>) -> impl Iterator<Item = Cau
     })
 }
 
-pub(super) fn type_of(value: &Value) -> &'static str {
+pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
