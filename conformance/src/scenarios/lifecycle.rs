@@ -81,7 +81,7 @@ async fn a_factory_shares_informers(bench: Bench) -> Result<(), Failure> {
     assert_eq!(one.indexer().len(), 1);
     assert_eq!(one.state().reflector.watches_opened, two.state().reflector.watches_opened);
     let generic = factory
-        .for_resource(&Gvr::new("", "v1", "configmaps"))
+        .existing(&Gvr::new("", "v1", "configmaps"))?
         .ok_or("the factory has no informer of this kind")?;
     assert!(generic.lister().get(&bench.key("a")).is_some());
     factory.shutdown().await;

@@ -3,7 +3,8 @@
 //!
 //! # Lock order
 //!
-//! One lock guards the table of informers. The lock is not held while constructors of informers run.
+//! One lock guards the table of informers. The lock is not held while constructors of informers run, and not
+//! while an informer is dropped.
 //!
 //! # Shutdown
 //!
@@ -13,7 +14,8 @@
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use informer_core::Object;
@@ -64,7 +66,24 @@ struct InformerEntry {
     /// the `TypeId` in the key of this entry identifies, so the downcast to it succeeds.
     typed: Box<dyn Any + Send + Sync>,
     erased: Arc<dyn ObjectInformer>,
+    /// The name of `O`, for error messages.
+    representation: &'static str,
+    /// The number of [`InformerLease`]s.
+    leases: usize,
+    /// True if [`InformerSet::informer_for`] has returned the informer. It then stays without leases, too.
+    is_kept: bool,
     run: Option<InformerRun>,
+}
+
+/// The error of a request for the informer of a resource that has informers in several representations.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("get the informer of {resource}: it has informers of the types {}; request one by its type", candidates.join(", "))]
+#[non_exhaustive]
+pub struct AmbiguousInformer {
+    /// The name of the resource, with namespace and selectors if they are set.
+    pub resource: String,
+    /// The types of the objects of the informers, such as `Lazy` and `Metadata`.
+    pub candidates: Vec<&'static str>,
 }
 
 impl InformerSet {
@@ -83,24 +102,68 @@ impl InformerSet {
         make: impl FnOnce() -> SharedInformer<O>,
     ) -> SharedInformer<O> {
         let key = (resource.into(), TypeId::of::<O>());
-        if let Some(informer) = self.held(&key) {
+        self.get_or_insert(&key, make, |entry| entry.is_kept = true)
+    }
+
+    /// Returns the informer of a resource like [`informer_for`](Self::informer_for), but counts its users:
+    /// when the last lease is dropped, the informer is [released](Self::release), unless `informer_for` has
+    /// returned it, too.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// use informer_cache::testing::{StaticSource, object};
+    /// use informer_cache::{InformerSet, SharedInformer};
+    ///
+    /// let set = InformerSet::new();
+    /// let make = || SharedInformer::new(StaticSource::new([object("a", "1")], "1"));
+    /// let (first, second) = (set.lease("things", make), set.lease("things", make));
+    /// set.start();
+    /// drop(first);
+    /// assert_eq!(set.states().len(), 1);
+    /// drop(second);
+    /// assert!(set.states().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lease<O: Object>(
+        &self,
+        resource: impl Into<String>,
+        make: impl FnOnce() -> SharedInformer<O>,
+    ) -> InformerLease<O> {
+        let key = (resource.into(), TypeId::of::<O>());
+        let informer = self.get_or_insert(&key, make, |entry| entry.leases += 1);
+        InformerLease { informer, key, table: Arc::downgrade(&self.table) }
+    }
+
+    /// Returns the informer of a key; `make` creates it if there is none. `record` records the use in its
+    /// entry.
+    fn get_or_insert<O: Object>(
+        &self,
+        key: &EntryKey,
+        make: impl FnOnce() -> SharedInformer<O>,
+        record: impl Fn(&mut InformerEntry),
+    ) -> SharedInformer<O> {
+        if let Some(entry) = self.table.lock().entries.get_mut(key)
+            && let Some(informer) = entry.typed.downcast_ref::<SharedInformer<O>>()
+        {
+            let informer = informer.clone();
+            record(entry);
             return informer;
         }
         let made = make();
         let mut table = self.table.lock();
         // `make` ran without the lock, so another caller may have inserted an informer for this resource and
         // object type meanwhile. That informer stays, and `made` is dropped without having been started.
-        let entry = table.entries.entry(key).or_insert_with(|| InformerEntry {
+        let entry = table.entries.entry(key.clone()).or_insert_with(|| InformerEntry {
             typed: Box::new(made.clone()),
             erased: Arc::new(made.clone()),
+            representation: type_name::<O>(),
+            leases: 0,
+            is_kept: false,
             run: None,
         });
+        record(entry);
         entry.typed.downcast_ref().cloned().unwrap_or(made)
-    }
-
-    fn held<O: Object>(&self, key: &EntryKey) -> Option<SharedInformer<O>> {
-        let table = self.table.lock();
-        table.entries.get(key)?.typed.downcast_ref::<SharedInformer<O>>().cloned()
     }
 
     /// Starts all informers of the set that are not running. Call this method again after more informers were
@@ -165,11 +228,24 @@ impl InformerSet {
         futures_util::future::join_all(runs.into_iter().map(InformerRun::stop)).await;
     }
 
-    /// Returns the informer of a resource as a [`GenericInformer`], without the type of its objects.
-    pub fn generic(&self, resource: &str) -> Option<GenericInformer> {
+    /// Returns the informer of a resource as a [`GenericInformer`], without the type of its objects; `None`
+    /// if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the resource has informers of several object types.
+    pub fn generic(&self, resource: &str) -> Result<Option<GenericInformer>, AmbiguousInformer> {
         let table = self.table.lock();
-        let (_, entry) = table.entries.iter().find(|((name, _), _)| name == resource)?;
-        Some(GenericInformer::new(Arc::clone(&entry.erased)))
+        let of_resource = table.entries.iter().filter(|((name, _), _)| name == resource);
+        let entries: Vec<&InformerEntry> = of_resource.map(|(_, entry)| entry).collect();
+        match entries.as_slice() {
+            [] => Ok(None),
+            [only] => Ok(Some(GenericInformer::new(Arc::clone(&only.erased)))),
+            several => Err(AmbiguousInformer {
+                resource: resource.to_owned(),
+                candidates: several.iter().map(|entry| entry.representation).collect(),
+            }),
+        }
     }
 
     /// Returns the informers of a resource in all object types, as [`GenericInformer`]s.
@@ -185,6 +261,69 @@ impl InformerSet {
             self.table.lock().entries.values().map(|entry| Arc::clone(&entry.erased)).collect();
         erased.iter().map(|informer| informer.state()).collect()
     }
+}
+
+/// A counted use of an informer in an [`InformerSet`]. It dereferences to the informer. When the last lease
+/// of an informer is dropped, the set removes the informer, which then stops.
+#[must_use = "the informer ends when its last lease is dropped"]
+pub struct InformerLease<O: Object> {
+    informer: SharedInformer<O>,
+    key: EntryKey,
+    table: Weak<Mutex<Table>>,
+}
+
+impl<O: Object> InformerLease<O> {
+    /// Returns true if the entry holds the informer of this lease. The set may have released that informer,
+    /// and created another one since.
+    fn is_in(&self, entry: &InformerEntry) -> bool {
+        let held = entry.typed.downcast_ref::<SharedInformer<O>>();
+        held.is_some_and(|held| held.is_same(&self.informer))
+    }
+}
+
+impl<O: Object> Deref for InformerLease<O> {
+    type Target = SharedInformer<O>;
+
+    fn deref(&self) -> &SharedInformer<O> {
+        &self.informer
+    }
+}
+
+impl<O: Object> Clone for InformerLease<O> {
+    fn clone(&self) -> Self {
+        if let Some(table) = self.table.upgrade()
+            && let Some(entry) = table.lock().entries.get_mut(&self.key).filter(|entry| self.is_in(entry))
+        {
+            entry.leases += 1;
+        }
+        Self { informer: self.informer.clone(), key: self.key.clone(), table: Weak::clone(&self.table) }
+    }
+}
+
+impl<O: Object> Drop for InformerLease<O> {
+    fn drop(&mut self) {
+        let Some(table) = self.table.upgrade() else { return };
+        let mut table = table.lock();
+        let Some(entry) = table.entries.get_mut(&self.key).filter(|entry| self.is_in(entry)) else { return };
+        entry.leases -= 1;
+        let removed = (entry.leases == 0 && !entry.is_kept).then(|| table.entries.remove(&self.key));
+        // The informer is dropped without the lock.
+        drop(table);
+        drop(removed);
+    }
+}
+
+impl<O: Object> fmt::Debug for InformerLease<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InformerLease").field(&self.informer).finish()
+    }
+}
+
+/// Returns the name of a type without path and parameters, such as `Lazy`.
+fn type_name<O>() -> &'static str {
+    let whole = std::any::type_name::<O>();
+    let name = whole.split('<').next().unwrap_or(whole);
+    name.rsplit("::").next().unwrap_or(name)
 }
 
 impl fmt::Debug for InformerSet {

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+use std::error::Error;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -5,14 +7,15 @@ use std::time::Duration;
 use informer_cache::metrics::InformerMetrics;
 use informer_cache::reflector::ReflectorConfig;
 use informer_cache::{
-    GenericInformer, InformerSet, InformerState, SharedInformer, SharedInformerBuilder, SyncError,
+    AmbiguousInformer, AnyObject, GenericInformer, InformerLease, InformerSet, InformerState, SharedInformer,
+    SharedInformerBuilder, SyncError,
 };
 use informer_core::{FieldSelector, Gvr, LabelSelector};
 
 use crate::object::Representation;
 use crate::{
-    Client, Dynamic, KubeListWatch, Lazy, Metadata, ReadOptions, ResourceKind, StaticKind, StaticResource,
-    StreamingLists, Typed,
+    AnyTransform, Client, Dynamic, KubeListWatch, Lazy, ListOptionsTweak, ListWatchOptions, Metadata,
+    ReadOptions, ResourceKind, StaticKind, StaticResource, StreamingLists, Typed,
 };
 
 /// Creates informers for one API server, one per kind and representation, and starts and stops them together.
@@ -51,6 +54,10 @@ struct Options {
     labels: LabelSelector,
     fields: FieldSelector,
     resync: Option<Duration>,
+    /// The resync periods of single kinds, which take precedence over `resync`.
+    resync_of: HashMap<Gvr, Duration>,
+    transform: Option<AnyTransform>,
+    tweak: Option<ListOptionsTweak>,
     read: ReadOptions,
     streaming: StreamingLists,
     reflector: ReflectorConfig,
@@ -58,9 +65,18 @@ struct Options {
 }
 
 impl Options {
-    /// Returns the name of an informer: its resource, followed by the namespace and the selectors if they are
-    /// set.
-    fn name_of(&self, gvr: &Gvr) -> String {
+    /// Returns the selectors and query parameters of the informer of a resource.
+    fn list_options(&self, gvr: &Gvr) -> ListWatchOptions {
+        let mut options = ListWatchOptions::new(self.labels.clone(), self.fields.clone());
+        if let Some(tweak) = &self.tweak {
+            tweak.apply(gvr, &mut options);
+        }
+        options
+    }
+
+    /// Returns the name of an informer: its resource, followed by the namespace, the selectors and the query
+    /// parameters if they are set.
+    fn name_of(&self, gvr: &Gvr, options: &ListWatchOptions) -> String {
         let mut name = gvr.to_string();
         let mut add = |what: &str, value: &dyn fmt::Display| {
             let _ = write!(name, " {what}={value}");
@@ -68,11 +84,14 @@ impl Options {
         if let Some(namespace) = &self.namespace {
             add("namespace", namespace);
         }
-        if !self.labels.is_everything() {
-            add("labels", &self.labels);
+        if !options.labels.is_everything() {
+            add("labels", &options.labels);
         }
-        if !self.fields.is_everything() {
-            add("fields", &self.fields);
+        if !options.fields.is_everything() {
+            add("fields", &options.fields);
+        }
+        for (parameter, value) in options.parameters() {
+            add(parameter, value);
         }
         name
     }
@@ -113,6 +132,44 @@ impl SharedInformerFactory {
     /// Sets the resync period of handlers that do not set their own.
     pub fn resync(self, period: Duration) -> Self {
         self.with(|options| options.resync = Some(period))
+    }
+
+    /// Sets the resync periods of single kinds, instead of the one of [`resync`](Self::resync). Upstream:
+    /// `WithCustomResyncConfig`.
+    pub fn custom_resync_config(self, periods: impl IntoIterator<Item = (ResourceKind, Duration)>) -> Self {
+        let periods = periods.into_iter().map(|(kind, period)| (kind.gvr(), period));
+        self.with(|options| options.resync_of = periods.collect())
+    }
+
+    /// Sets a function that changes each object of any kind before it is stored: [`AnyTransform`]. A
+    /// transform that [`informer_with`](Self::informer_with) sets replaces it for that informer. Upstream:
+    /// `WithTransform`.
+    pub fn transform(
+        self,
+        transform: impl Fn(AnyObject) -> Result<AnyObject, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|options| options.transform = Some(AnyTransform::new(transform)))
+    }
+
+    /// Sets a function that changes the selectors and query parameters of each informer, by its resource:
+    /// [`ListOptionsTweak`]. Upstream: `WithTweakListOptions`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: informer_client::Client) {
+    /// use informer_client::SharedInformerFactory;
+    ///
+    /// let factory = SharedInformerFactory::new(client).tweak_list_options(|gvr, options| {
+    ///     if gvr.resource == "pods" {
+    ///         options.fields = "status.phase=Running".parse().expect("a valid selector");
+    ///     }
+    /// });
+    /// # }
+    /// ```
+    pub fn tweak_list_options(
+        self,
+        tweak: impl Fn(&Gvr, &mut ListWatchOptions) + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|options| options.tweak = Some(ListOptionsTweak::new(tweak)))
     }
 
     /// Sets how the informers read responses: limits, pruning, timeouts, and the size of the view cache of
@@ -196,24 +253,66 @@ impl SharedInformerFactory {
         kind: impl Into<ResourceKind>,
         tweak: impl FnOnce(SharedInformerBuilder<O>) -> SharedInformerBuilder<O>,
     ) -> SharedInformer<O> {
-        let kind = kind.into();
-        let name = self.options.name_of(&kind.gvr());
-        self.set.informer_for(name.clone(), || tweak(self.builder(name, kind)).build())
+        let (name, options, kind) = self.named(kind);
+        self.set.informer_for(name.clone(), || tweak(self.builder(name, options, kind)).build())
     }
 
-    fn builder<O: Representation>(&self, name: String, kind: ResourceKind) -> SharedInformerBuilder<O> {
+    /// Returns the informer for `K` in the [`Lazy`] representation, which ends when it is not used any more:
+    /// when the last lease is dropped, the factory [releases](Self::release) it, unless a method such as
+    /// [`informer`](Self::informer) has returned it, too. Like any other informer it starts with the next
+    /// [`start`](Self::start).
+    ///
+    /// ```no_run
+    /// # async fn example(factory: informer_client::SharedInformerFactory) {
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = factory.lease::<Pod>();
+    /// factory.start();
+    /// println!("{} pods", pods.indexer().len());
+    /// drop(pods); // stops the informer, since no other lease exists
+    /// # }
+    /// ```
+    pub fn lease<K>(&self) -> InformerLease<Lazy<K>>
+    where
+        K: StaticResource + Send + Sync + 'static,
+    {
+        self.lease_of(ResourceKind::of::<K>())
+    }
+
+    /// Returns the informer for a kind in any representation `O`, as [`lease`](Self::lease) does.
+    pub fn lease_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> InformerLease<O> {
+        let (name, options, kind) = self.named(kind);
+        self.set.lease(name.clone(), || self.builder(name, options, kind).build())
+    }
+
+    /// Returns the name of the informer for a kind, and its list options.
+    fn named(&self, kind: impl Into<ResourceKind>) -> (String, ListWatchOptions, ResourceKind) {
+        let kind = kind.into();
+        let options = self.options.list_options(&kind.gvr());
+        (self.options.name_of(&kind.gvr(), &options), options, kind)
+    }
+
+    fn builder<O: Representation>(
+        &self,
+        name: String,
+        list_options: ListWatchOptions,
+        kind: ResourceKind,
+    ) -> SharedInformerBuilder<O> {
         let options = &*self.options;
+        let resync = options.resync_of.get(&kind.gvr()).copied().or(options.resync);
         let mut source = KubeListWatch::<O>::of(self.client.clone(), kind)
-            .labels(options.labels.clone())
-            .fields(options.fields.clone())
+            .list_options(list_options)
             .read_options(options.read.clone())
             .streaming_lists(options.streaming);
         if let Some(namespace) = &options.namespace {
             source = source.namespace(namespace);
         }
         let mut informer = SharedInformer::builder(source).name(name).reflector(options.reflector.clone());
-        if let Some(period) = options.resync {
+        if let Some(period) = resync {
             informer = informer.resync(period);
+        }
+        if let Some(transform) = options.transform.clone() {
+            informer = informer.transform(move |object: Arc<O>| transform.apply(object));
         }
         if let Some(metrics) = &options.metrics {
             informer = informer.metrics(Arc::clone(metrics));
@@ -221,10 +320,41 @@ impl SharedInformerFactory {
         informer
     }
 
-    /// Returns an existing informer by the name of its resource (`pods.v1`, `deployments.v1.apps`), without
-    /// its Rust type.
-    pub fn for_resource(&self, gvr: &Gvr) -> Option<GenericInformer> {
-        self.set.generic(&self.options.name_of(gvr))
+    /// Returns the informer for a kind without its Rust type. If the factory has an informer for the kind in
+    /// any representation, that one is returned. Otherwise a [`Dynamic`] informer is created, which the next
+    /// [`start`](Self::start) starts.
+    ///
+    /// ```no_run
+    /// # async fn example(factory: informer_client::SharedInformerFactory) -> Result<(), Box<dyn std::error::Error>> {
+    /// let websites = factory.for_resource(factory.client().resolve("websites.example.com").await?)?;
+    /// factory.start();
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the factory has informers for the kind in several representations. The error names
+    /// them; use [`informer_of`](Self::informer_of) to choose one.
+    pub fn for_resource(&self, kind: impl Into<ResourceKind>) -> Result<GenericInformer, AmbiguousInformer> {
+        let (name, _, kind) = self.named(kind);
+        Ok(match self.set.generic(&name)? {
+            Some(informer) => informer,
+            None => self.dynamic(kind).into(),
+        })
+    }
+
+    /// Returns the existing informer for a resource (`pods.v1`, `deployments.v1.apps`) without its Rust type.
+    /// This method creates no informer, so it needs no kind.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the factory has informers for the resource in several representations.
+    pub fn existing(&self, gvr: &Gvr) -> Result<Option<GenericInformer>, AmbiguousInformer> {
+        self.set.generic(&self.name_of(gvr))
+    }
+
+    fn name_of(&self, gvr: &Gvr) -> String {
+        self.options.name_of(gvr, &self.options.list_options(gvr))
     }
 
     /// Starts all informers of the factory that have not been started.
@@ -250,7 +380,7 @@ impl SharedInformerFactory {
     /// Removes an informer from the factory and returns true if the factory contained it. The informer stops
     /// unless another [`InformerRun`](informer_cache::InformerRun) for it exists.
     pub fn release<O: Representation>(&self, gvr: &Gvr) -> bool {
-        self.set.release::<O>(&self.options.name_of(gvr))
+        self.set.release::<O>(&self.name_of(gvr))
     }
 
     /// Stops all informers of the factory, waits until their tasks have ended, and prevents informers from

@@ -33,6 +33,7 @@
 //!   caller receives the status, `Retry-After` and the cause. [`Client::call`] also repeats idempotent
 //!   requests if the server asks for it; see [`CallRetries`].
 
+mod any_transform;
 #[cfg(test)]
 mod arbitrary;
 mod call;
@@ -52,6 +53,7 @@ mod splitter;
 mod unknown_fields;
 mod watch_stream;
 
+pub use any_transform::AnyTransform;
 pub use call::{
     Call, CallError, CallRetries, MAX_CALL_RETRIES, MAX_CALL_RETRY_TIME, MIN_CALL_RETRY_DELAY, PatchFormat,
 };
@@ -65,7 +67,8 @@ pub use header::HeaderError;
 pub use kind::{ResourceKind, ResourceScope, StaticKind, StaticResource};
 pub use list_keys::{ListKey, ListKeys, ListKeysAt};
 pub use list_watch::{
-    Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ReadOptions, SplitLists, StreamingLists,
+    Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ListOptionsTweak, ListWatchOptions,
+    ReadOptions, SplitLists, StreamingLists,
 };
 #[cfg(feature = "packed")]
 pub use object::Packed;

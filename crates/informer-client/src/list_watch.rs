@@ -4,6 +4,7 @@ mod get;
 mod list;
 mod objects;
 mod offload;
+mod options;
 mod pieces;
 mod protobuf_watch;
 pub(crate) mod query;
@@ -30,6 +31,7 @@ use informer_schema::SharedKindSchema;
 use crate::object::{Encoding, Interner, Origin, Views};
 use crate::unknown_fields::UnknownFields;
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, ResourceScope, StaticKind};
+pub use options::{ListOptionsTweak, ListWatchOptions};
 use query::Accept;
 use response::{EncodedBody, Opened};
 pub use shares::{HashKey, HashShares, HashSharesError};
@@ -89,6 +91,8 @@ struct Selection {
     labels: Option<String>,
     fields: Option<String>,
     shares: Option<HashShares>,
+    /// Query parameters that the program adds to each request.
+    parameters: Vec<(String, String)>,
 }
 
 impl Selection {
@@ -229,6 +233,12 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
+    /// Sets the selectors and the additional query parameters of each request.
+    pub fn list_options(mut self, options: ListWatchOptions) -> Self {
+        self.selection.parameters = options.parameters().to_vec();
+        self.labels(options.labels).fields(options.fields)
+    }
+
     /// Restricts the source to a share of the objects, by a hash. Servers with the feature
     /// `ShardedListAndWatch` send only the objects of the share; from other servers the client receives all
     /// objects and drops the others.
@@ -273,8 +283,9 @@ impl<O: Representation> KubeListWatch<O> {
 
     /// Returns how to split lists of this source by namespace; `None` if they must not be split.
     fn splits(&self) -> Option<SplitLists> {
-        let Selection { namespace, labels, fields, shares, .. } = &self.selection;
+        let Selection { namespace, labels, fields, shares, parameters, .. } = &self.selection;
         let whole = namespace.is_none() && labels.is_none() && fields.is_none() && shares.is_none();
+        let whole = whole && parameters.is_empty();
         self.split_lists.filter(|_| whole && !self.client.wants_whole_lists(&self.kind.gvr()))
     }
 

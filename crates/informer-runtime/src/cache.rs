@@ -258,8 +258,7 @@ impl Cache {
     fn source<O: Representation>(&self, kind: &ResourceKind, plan: &InformerPlan) -> KubeListWatch<O> {
         let options = &plan.options;
         let mut source = KubeListWatch::<O>::of(self.shared.client.clone(), kind.clone());
-        source = source.labels(options.labels.clone().unwrap_or_default());
-        source = source.fields(options.fields.clone().unwrap_or_default());
+        source = source.list_options(options.list_options());
         source = source.read_options(options.read.clone().unwrap_or_default());
         source = source.streaming_lists(options.streaming.unwrap_or_default());
         if let Some(namespace) = &plan.namespace {
@@ -290,11 +289,7 @@ impl Cache {
             informer = informer.filter(move |object| filter(object));
         }
         if let Some(transform) = options.transform_of::<O>() {
-            informer = informer.transform(move |object: Arc<O>| {
-                let is_partial = object.is_partial();
-                let transformed = transform(object)?;
-                Ok(if is_partial { transformed.into_partial() } else { transformed })
-            });
+            informer = informer.transform(move |object: Arc<O>| transform(object));
         }
         informer.metrics(Arc::clone(&self.shared.observers) as _).build()
     }

@@ -17,11 +17,11 @@ pub use informer_cache::handler::{
     EventHandler, HandlerFuncs, blocking, filtered, handler_funcs, on_event, on_event_async,
 };
 pub use informer_cache::{
-    AddHandlerError, AnyObject, BufferPolicy, CacheSynced, Change, Event, EventStream, GenericEvent,
-    GenericInformer, GenericLister, GenericRegistration, HandlerOptions, HandlerRegistration, HandlerState,
-    InformerCrash, InformerRun, InformerSet, InformerState, MAX_HANDLERS, MIN_RESYNC_PERIOD, PumpCounters,
-    Replacement, SharedIndexInformer, SharedInformer, SharedInformerBuilder, SyncError, Undecodable,
-    UndecodableLog, Unsynced, wait_for_cache_sync,
+    AddHandlerError, AmbiguousInformer, AnyObject, BufferPolicy, CacheSynced, Change, Event, EventStream,
+    GenericEvent, GenericInformer, GenericLister, GenericRegistration, HandlerOptions, HandlerRegistration,
+    HandlerState, InformerCrash, InformerLease, InformerRun, InformerSet, InformerState, MAX_HANDLERS,
+    MIN_RESYNC_PERIOD, PumpCounters, Replacement, SharedIndexInformer, SharedInformer, SharedInformerBuilder,
+    SyncError, Undecodable, UndecodableLog, Unsynced, wait_for_cache_sync,
 };
 pub use informer_cache::{controller, handler, metrics, queue, reflector};
 #[cfg(feature = "client")]

@@ -18,9 +18,10 @@
 #[cfg(feature = "packed")]
 pub use informer_client::Packed;
 pub use informer_client::{
-    Call, CallError, CallRetries, Client, ClientError, ClientOptions, DecodeError, DiscoveredGroup,
-    DiscoveredKind, DiscoveredVersion, Discovery, Dynamic, Encoding, Encodings, HashKey, HashShares,
-    HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, PatchFormat, Pruning,
-    RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody,
-    RestMapper, SplitLists, StaticKind, StaticResource, StreamingLists, Typed, WatchChanges, program_name,
+    AnyTransform, Call, CallError, CallRetries, Client, ClientError, ClientOptions, DecodeError,
+    DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, Dynamic, Encoding, Encodings, HashKey,
+    HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, ListOptionsTweak,
+    ListWatchOptions, Metadata, Origin, PatchFormat, Pruning, RawObject, ReadOptions, Representation,
+    RequestError, ResourceKind, ResourceScope, ResponseBody, RestMapper, SplitLists, StaticKind,
+    StaticResource, StreamingLists, Typed, WatchChanges, program_name,
 };

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer::cache::SharedInformerFactory;
-use informer::client::{Lazy, StaticKind, StreamingLists};
+use informer::cache::{GenericInformer, SharedInformerFactory, on_event};
+use informer::client::{Dynamic, Lazy, Metadata, ResourceKind, StaticKind, StreamingLists};
 use informer::testing::{TestServer, list, pod};
-use informer::{Gvr, Object};
-use k8s_openapi::api::core::v1::Pod;
+use informer::{Gvr, LabelSelector, Object};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -27,7 +27,8 @@ async fn two_askers_share_one_informer_and_a_shutdown_ends_it_for_good() {
     factory.wait_for_cache_sync(SOON).await.unwrap();
     assert!(first.indexer().contains("a/one") && second.indexer().contains("a/one"));
     assert_eq!(server.requests(list::<Pod>()).count(), 1);
-    assert!(factory.for_resource(&Gvr::new("", "v1", "pods")).is_some_and(|pods| pods.has_synced()));
+    let pods = factory.existing(&Gvr::new("", "v1", "pods")).unwrap();
+    assert!(pods.is_some_and(|pods| pods.has_synced()));
     factory.shutdown().await;
     factory.start();
     assert!(first.is_stopped());
@@ -72,4 +73,131 @@ async fn an_informer_takes_settings_of_its_own() {
         "an object that the transform rejects is quarantined, not lost"
     );
     assert!(factory.release::<Lazy<Pod>>(&Gvr::new("", "v1", "pods")));
+}
+
+fn names(informer: &GenericInformer) -> Vec<String> {
+    let mut names: Vec<_> =
+        informer.lister().list(&LabelSelector::everything()).iter().map(|o| o.key().to_string()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_resource_creates_a_dynamic_informer_and_names_ambiguous_representations() {
+    let server = TestServer::start().await;
+    server.create(&pod("a/one")).await.unwrap();
+    let factory = factory(&server);
+    let pods = factory.for_resource(ResourceKind::of::<Pod>()).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(SOON).await.unwrap();
+    assert_eq!(names(&pods), ["a/one"]);
+    let object = pods.lister().get("a/one").unwrap();
+    assert!(object.downcast_ref::<Dynamic>().is_some());
+
+    let config_maps = factory.metadata::<ConfigMap>();
+    let generic = factory.for_resource(ResourceKind::of::<ConfigMap>()).unwrap();
+    assert_eq!(generic.state().name, config_maps.name(), "the informer of any representation is returned");
+    assert_eq!(factory.states().len(), 2);
+
+    factory.metadata::<Pod>();
+    let error = factory.for_resource(ResourceKind::of::<Pod>()).unwrap_err();
+    let mut candidates = error.candidates.clone();
+    candidates.sort_unstable();
+    assert_eq!(candidates, ["Dynamic", "Metadata"], "{error}");
+    assert!(error.to_string().starts_with("get the informer of pods.v1: "), "{error}");
+    assert!(factory.existing(&Gvr::new("", "v1", "secrets")).unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn default_transform_applies_to_each_kind_and_must_keep_the_type() {
+    let server = TestServer::start().await;
+    for key in ["a/one", "a/two"] {
+        server.create(&pod(key)).await.unwrap();
+    }
+    let factory = factory(&server).transform(|object| match object.key().name() {
+        "one" if object.downcast_ref::<Lazy<Pod>>().is_some() => Err("rejected".into()),
+        "two" if object.downcast_ref::<Metadata<Pod>>().is_some() => {
+            Ok(Arc::new(Lazy::<Pod>::from_json(r#"{"metadata":{"name":"two"}}"#)?))
+        }
+        _ => Ok(object),
+    });
+    let (pods, metadata) = (factory.informer::<Pod>(), factory.metadata::<Pod>());
+    let untouched =
+        factory.informer_with::<Dynamic>(ResourceKind::of::<Pod>(), |informer| informer.transform(Ok));
+    factory.start();
+    factory.wait_for_cache_sync(SOON).await.unwrap();
+    assert_eq!(pods.indexer().keys(), ["a/two"]);
+    assert_eq!(metadata.indexer().keys(), ["a/one"]);
+    let undecodable = metadata.undecodable();
+    let error = undecodable[0].error().source().unwrap().to_string();
+    assert!(error.contains("another type than informer_client::object::metadata::Metadata"), "{error}");
+    assert_eq!(untouched.indexer().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resync_config_of_a_kind_replaces_the_period_of_the_factory() {
+    let server = TestServer::start().await;
+    server.create(&pod("a/one")).await.unwrap();
+    let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"a"}}"#;
+    server.create(&serde_json::from_str::<ConfigMap>(map).unwrap()).await.unwrap();
+    let minute = Duration::from_secs(60);
+    let factory =
+        factory(&server).resync(10 * minute).custom_resync_config([(ResourceKind::of::<Pod>(), minute)]);
+    let (pods, config_maps) = (factory.informer::<Pod>(), factory.informer::<ConfigMap>());
+    let pod_handler = pods.add_handler(on_event(|_event| ())).unwrap();
+    let map_handler = config_maps.add_handler(on_event(|_event| ())).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(SOON).await.unwrap();
+    tokio::time::sleep(5 * minute + minute / 2).await;
+    assert_eq!((pod_handler.state().calls, map_handler.state().calls), (1 + 5, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tweaked_list_options_apply_to_lists_and_watches_of_their_resource() {
+    let server = TestServer::start().await;
+    for key in ["a/one", "a/two"] {
+        server.create(&pod(key)).await.unwrap();
+    }
+    let factory = factory(&server).tweak_list_options(|gvr, options| {
+        if gvr.resource == "pods" {
+            options.fields = "metadata.name=two".parse().unwrap();
+            options.parameter("pretty", "false");
+        }
+    });
+    let (pods, secrets) = (factory.informer::<Pod>(), factory.informer::<Secret>());
+    factory.start();
+    factory.wait_for_cache_sync(SOON).await.unwrap();
+    assert_eq!(pods.indexer().keys(), ["a/two"]);
+    assert_eq!(pods.name(), "pods.v1 fields=metadata.name=two pretty=false");
+    assert_eq!(secrets.name(), "secrets.v1");
+    server.create(&pod("a/three")).await.unwrap();
+    server.delete::<Pod>("a/two").await.unwrap();
+    pods.wait_until(|cache| cache.is_empty()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn leased_informer_ends_with_its_last_lease() {
+    let server = TestServer::start().await;
+    let factory = factory(&server);
+    let (first, second) = (factory.lease::<Pod>(), factory.lease::<Pod>());
+    let informer = first.clone();
+    let (kept, leased) = (factory.informer::<ConfigMap>(), factory.lease::<ConfigMap>());
+    factory.start();
+    factory.wait_for_cache_sync(SOON).await.unwrap();
+    drop((first, second, leased));
+    assert_eq!(factory.states().len(), 2, "a clone of a lease is a use");
+    let handle = (*informer).clone();
+    drop(informer);
+    assert_eq!(factory.states().len(), 1);
+    assert!(!kept.is_stopped(), "the factory returned it without a lease, too");
+    tokio::time::timeout(SOON, async {
+        while !handle.is_stopped() {
+            tokio::task::yield_now().await
+        }
+    })
+    .await
+    .unwrap();
+    let again = factory.lease::<Pod>();
+    factory.start();
+    again.wait_for_sync(SOON).await.unwrap();
 }

@@ -84,7 +84,7 @@ fn show(objects: &SharedInformer<Dynamic>) -> Result {
 async fn by_resource(factory: &SharedInformerFactory, dynamic: &Gvr) -> Result {
     let events = Arc::new(AtomicUsize::new(0));
     for gvr in [dynamic, &Gvr::new("", "v1", "pods"), &Gvr::new("apps", "v1", "deployments")] {
-        let informer = factory.for_resource(gvr).ok_or_else(|| format!("no informer of {gvr}"))?;
+        let informer = factory.existing(gvr)?.ok_or_else(|| format!("no informer of {gvr}"))?;
         let counter = Arc::clone(&events);
         let handler = informer.add_handler(HandlerOptions::new().name("count"), move |_event| {
             counter.fetch_add(1, Ordering::Relaxed);
@@ -101,7 +101,7 @@ async fn by_resource(factory: &SharedInformerFactory, dynamic: &Gvr) -> Result {
         }
         println!("  default/web-0 exists: {}", lister.get("web-0").is_some());
     }
-    println!("an informer of secrets: {}", factory.for_resource(&Gvr::new("", "v1", "secrets")).is_some());
+    println!("an informer of secrets: {}", factory.existing(&Gvr::new("", "v1", "secrets"))?.is_some());
     println!("{} events of three kinds in one type", events.load(Ordering::Relaxed));
     Ok(())
 }

@@ -70,6 +70,7 @@ pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -
         );
     }
     query.share(selection);
+    query.parameters(selection);
     query.finish()
 }
 
@@ -88,6 +89,7 @@ pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>)
     // `timeoutSeconds` is at least 1, because 0 would let the server choose the timeout.
     query.add("timeoutSeconds", Some(&request.timeout.as_secs().max(1).to_string()));
     query.add("watch", Some("true"));
+    query.parameters(selection);
     query.finish()
 }
 
@@ -113,6 +115,10 @@ impl Query {
 
     fn share(&mut self, selection: &Selection) {
         self.add("shardSelector", selection.shares.as_ref().map(HashShares::selector).as_deref());
+    }
+
+    fn parameters(&mut self, selection: &Selection) {
+        selection.parameters.iter().for_each(|(name, value)| self.add(name, Some(value)));
     }
 
     pub(crate) fn finish(mut self) -> String {

@@ -6,9 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use informer_cache::AnyObject;
 use informer_cache::reflector::ReflectorConfig;
-use informer_client::{HashShares, ReadOptions, StreamingLists};
-use informer_core::{FieldSelector, LabelSelector, Object};
+use informer_client::{
+    AnyTransform, HashShares, ListOptionsTweak, ListWatchOptions, ReadOptions, Representation, StreamingLists,
+};
+use informer_core::{FieldSelector, Gvr, LabelSelector, Object};
 
 use crate::BoxError;
 
@@ -42,6 +45,10 @@ pub struct InformerOptions {
     /// The functions that change objects before they are cached. Each representation `O` has at most one: an
     /// `Arc<Transform<O>>` under the `TypeId` of `O`.
     pub(super) transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    pub(super) default_transform: Option<AnyTransform>,
+    pub(super) tweak: Option<ListOptionsTweak>,
+    /// The query parameters that `tweak` has added.
+    pub(super) parameters: Vec<(String, String)>,
 }
 
 impl InformerOptions {
@@ -150,8 +157,60 @@ impl InformerOptions {
         self
     }
 
-    pub(super) fn transform_of<O: Object>(&self) -> Option<Arc<Transform<O>>> {
-        self.transforms.get(&TypeId::of::<O>())?.downcast_ref::<Arc<Transform<O>>>().cloned()
+    /// Transforms objects of each kind and representation for which no [`transform`](Self::transform) is
+    /// set, before they are cached: [`AnyTransform`]. On the level of the cache this is the
+    /// `DefaultTransform` of controller-runtime.
+    pub fn default_transform(
+        mut self,
+        transform: impl Fn(AnyObject) -> Result<AnyObject, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.default_transform = Some(AnyTransform::new(transform));
+        self
+    }
+
+    /// Changes the selectors and query parameters of each informer when it is created, by its resource:
+    /// [`ListOptionsTweak`]. The function gets the selectors that [`labels`](Self::labels) and
+    /// [`fields`](Self::fields) have set.
+    pub fn tweak_list_options(
+        mut self,
+        tweak: impl Fn(&Gvr, &mut ListWatchOptions) + Send + Sync + 'static,
+    ) -> Self {
+        self.tweak = Some(ListOptionsTweak::new(tweak));
+        self
+    }
+
+    /// Returns these options with the changes of the tweak, if one is set.
+    pub(super) fn tweaked(mut self, gvr: &Gvr) -> Self {
+        let Some(tweak) = &self.tweak else { return self };
+        let mut options = self.list_options();
+        tweak.apply(gvr, &mut options);
+        self.parameters = options.parameters().to_vec();
+        (self.labels, self.fields) = (Some(options.labels), Some(options.fields));
+        self
+    }
+
+    /// Returns the selectors and query parameters of the requests.
+    pub(super) fn list_options(&self) -> ListWatchOptions {
+        let (labels, fields) = (self.labels.clone(), self.fields.clone());
+        let mut options = ListWatchOptions::new(labels.unwrap_or_default(), fields.unwrap_or_default());
+        for (name, value) in &self.parameters {
+            options.parameter(name, value);
+        }
+        options
+    }
+
+    /// Returns the transform of the representation `O`, or else the default transform.
+    pub(super) fn transform_of<O: Representation>(&self) -> Option<Arc<Transform<O>>> {
+        if let Some(transform) = self.transforms.get(&TypeId::of::<O>()) {
+            let transform = transform.downcast_ref::<Arc<Transform<O>>>().cloned()?;
+            return Some(Arc::new(move |object: Arc<O>| {
+                let is_partial = object.is_partial();
+                let transformed = transform(object)?;
+                Ok(if is_partial { transformed.into_partial() } else { transformed })
+            }));
+        }
+        let transform = self.default_transform.clone()?;
+        Some(Arc::new(move |object| transform.apply(object)))
     }
 
     /// Takes each option that is not set here from `other`, the options of the next more general level, such
@@ -164,6 +223,8 @@ impl InformerOptions {
         self.read = self.read.or_else(|| other.read.clone());
         self.streaming = self.streaming.or(other.streaming);
         self.reflector = self.reflector.or_else(|| other.reflector.clone());
+        self.default_transform = self.default_transform.or_else(|| other.default_transform.clone());
+        self.tweak = self.tweak.or_else(|| other.tweak.clone());
         for (representation, filter) in &other.filters {
             self.filters.entry(*representation).or_insert_with(|| Arc::clone(filter));
         }

@@ -63,14 +63,15 @@ impl OptionLevels {
         let own = self.kinds.get(kind.gvk()).unwrap_or(&none);
         let namespaces = own.namespaces.as_ref().unwrap_or(&self.namespaces);
         if kind.is_cluster_scoped() || namespaces.is_empty() {
-            return vec![informer_plan(InformerScope::All, own.options.clone().or(&self.all))];
+            let options = own.options.clone().or(&self.all).tweaked(&kind.gvr());
+            return vec![informer_plan(InformerScope::All, options)];
         }
         let plan_of = |(namespace, nearest): (&String, &InformerOptions)| {
             let mut options = nearest.clone().or(&own.options);
             if let Some(of_cache) = self.namespaces.get(namespace) {
                 options = options.or(of_cache);
             }
-            options = options.or(&self.all);
+            options = options.or(&self.all).tweaked(&kind.gvr());
             if !namespace.is_empty() {
                 return informer_plan(InformerScope::Namespace(namespace.clone()), options);
             }
@@ -120,7 +121,10 @@ impl InformerPlan {
             ("share", shown(self.options.shares.as_ref())),
             ("form", Some(representation.to_owned()).filter(|name| !name.is_empty())),
         ];
-        for (label, value) in selectors.into_iter().filter_map(|(label, value)| Some((label, value?))) {
+        let parameters =
+            self.options.parameters.iter().map(|(name, value)| (name.as_str(), Some(value.clone())));
+        let parts = selectors.into_iter().chain(parameters);
+        for (label, value) in parts.filter_map(|(label, value)| Some((label, value?))) {
             name.push_str(&format!(" {label}={value}"));
         }
         name

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use informer_cache::source::{SourceError, SourceErrorKind};
-use informer_client::{Lazy, Representation};
+use informer_client::Lazy;
 use informer_core::Object;
 use informer_core::panics::panic_text;
 use rand::SeedableRng;
@@ -125,13 +125,11 @@ fn transformed<K: KubeObject>(
 ) -> Result<Option<Arc<Lazy<K>>>, SourceError> {
     let Some(transform) = transform else { return Ok(Some(body)) };
     let key = body.key().clone();
-    let is_partial = body.is_partial();
     let failed = |text: String| {
         let text = format!("transform {key}: {text}; the transform must not fail");
         SourceError::new(SourceErrorKind::Other, text)
     };
     match catch_unwind(AssertUnwindSafe(|| transform(body))) {
-        Ok(Ok(body)) if is_partial => Ok(Some(body.into_partial())),
         Ok(Ok(body)) => Ok(Some(body)),
         Ok(Err(error)) => Err(failed(error.to_string())),
         Err(panic) => Err(failed(format!("it panicked: {}", panic_text(&*panic)))),
