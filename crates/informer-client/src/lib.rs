@@ -46,6 +46,7 @@ mod kind;
 mod kube;
 mod list_keys;
 mod list_watch;
+mod memory;
 mod object;
 mod prune;
 mod scan;
@@ -70,6 +71,7 @@ pub use list_watch::{
     Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ListOptionsTweak, ListWatchOptions,
     ReadOptions, SplitLists, StreamingLists,
 };
+pub use memory::{MemoryBudget, MemoryState, SourceMemoryState};
 #[cfg(feature = "packed")]
 pub use object::Packed;
 pub use object::{DecodeError, Dynamic, Encoding, Lazy, Metadata, Origin, RawObject, Representation, Typed};

@@ -28,9 +28,10 @@ use informer_cache::source::{
 use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKindSchema;
 
+use crate::memory::SourceMemory;
 use crate::object::{Encoding, Interner, Origin, Views};
 use crate::unknown_fields::UnknownFields;
-use crate::{Client, Limits, Pruning, Representation, ResourceKind, ResourceScope, StaticKind};
+use crate::{Client, Limits, MemoryBudget, Pruning, Representation, ResourceKind, ResourceScope, StaticKind};
 pub use options::{ListOptionsTweak, ListWatchOptions};
 use query::Accept;
 use response::{EncodedBody, Opened};
@@ -78,6 +79,7 @@ pub struct KubeListWatch<O> {
     interner: Arc<Interner>,
     unknown_fields: Arc<UnknownFields>,
     listed_protobuf: Arc<AtomicBool>,
+    memory: Option<Arc<SourceMemory>>,
     #[cfg(feature = "packed")]
     packing: Arc<crate::object::Packing>,
     form: PhantomData<fn() -> O>,
@@ -204,6 +206,7 @@ impl<O: Representation> KubeListWatch<O> {
             split_lists: None,
             views: None,
             interner: Arc::default(),
+            memory: None,
             #[cfg(feature = "packed")]
             packing: Arc::default(),
             form: PhantomData,
@@ -237,6 +240,14 @@ impl<O: Representation> KubeListWatch<O> {
     pub fn list_options(mut self, options: ListWatchOptions) -> Self {
         self.selection.parameters = options.parameters().to_vec();
         self.labels(options.labels).fields(options.fields)
+    }
+
+    /// Counts the memory of the objects of this source in a budget, which decides whether
+    /// [`Lazy`](crate::Lazy) objects are compressed. Set it after the selectors: they are part of the name of the source there.
+    pub fn memory_budget(mut self, budget: &MemoryBudget) -> Self {
+        let form = std::any::type_name::<O>().split('<').next().and_then(|name| name.rsplit("::").next());
+        self.memory = Some(budget.source(format!("{} ({})", self.describe(), form.unwrap_or_default())));
+        self
     }
 
     /// Restricts the source to a share of the objects, by a hash. Servers with the feature
@@ -393,7 +404,8 @@ impl<O: Representation> KubeListWatch<O> {
             .with_wire(wire)
             .with_views(self.views.clone())
             .with_unknown_fields(Arc::clone(&self.unknown_fields))
-            .with_interner(Arc::clone(&self.interner));
+            .with_interner(Arc::clone(&self.interner))
+            .with_memory(self.memory.clone());
         #[cfg(feature = "packed")]
         let origin = origin.with_packing(Arc::clone(&self.packing));
         origin
@@ -519,6 +531,7 @@ impl<O> Clone for KubeListWatch<O> {
             interner: Arc::clone(&self.interner),
             unknown_fields: Arc::clone(&self.unknown_fields),
             listed_protobuf: Arc::clone(&self.listed_protobuf),
+            memory: self.memory.clone(),
             #[cfg(feature = "packed")]
             packing: Arc::clone(&self.packing),
             form: PhantomData,

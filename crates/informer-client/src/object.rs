@@ -19,6 +19,7 @@ mod packed;
 #[cfg(feature = "packed")]
 mod packing;
 mod splice;
+mod stored;
 mod template;
 mod typed;
 mod views;
@@ -47,6 +48,7 @@ pub(crate) use views::Views;
 
 use crate::ResourceKind;
 use crate::header::RawHeader;
+use crate::memory::{Charge, SourceMemory};
 use crate::unknown_fields::UnknownFields;
 
 /// A representation of objects that the client can build from the bytes that a server sends.
@@ -279,6 +281,7 @@ pub struct Origin {
     unknown_fields: Option<Arc<UnknownFields>>,
     /// True for objects that a transform built from partial objects.
     of_partial: bool,
+    memory: Option<Arc<SourceMemory>>,
     #[cfg(feature = "packed")]
     packing: Arc<Packing>,
 }
@@ -295,6 +298,7 @@ impl Origin {
             interner: None,
             unknown_fields: None,
             of_partial: false,
+            memory: None,
             #[cfg(feature = "packed")]
             packing: Arc::default(),
         }
@@ -308,6 +312,20 @@ impl Origin {
     #[cfg(feature = "packed")]
     pub(crate) fn packing(&self) -> &Packing {
         &self.packing
+    }
+
+    pub(crate) fn with_memory(self, memory: Option<Arc<SourceMemory>>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Returns the memory in which the objects are counted; `None` without a memory budget.
+    pub(crate) fn memory(&self) -> Option<&SourceMemory> {
+        self.memory.as_deref()
+    }
+
+    /// Counts an object of this size until the result is dropped.
+    pub(crate) fn charge(&self, bytes: usize) -> Option<Box<Charge>> {
+        self.memory.as_ref().map(|memory| Box::new(Charge::new(memory, bytes)))
     }
 
     pub(crate) fn with_interner(self, interner: Arc<Interner>) -> Self {
@@ -394,6 +412,7 @@ impl Origin {
             interner: self.interner.clone(),
             unknown_fields: self.unknown_fields.clone(),
             of_partial: true,
+            memory: self.memory.clone(),
             #[cfg(feature = "packed")]
             packing: Arc::clone(&self.packing),
         }

@@ -43,7 +43,9 @@ use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
 use informer_cache::{AddHandlerError, InformerState, SharedInformer};
-use informer_client::{Client, Dynamic, KubeListWatch, Lazy, Metadata, Representation, Typed};
+use informer_client::{
+    Client, Dynamic, KubeListWatch, Lazy, MemoryBudget, MemoryState, Metadata, Representation, Typed,
+};
 use informer_core::Gvk;
 use parking_lot::Mutex;
 
@@ -125,6 +127,7 @@ struct CacheInner {
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     /// The kinds of which clients read the bodies of single objects, and the cache holds the metadata.
     referenced: std::collections::HashSet<Gvk>,
+    memory: Option<MemoryBudget>,
     table: Mutex<InformerTable>,
     /// The next ticket, a number that orders the beginnings and ends of this program's writes. Each write
     /// takes one ticket when it begins and one when it ends, so that the cache knows which of two
@@ -267,6 +270,9 @@ impl Cache {
         if let Some(shares) = &options.shares {
             source = source.shares(shares.clone());
         }
+        if let Some(budget) = &self.shared.memory {
+            source = source.memory_budget(budget);
+        }
         source
     }
 
@@ -321,6 +327,17 @@ impl Cache {
     pub fn states(&self) -> Vec<InformerState> {
         let informers = self.shared.table.lock().informers();
         informers.iter().flat_map(|informer| informer.states()).collect()
+    }
+
+    /// Returns the limit and the use of memory, by informer; `None` without a
+    /// [memory limit](CacheBuilder::memory_limit).
+    pub fn memory(&self) -> Option<MemoryState> {
+        self.shared.memory.as_ref().map(MemoryBudget::state)
+    }
+
+    /// Returns the budget of the cache for the debug page.
+    pub(crate) fn memory_budget(&self) -> Option<&MemoryBudget> {
+        self.shared.memory.as_ref()
     }
 
     /// Returns the API client with which the informers list and watch objects.

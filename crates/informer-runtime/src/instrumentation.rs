@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
 use informer_cache::{HandlerState, InformerState};
+use informer_client::{MemoryBudget, MemoryState};
 use informer_workqueue::{QueueMetrics, QueueProbe, QueueStats};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -43,6 +44,8 @@ pub(crate) struct Instrumentation {
     leases: Mutex<Vec<Arc<LeaseHealth>>>,
     /// The causes of the requests of the controllers that record them.
     causes: Mutex<Vec<(String, Weak<dyn CausePage>)>>,
+    /// The memory budgets of the caches that have one.
+    budgets: Mutex<Vec<MemoryBudget>>,
     #[cfg(feature = "prometheus")]
     pub(crate) prometheus: Prometheus,
 }
@@ -91,6 +94,12 @@ impl Instrumentation {
     pub(crate) fn show(self: &Arc<Self>, client: &CachedClient) {
         let informers: Arc<dyn InformerMetrics> = Arc::clone(self) as _;
         client.cache().show_in(&informers);
+        if let Some(budget) = client.cache().memory_budget() {
+            let mut budgets = self.budgets.lock();
+            if budgets.len() < MAX_PROBES {
+                budgets.push(budget.clone());
+            }
+        }
         #[cfg(feature = "prometheus")]
         {
             let host = host(client.api().address());
@@ -118,7 +127,12 @@ impl Instrumentation {
     pub(crate) fn informers_page(&self, now: Instant) -> Value {
         let probes = all(&self.informers);
         let states = probes.iter().filter_map(InformerProbe::state);
-        json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()})
+        let mut page = json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()});
+        let budgets = self.budgets.lock();
+        if !budgets.is_empty() {
+            page["memory"] = budgets.iter().map(|budget| memory(&budget.state())).collect();
+        }
+        page
     }
 
     /// Adds an election or a member of a shard group to the page `/debug/leases`, which shows at most
@@ -180,6 +194,18 @@ pub(crate) fn host(address: &str) -> String {
         (Some(host), None) => host.to_owned(),
         (None, _) => address.to_owned(),
     }
+}
+
+fn memory(state: &MemoryState) -> Value {
+    let sources = state.sources.iter().map(|source| {
+        json!({
+            "source": source.source,
+            "objects": source.objects,
+            "bytes": source.used,
+            "compressed": source.is_compressed,
+        })
+    });
+    json!({"limit": state.limit, "bytes": state.used, "sources": sources.collect::<Vec<_>>()})
 }
 
 fn informer(state: &InformerState, now: Instant) -> Value {

@@ -21,7 +21,8 @@ pub use informer_client::{
     AnyTransform, Call, CallError, CallRetries, Client, ClientError, ClientOptions, DecodeError,
     DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, Dynamic, Encoding, Encodings, HashKey,
     HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, ListOptionsTweak,
-    ListWatchOptions, Metadata, Origin, PatchFormat, Pruning, RawObject, ReadOptions, Representation,
-    RequestError, ResourceKind, ResourceScope, ResponseBody, RestMapper, SplitLists, StaticKind,
-    StaticResource, StreamingLists, Typed, WatchChanges, program_name,
+    ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin, PatchFormat, Pruning, RawObject,
+    ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody, RestMapper,
+    SourceMemoryState, SplitLists, StaticKind, StaticResource, StreamingLists, Typed, WatchChanges,
+    program_name,
 };

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::decode_error::decode;
 use super::{DecodeError, RawObject, Representation};
+use crate::memory::Charge;
 use crate::{ResourceKind, fields};
 
 /// An object as a tree of JSON values, for kinds without a Rust type.
@@ -17,6 +18,7 @@ pub struct Dynamic {
     value: Value,
     kind: ResourceKind,
     wire_bytes: usize,
+    _charge: Option<Box<Charge>>,
 }
 
 impl Dynamic {
@@ -47,7 +49,9 @@ impl Representation for Dynamic {
                 }
             }
         }
-        Ok(Self { wire_bytes: raw.wire_bytes(), header: raw.header, value, kind })
+        let wire_bytes = raw.wire_bytes();
+        let charge = raw.origin().charge(held_bytes(raw.header(), wire_bytes));
+        Ok(Self { wire_bytes, header: raw.header, value, kind, _charge: charge })
     }
 }
 
@@ -71,8 +75,12 @@ impl Object for Dynamic {
     /// Returns an estimate of the memory of this object: trees of values take about nine times the size of
     /// their JSON.
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.header.held_bytes() + 9 * self.wire_bytes
+        held_bytes(&self.header, self.wire_bytes)
     }
+}
+
+fn held_bytes(header: &Header, wire_bytes: usize) -> usize {
+    size_of::<Dynamic>() + header.held_bytes() + 9 * wire_bytes
 }
 
 impl fmt::Debug for Dynamic {

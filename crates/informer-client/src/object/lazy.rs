@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::body::{Body, OwnBytes};
+use super::stored::Stored;
 use super::{DecodeError, Encoding, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind, StaticResource};
 
@@ -51,7 +52,7 @@ use crate::{ResourceKind, StaticKind, StaticResource};
 /// ```
 pub struct Lazy<K> {
     header: Header,
-    pub(super) body: Body,
+    pub(super) body: Stored,
     view: Mutex<Weak<K>>,
     origin: Arc<Origin>,
 }
@@ -67,16 +68,21 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
         if let Some(view) = self.view.lock().upgrade() {
             return Ok(view);
         }
-        let decoded = self.body.borrow().decode(&self.origin, &self.header);
-        let decoded = Arc::new(decoded.inspect_err(|error| self.origin.report(&self.header, error))?);
-        let mut view = self.view.lock();
-        if let Some(first) = view.upgrade() {
-            return Ok(first);
-        }
-        *view = Arc::downgrade(&decoded);
-        drop(view);
-        self.origin.keep(&decoded, self.body.borrow());
-        Ok(decoded)
+        self.decoded().inspect_err(|error| self.origin.report(&self.header, error))
+    }
+
+    fn decoded(&self) -> Result<Arc<K>, DecodeError> {
+        self.body.with(&self.origin, &self.header, |body| {
+            let decoded = Arc::new(body.decode(&self.origin, &self.header)?);
+            let mut view = self.view.lock();
+            if let Some(first) = view.upgrade() {
+                return Ok(first);
+            }
+            *view = Arc::downgrade(&decoded);
+            drop(view);
+            self.origin.keep(&decoded, body);
+            Ok(decoded)
+        })?
     }
 }
 
@@ -91,21 +97,34 @@ impl<K> Lazy<K> {
     ///
     /// When the object was received as invalid protobuf.
     pub fn json(&self) -> Result<Cow<'_, str>, DecodeError> {
-        if self.body.borrow().is_partial(&self.origin) {
+        if self.body.is_partial(&self.origin, &self.header) {
             self.origin.require_json();
         }
-        self.body.borrow().json(&self.origin, &self.header)
+        self.body.json(&self.origin, &self.header)
     }
 
     /// Returns the bytes of the object without the pruned fields: JSON, or a protobuf message without
-    /// envelope. The bytes are assembled on each call if a part of the object is shared with other objects.
+    /// envelope. The bytes are assembled on each call if a part of the object is shared with other objects,
+    /// or if the object is compressed.
     pub fn raw(&self) -> Cow<'_, [u8]> {
-        self.body.borrow().bytes()
+        self.body.read(&self.origin, &self.header, |body| Some(body.bytes())).unwrap_or_default()
     }
 
     /// Returns the encoding in which the object was received, which is the encoding of [`raw`](Self::raw).
     pub fn encoding(&self) -> Encoding {
-        self.body.borrow().encoding()
+        self.body.encoding()
+    }
+
+    fn new(header: Header, body: Stored, origin: Arc<Origin>) -> Self {
+        let object = Self { header, body, view: Mutex::new(Weak::new()), origin };
+        if let Some(memory) = object.origin.memory() {
+            memory.charge(object.size());
+        }
+        object
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.header.held_bytes() + self.body.len()
     }
 }
 
@@ -122,7 +141,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
         let origin =
             Arc::new(Origin::new(ResourceKind::of::<K>(), informer_cache::UndecodableLog::default()));
         let body = Body::new(OwnBytes::json(text.into(), raw.has_type()), None);
-        Ok(Self { header, body, view: Mutex::new(Weak::new()), origin })
+        Ok(Self::new(header, Stored::Plain(body), origin))
     }
 }
 
@@ -137,7 +156,7 @@ impl<K: Send + Sync + 'static> Representation for Lazy<K> {
 
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
         let (body, origin) = (raw.body()?, Arc::clone(raw.origin));
-        Ok(Self { header: raw.header, body, view: Mutex::new(Weak::new()), origin })
+        Ok(Self::new(raw.header, Stored::new(body, &origin), origin))
     }
 
     fn into_partial(self: Arc<Self>) -> Arc<Self> {
@@ -146,7 +165,7 @@ impl<K: Send + Sync + 'static> Representation for Lazy<K> {
         }
         let (header, body) = (self.header.clone(), self.body.clone());
         let origin = Arc::new(self.origin.of_partial());
-        Arc::new(Self { header, body, view: Mutex::new(Weak::new()), origin })
+        Arc::new(Self::new(header, body, origin))
     }
 }
 
@@ -156,19 +175,22 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.body.borrow().annotation(name, &self.origin)
+        self.body.read(&self.origin, &self.header, |body| body.annotation(name, &self.origin))
     }
 
     fn annotations(&self) -> Cow<'_, Labels> {
-        Cow::Owned(self.body.borrow().annotations())
+        Cow::Owned(self.body.with(&self.origin, &self.header, |body| body.annotations()).unwrap_or_default())
     }
 
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
-        self.body.borrow().field(path, &self.origin)
+        if let known @ Some(_) = self.header.field(path) {
+            return known;
+        }
+        self.body.read(&self.origin, &self.header, |body| body.field(path, &self.origin))
     }
 
     fn is_partial(&self) -> bool {
-        let is_partial = self.body.borrow().is_partial(&self.origin);
+        let is_partial = self.body.is_partial(&self.origin, &self.header);
         if is_partial {
             self.origin.note_unknown_fields();
         }
@@ -176,7 +198,15 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.header.held_bytes() + self.body.borrow().len()
+        self.size()
+    }
+}
+
+impl<K> Drop for Lazy<K> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.origin.memory() {
+            memory.release(self.size());
+        }
     }
 }
 

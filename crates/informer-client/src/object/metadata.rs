@@ -1,11 +1,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use informer_core::{FieldPath, Header, Labels, Object};
 use kube_core::DynamicObject;
 
 use super::{DecodeError, Origin, RawObject, Representation};
+use crate::memory::Charge;
 use crate::{ResourceKind, StaticKind, StaticResource};
 
 /// The metadata of an object. The server sends no other fields of the object.
@@ -17,6 +19,7 @@ pub struct Metadata<K = DynamicObject> {
     annotations: Labels,
     finalizers: Box<[Box<str>]>,
     creation_timestamp: Option<Box<str>>,
+    _charge: Option<Box<Charge>>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -45,13 +48,17 @@ impl<K: 'static> Representation for Metadata<K> {
     }
 
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            annotations: shared(raw.annotations()?, raw.origin()),
+        let origin = Arc::clone(raw.origin());
+        let mut decoded = Self {
+            annotations: shared(raw.annotations()?, &origin),
             finalizers: raw.finalizers()?,
             creation_timestamp: raw.creation_timestamp()?,
             header: raw.into_header(),
+            _charge: None,
             kind: PhantomData,
-        })
+        };
+        decoded._charge = origin.charge(decoded.held_bytes());
+        Ok(decoded)
     }
 }
 

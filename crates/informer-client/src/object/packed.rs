@@ -86,6 +86,11 @@ impl<K> Packed<K> {
         self.packed.format().encoding()
     }
 
+    fn size(&self) -> usize {
+        let common = self.common.as_deref().map_or(0, Template::len);
+        size_of::<Self>() + self.header.held_bytes() + self.packed.held_bytes() + common
+    }
+
     fn unpacked(&self) -> Result<Vec<u8>, DecodeError> {
         self.origin.packing().unpack(&self.packed).map_err(|error| self.failed(&error))
     }
@@ -100,6 +105,14 @@ impl<K> Packed<K> {
     }
 }
 
+impl<K> Drop for Packed<K> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.origin.memory() {
+            memory.release(self.size());
+        }
+    }
+}
+
 impl<K: Send + Sync + 'static> Representation for Packed<K> {
     fn takes_protobuf() -> bool {
         Lazy::<K>::takes_protobuf()
@@ -110,7 +123,11 @@ impl<K: Send + Sync + 'static> Representation for Packed<K> {
         let packed = origin.packing().pack(origin.kind(), body.borrow().own());
         let packed = packed.map_err(|error| raw.error(error.to_string()))?;
         let common = body.into_common();
-        Ok(Self { header: raw.header, packed, common, view: Mutex::new(Weak::new()), origin })
+        let object = Self { header: raw.header, packed, common, view: Mutex::new(Weak::new()), origin };
+        if let Some(memory) = object.origin.memory() {
+            memory.charge(object.size());
+        }
+        Ok(object)
     }
 }
 
@@ -154,8 +171,7 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
     }
 
     fn held_bytes(&self) -> usize {
-        let common = self.common.as_deref().map_or(0, Template::len);
-        size_of::<Self>() + self.header.held_bytes() + self.packed.held_bytes() + common
+        self.size()
     }
 }
 

@@ -82,6 +82,7 @@ struct Window {
     packed: u64,
 }
 
+#[derive(Clone)]
 pub(crate) struct PackedBytes {
     bytes: Box<[u8]>,
     length: u32,

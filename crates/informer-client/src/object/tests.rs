@@ -7,10 +7,10 @@ use informer_core::{FieldPath, Object};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Dynamic, Interner, Lazy, Origin, Packed, RawBytes, RawObject, Representation};
+use super::{Dynamic, Interner, Lazy, Metadata, Origin, Packed, RawBytes, RawObject, Representation, Typed};
 use crate::header::RawHeader;
 use crate::scan::Cursor;
-use crate::{ResourceKind, arbitrary};
+use crate::{MemoryBudget, ResourceKind, arbitrary};
 
 fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
     let mut raw = RawHeader::default();
@@ -39,6 +39,12 @@ static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
 /// annotations and owner references once for several objects.
 static SHARING: LazyLock<Arc<Origin>> =
     LazyLock::new(|| Arc::new(origin().with_interner(Arc::<Interner>::default())));
+
+/// An origin whose memory budget is exhausted, so that lazy objects are compressed.
+static COMPRESSED: LazyLock<Arc<Origin>> = LazyLock::new(|| {
+    let memory = MemoryBudget::new(0).source("things".to_owned());
+    Arc::new(origin().with_memory(Some(memory)).with_interner(Arc::<Interner>::default()))
+});
 
 fn origin() -> Origin {
     let kind = ResourceKind::new("example.com", "v1", "Thing", "things");
@@ -112,8 +118,61 @@ proptest! {
         let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
         // The origin `SHARING`, whose objects share equal labels and other parts, is used twice, because a
         // part is shared only from the second object on that has it.
-        for origin in [&*ORIGIN, &*SHARING, &*SHARING] {
+        for origin in [&*ORIGIN, &*SHARING, &*SHARING, &*COMPRESSED, &*COMPRESSED] {
             agree(&text, origin)?;
         }
     }
+}
+
+fn config_map(number: usize) -> String {
+    let data = "the same line in each object; ".repeat(40);
+    format!(
+        r#"{{"metadata":{{"name":"m{number}","annotations":{{"a":"b"}}}},"data":{{"text":"{number} {data}"}}}}"#
+    )
+}
+
+#[test]
+fn lazy_objects_are_compressed_from_half_of_the_memory_limit() {
+    let one = read::<Lazy<Value>>(&config_map(0), &Arc::new(origin())).unwrap().held_bytes();
+    let budget = MemoryBudget::new(100 * one);
+    let origin = Arc::new(origin().with_memory(Some(budget.source("things".to_owned()))));
+    let objects: Vec<_> =
+        (0..100).map(|number| read::<Lazy<Value>>(&config_map(number), &origin).unwrap()).collect();
+    let state = budget.state();
+    assert!(state.sources[0].is_compressed);
+    assert_eq!(state.used, objects.iter().map(Object::held_bytes).sum::<usize>());
+    assert_eq!((state.sources[0].objects, state.sources[0].used), (100, state.used));
+    assert!(objects[10].held_bytes() > 2 * objects[90].held_bytes(), "{}", objects[90].held_bytes());
+    assert!(state.used < 75 * one, "{} of {}", state.used, 100 * one);
+    for (number, object) in objects.iter().enumerate() {
+        let json: Value = serde_json::from_str(&config_map(number)).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&object.json().unwrap()).unwrap(), json);
+        assert_eq!(object.raw(), config_map(number).as_bytes());
+        assert_eq!(object.annotation("a").as_deref(), Some("b"));
+        assert_eq!(object.annotations().get("a"), Some("b"));
+        assert_eq!(object.get().unwrap()["data"], json["data"]);
+    }
+    drop(objects);
+    assert_eq!((budget.state().used, budget.state().sources[0].objects), (0, 0));
+}
+
+#[test]
+fn each_representation_is_counted_and_nothing_is_lost_over_the_limit() {
+    let budget = MemoryBudget::new(1);
+    let origin = Arc::new(origin().with_memory(Some(budget.source("things".to_owned()))));
+    let text = config_map(1);
+    let (lazy, packed) = (read::<Lazy<Value>>(&text, &origin), read::<Packed<Value>>(&text, &origin));
+    let (dynamic, metadata) = (read::<Dynamic>(&text, &origin), read::<Metadata>(&text, &origin));
+    let typed = read::<Typed<Value>>(&text, &origin);
+    let objects: [Box<dyn Object>; 5] = [
+        Box::new(lazy.unwrap()),
+        Box::new(packed.unwrap()),
+        Box::new(dynamic.unwrap()),
+        Box::new(metadata.unwrap()),
+        Box::new(typed.unwrap()),
+    ];
+    assert_eq!(budget.state().used, objects.iter().map(|object| object.held_bytes()).sum::<usize>());
+    assert!(budget.state().used > budget.state().limit);
+    drop(objects);
+    assert_eq!(budget.state().used, 0);
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{DecodeError, RawObject, Representation};
+use crate::memory::Charge;
 use crate::{ResourceKind, StaticKind, StaticResource, fields};
 
 /// An object decoded on arrival.
@@ -18,6 +19,7 @@ pub struct Typed<K> {
     header: Header,
     object: Arc<K>,
     wire_bytes: usize,
+    _charge: Option<Box<Charge>>,
 }
 
 impl<K> Typed<K> {
@@ -47,7 +49,9 @@ impl<K: DeserializeOwned + Serialize + Send + Sync + 'static> Representation for
 
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
         let object = raw.body()?.borrow().decode(raw.origin(), raw.header())?;
-        Ok(Self { wire_bytes: raw.wire_bytes(), object: Arc::new(object), header: raw.header })
+        let wire_bytes = raw.wire_bytes();
+        let charge = raw.origin().charge(held_bytes::<K>(raw.header(), wire_bytes));
+        Ok(Self { wire_bytes, object: Arc::new(object), header: raw.header, _charge: charge })
     }
 }
 
@@ -76,8 +80,12 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
     /// Returns an estimate of the memory of this object: decoded types take about five times the size of
     /// their JSON.
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.header.held_bytes() + 5 * self.wire_bytes
+        held_bytes::<K>(&self.header, self.wire_bytes)
     }
+}
+
+fn held_bytes<K>(header: &Header, wire_bytes: usize) -> usize {
+    size_of::<Typed<K>>() + header.held_bytes() + 5 * wire_bytes
 }
 
 #[diagnostic::do_not_recommend]

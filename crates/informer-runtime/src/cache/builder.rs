@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
-use informer_client::{Client, Metadata, Representation};
+use informer_client::{Client, MemoryBudget, Metadata, Representation};
 use informer_core::Gvk;
 use kube_core::{NamespaceResourceScope, Resource};
 use parking_lot::Mutex;
@@ -50,6 +50,7 @@ pub struct CacheBuilder {
     metrics: Option<Arc<dyn InformerMetrics>>,
     pinned: HashMap<Gvk, (TypeId, &'static str)>,
     referenced: HashSet<Gvk>,
+    memory: Option<MemoryBudget>,
 }
 
 impl CacheBuilder {
@@ -64,6 +65,7 @@ impl CacheBuilder {
             metrics: None,
             pinned: HashMap::new(),
             referenced: HashSet::new(),
+            memory: None,
         }
     }
 
@@ -178,6 +180,22 @@ impl CacheBuilder {
         self
     }
 
+    /// Limits the memory of the cached objects to a number of bytes. From half of the limit on, informers
+    /// compress the objects that they receive; reads return the same as before. If the objects take more
+    /// than the limit nevertheless, a warning is logged. No object is dropped. The memory of each informer
+    /// is in [`Cache::memory`] and on the debug page `/debug/informers`. See [`MemoryBudget`] for the sizes
+    /// that are counted.
+    pub fn memory_limit(self, bytes: usize) -> Self {
+        self.memory_budget(MemoryBudget::new(bytes))
+    }
+
+    /// Limits the memory like [`memory_limit`](Self::memory_limit), by a budget that this cache shares with
+    /// others, for example those of other clusters.
+    pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
+        self.memory = Some(budget);
+        self
+    }
+
     /// Ends the informers of a custom resource when its CustomResourceDefinition is deleted, and starts them
     /// again when it is created. By default, such an informer keeps requesting lists, which fail with 404.
     ///
@@ -213,6 +231,7 @@ impl CacheBuilder {
             metrics,
             pinned,
             referenced,
+            memory,
         } = self;
         let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(InformerTable::default()));
         let writes = AtomicU64::new(0);
@@ -226,6 +245,7 @@ impl CacheBuilder {
             observers,
             pinned,
             referenced,
+            memory,
             table,
             writes,
         });
