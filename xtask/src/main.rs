@@ -2,6 +2,7 @@
 
 mod bench;
 mod book;
+mod capabilities;
 mod cargo;
 mod conformance;
 mod deadline;
@@ -82,6 +83,8 @@ enum Command {
     /// Run client-go and this library on the same scripts (informer, work queue, leader election) and compare
     /// their traces. Needs Go.
     Parity(parity::ParityArguments),
+    /// Generate docs/capabilities.md from docs/capabilities.json; with `--check`, only compare them.
+    Capabilities,
     /// Build, start and stop a real kube-apiserver with etcd on loopback. Needs Go.
     Real {
         /// The operation on the servers.
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Command::Schema(options) => schema::run(root(), options, arguments.check),
         Command::Scaffold(arguments) => scaffold::run(root(), arguments),
         Command::Parity(parity) => parity::run(root(), parity),
+        Command::Capabilities => capabilities::run(root(), arguments.check),
         Command::Simulate(arguments) => simulate::run(root(), arguments),
         Command::Real { command } => real::run(root(), command),
     };

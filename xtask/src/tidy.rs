@@ -38,6 +38,7 @@ pub(crate) fn run(root: &Path, arguments: &TidyArguments) -> Report {
     files::check(root, &sources, &mut report);
     layers::check(root, &sources, &mut report);
     parity::check(root, &sources, &mut report);
+    crate::capabilities::check(root, sources.iter().map(|source| source.text.as_str()), &mut report);
     names::check(root, &sources, &mut report);
     type_names::check(root, &sources, &mut report);
     quotes::check(root, &mut report);
