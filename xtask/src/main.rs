@@ -5,6 +5,7 @@ mod book;
 mod capabilities;
 mod cargo;
 mod conformance;
+mod console;
 mod deadline;
 mod diagnostics;
 mod explore;
@@ -78,6 +79,9 @@ enum Command {
     /// Generate the table of the built-in kinds from the published Go types and a real API server; with
     /// `--check`, only compare it with the files in the tree. Needs Go.
     Schema(schema::Options),
+    /// Build the page of the console from `console/`. With `--check`, compare the committed page with a new build
+    /// instead. Needs Node.js.
+    Console(console::ConsoleArguments),
     /// Build, lint and test the projects that `informer new` and `informer add` write.
     Scaffold(scaffold::ScaffoldArguments),
     /// Run client-go and this library on the same scripts (informer, work queue, leader election) and compare
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Command::Fleet(options) => fleet::run(root(), options),
         Command::Ordeal(options) => ordeal::run(root(), options),
         Command::Schema(options) => schema::run(root(), options, arguments.check),
+        Command::Console(options) => console::run(root(), options, arguments.check),
         Command::Scaffold(arguments) => scaffold::run(root(), arguments),
         Command::Parity(parity) => parity::run(root(), parity),
         Command::Capabilities => capabilities::run(root(), arguments.check),

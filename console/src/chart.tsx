@@ -1,0 +1,82 @@
+// A time series of the last 15 minutes, drawn by uPlot.
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { bytes } from "./format";
+import type { SeriesName, Store } from "./store";
+
+interface Line {
+  series: SeriesName;
+  label: string;
+  color: "--line-1" | "--line-2" | "--line-3";
+}
+
+interface Props {
+  store: Store;
+  title: string;
+  lines: Line[];
+  format: (value: number | null) => string;
+  theme: string;
+}
+
+/** The distances of the marks on an axis of bytes. */
+const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const HEIGHT = 150;
+const MAX_SPAN = 900;
+const MIN_SPAN = 60;
+
+export function Chart({ store, title, lines, format, theme }: Props) {
+  const frame = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const data = (): uPlot.AlignedData => [store.times, ...lines.map((line) => store.series[line.series])];
+  const last = lines.map((line) => ({ ...line, text: format(store.series[line.series].at(-1) ?? null) }));
+
+  useEffect(() => {
+    const element = frame.current;
+    if (!element) return;
+    const style = getComputedStyle(document.documentElement);
+    const color = (name: string) => style.getPropertyValue(name).trim();
+    const axis = { stroke: color("--muted"), grid: { stroke: color("--border"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    const made = new uPlot({
+      width: element.clientWidth,
+      height: HEIGHT,
+      legend: { show: false },
+      cursor: { drag: { x: false, y: false } },
+      padding: [8, 8, 0, 0],
+      scales: {
+        // The first minute fills the whole width; the range then grows up to 15 minutes.
+        x: {
+          range: (_, min, max) => {
+            const end = max ?? Date.now() / 1000;
+            return [end - Math.min(MAX_SPAN, Math.max(MIN_SPAN, end - (min ?? end))), end];
+          },
+        },
+        y: { range: (_, __, max) => [0, Math.max(1, (max ?? 0) * 1.1)] },
+      },
+      axes: [
+        { ...axis, size: 24, space: 70, values: (_, times, __, ___, step) => times.map((time) => new Date(time * 1000).toTimeString().slice(0, step < 60 ? 8 : 5)) },
+        { ...axis, size: 62, space: 36, ...(format === bytes ? { incrs: BINARY } : {}), values: (_, values) => values.map((value) => format(value)) },
+      ],
+      series: [{}, ...lines.map((line) => ({ stroke: color(line.color), width: 1.5, points: { show: false }, spanGaps: false }))],
+    }, data(), element);
+    plot.current = made;
+    const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+    };
+  }, [theme]);
+  useEffect(() => plot.current?.setData(data()));
+
+  return (
+    <section class="card chart">
+      <h3>{title}</h3>
+      <ul class="legend">
+        {last.map((line) => (
+          <li key={line.series}><i class={line.color.slice(2)} aria-hidden="true" />{line.label} <b>{line.text}</b></li>
+        ))}
+      </ul>
+      <div ref={frame} role="img" aria-label={`${title}: ${last.map((line) => `${line.label} ${line.text}`).join(", ")}`} />
+    </section>
+  );
+}

@@ -1,0 +1,141 @@
+// The types of the data API, version 1.
+
+export interface Handler {
+  name: string;
+  synced: boolean;
+  depth: number;
+  depthMax: number;
+  calls: number;
+  panics: number;
+  blocked: number;
+}
+
+export interface Informer {
+  name: string;
+  what: string;
+  running: boolean;
+  synced: boolean;
+  phase: string;
+  version: string;
+  versionAgeSeconds: number | null;
+  lastError: string | null;
+  failures: number;
+  nextAttemptSeconds: number | null;
+  lists: number;
+  relists: Record<string, number>;
+  events: number;
+  watches: number;
+  objects: number;
+  bytes: number;
+  changes: number;
+  queued: number;
+  undecodable: number;
+  undecodableTotal: number;
+  panics: number;
+  crash: string | null;
+  crashes: number;
+  handlers: Handler[];
+}
+
+export interface Queue {
+  name: string;
+  ready: number;
+  waiting: number;
+  processing: number;
+  longestSeconds: number;
+  depths: { priority: number | null; group: string | null; ready: number }[];
+  otherDepths: number;
+  orderFailed: boolean;
+  added: number;
+  retries: number;
+  started: number;
+  queuedSecondsTotal: number;
+  done: number;
+  workedSecondsTotal: number;
+}
+
+export interface Reconcile {
+  id: string;
+  controller: string;
+  request: string;
+  causes: string[];
+  omitted: number;
+  waitedSeconds: number | null;
+  beganSecondsAgo: number;
+  seconds: number | null;
+  result: string | null;
+  error: string | null;
+  /** The time of the begin in milliseconds by the clock of the browser; the page adds it. */
+  began: number;
+}
+
+export interface Controller {
+  name: string;
+  kind: string;
+  phase: string;
+  workers: number;
+  active: number;
+  results: { success: number; error: number; requeue: number; requeue_after: number };
+  terminalErrors: number;
+  panics: number;
+  timeouts: number;
+  triggerPanics: number;
+  sources: string[];
+  running: { id?: string; request: string; beganSecondsAgo: number; causes?: string[] }[];
+  shard: { active: boolean; members: number; refused: number; remembered: number } | null;
+}
+
+export interface Lease {
+  kind: string;
+  namespace: string;
+  name: string;
+  identity: string;
+  active: boolean;
+  holder: string | null;
+  failures: number;
+  failingSeconds: number | null;
+  lastError: string | null;
+}
+
+export interface Snapshot {
+  version: number;
+  manager: string;
+  process: {
+    library: string;
+    pid: number;
+    uptimeSeconds: number;
+    tasks: number;
+    threads: number;
+    residentBytes: number | null;
+  };
+  informers: Informer[];
+  queues: Queue[];
+  controllers: Controller[];
+  leases: Lease[];
+  client: { server: string; requests: { verb: string; code: number; count: number; seconds: number }[] };
+  omitted: { informers: number; queues: number; controllers: number; leases: number };
+  reconciles?: Reconcile[];
+}
+
+export interface Story {
+  key: string;
+  controllers: {
+    controller: string;
+    queued: { ageSeconds: number; causes: string[]; omitted: number } | null;
+    running: Reconcile[];
+    reconciles: Reconcile[];
+  }[];
+}
+
+export const sum = <T>(all: T[], of: (one: T) => number): number =>
+  all.reduce((total, one) => total + of(one), 0);
+
+export const finished = (one: Controller): number =>
+  one.results.success + one.results.error + one.results.requeue + one.results.requeue_after;
+
+/** The parts of an informer's name, such as `pods.v1 namespace=a form=Metadata`. */
+export function informerName(name: string): { resource: string; scope: string; form: string } {
+  const form = / form=(\S+)/.exec(name)?.[1] ?? "";
+  const [resource = name, ...rest] = name.replace(/ form=\S+/, "").split(" ");
+  return { resource, scope: rest.join(" ") || "all", form: form || "default" };
+}

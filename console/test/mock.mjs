@@ -1,0 +1,142 @@
+// A server of the page with made-up data, for tests and for work on the page: `node test/mock.mjs [FOLDER] [PORT]`.
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+
+const TYPES = { html: "text/html", js: "text/javascript", css: "text/css" };
+export const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+  + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+export const HOSTILE = `default/<img src=x onerror="document.title='hacked'">&amp;"'\u202e`;
+
+const ERROR = "update Deployment default/shop-17: the object was changed by another client; read it again and retry";
+
+function reconcile(number, ago) {
+  const failed = number % 23 === 0;
+  return {
+    id: `5e1f00d5e1f00d00-${number}`,
+    controller: number % 3 ? "website" : "certificates",
+    request: number % 50 === 7 ? HOSTILE : `default/shop-${number % 1000}`,
+    causes: failed ? [`retry of failure ${(number % 5) + 1}`]
+      : [`updated Website.example.com default/shop-${number % 1000} (spec, labels)`, `updated Deployment.apps default/shop-${number % 1000} (other fields)`],
+    omitted: 0,
+    waitedSeconds: 0.004 + (number % 7) / 50,
+    beganSecondsAgo: ago,
+    seconds: 0.002 + (number % 11) / 90,
+    result: failed ? "error" : number % 4 ? "success" : "requeue_after",
+    error: failed ? ERROR : null,
+  };
+}
+
+const informer = (name, objects, more = {}) => ({
+  name, what: name, running: true, synced: true, phase: "Watching", version: "184467", versionAgeSeconds: 1.4,
+  lastError: null, failures: 0, nextAttemptSeconds: null, lists: 1, relists: { first: 1 }, events: 0, watches: 3, resyncs: 0,
+  objects, bytes: objects * 840, changes: 0, queued: 0, undecodable: 0, undecodableTotal: 0, panics: 0, crash: null, crashes: 0,
+  handlers: [{ name: "website", synced: true, depth: 3, depthMax: 41, calls: 0, panics: 0, blocked: 0 }], ...more,
+});
+
+export class Mock {
+  constructor(options = {}) {
+    Object.assign(this, { folder: "../crates/informer-runtime/src/console/assets", prefix: "", backlog: 300, perSecond: 40, period: 1000, healthy: false, token: "" }, options);
+    this.born = Date.now() / 1000 - (this.age ?? 4000);
+    this.number = 0;
+    this.pid = 4242;
+  }
+
+  snapshot() {
+    const uptimeSeconds = Date.now() / 1000 - this.born;
+    const total = Math.round(uptimeSeconds * 40);
+    const wave = Math.sin(uptimeSeconds / 20);
+    const grow = (one) => ({ ...one, events: total * 2, changes: total * 2, handlers: one.handlers.map((handler) => ({ ...handler, calls: total * 2 })) });
+    const bad = this.healthy ? {} : { synced: false, phase: "BackingOff", failures: 4, lastError: "list ingresses.v1.networking.k8s.io: 403 Forbidden: cannot list resource; grant `list` and `watch` in the role of the operator" };
+    const informers = [
+      informer("websites.v1.example.com", 1000), informer("deployments.v1.apps", 1000, { relists: { first: 1, watch_expired: 2 }, lists: 3 }),
+      informer("pods.v1 form=Metadata", 48210), informer("secrets.v1 namespace=cert-manager", 37),
+      informer("ingresses.v1.networking.k8s.io", this.healthy ? 12 : 0, bad),
+    ].map(grow);
+    const queue = (name, ready) => ({
+      name, ready, waiting: 12, processing: 3, unfinishedSeconds: 0.2, longestSeconds: 0.08, otherDepths: 0, orderFailed: false,
+      depths: ready ? [{ priority: 0, group: null, ready }, { priority: -100, group: null, ready: 4 }] : [],
+      added: total, retries: Math.round(total / 23), started: total, queuedSecondsTotal: total * 0.03, done: total, workedSecondsTotal: total * 0.05,
+    });
+    const controller = (name, kind, share) => ({
+      name, kind, phase: "Reconciling", workers: 8, active: 3, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind],
+      results: { success: Math.round(total * share), error: this.healthy ? 0 : Math.round(total * share / 23), requeue: 0, requeue_after: Math.round(total * share / 4) },
+      running: [{ ...reconcile(7, 0.21), seconds: null, result: null, error: null }, { ...reconcile(8, 1.4), seconds: null, result: null, error: null }],
+      shard: null,
+    });
+    return {
+      version: 1, manager: "Running",
+      process: { library: "0.1.0", pid: this.pid, uptimeSeconds, tasks: 61, threads: 4, residentBytes: Math.round(61e6 + wave * 2e6) },
+      informers, queues: [queue("website", Math.round(30 + wave * 25)), queue("certificates", 0)],
+      controllers: [controller("website", "Website.example.com", 0.7), controller("certificates", "Secret", 0.3)],
+      leases: [{ kind: "leader-election", namespace: "shops", name: "website-operator", identity: "website-operator-5d9c-x7k2p", active: true, holder: "website-operator-5d9c-x7k2p", failures: 0, failingSeconds: null, lastError: null }],
+      client: { server: "10.96.0.1:443", requests: [{ verb: "apply", code: 200, count: total, seconds: total * 0.012 }, { verb: "patch", code: 409, count: Math.round(total / 40), seconds: total / 4000 }, { verb: "get", code: 200, count: 311, seconds: 2.1 }] },
+      omitted: { informers: 0, queues: 0, controllers: 0, leases: 0 },
+    };
+  }
+
+  event(size, first) {
+    const snapshot = this.snapshot();
+    snapshot.reconciles = [];
+    for (let at = 0; at < size; at++) snapshot.reconciles.push(reconcile(this.number++, (first ? (size - at) / 40 : (size - at) / size)));
+    if (this.healthy) for (const one of snapshot.reconciles) if (one.error) [one.result, one.error] = ["success", null];
+    return `event: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`;
+  }
+
+  async respond(request, response) {
+    const url = new URL(request.url, "http://localhost");
+    const path = url.pathname.slice(this.prefix.length);
+    const send = (status, type, body) => {
+      response.writeHead(status, { "content-type": type, "content-security-policy": POLICY });
+      response.end(body);
+    };
+    if (!url.pathname.startsWith(this.prefix) || !path.startsWith("/debug/informer/")) return send(404, "text/plain", "404\n");
+    const name = path.slice("/debug/informer/".length) || "index.html";
+    if (!name.startsWith("v1/")) {
+      try {
+        return send(200, TYPES[name.split(".").pop()] ?? "text/plain", await readFile(`${this.folder}/${name}`));
+      } catch {
+        return send(404, "text/plain", "404\n");
+      }
+    }
+    if (this.token && request.headers.authorization !== `Bearer ${this.token}`) {
+      return send(401, "text/plain", "401 unauthorized: a bearer token of the cluster is required\n");
+    }
+    if (name === "v1/snapshot") return send(200, "application/json", JSON.stringify(this.snapshot()));
+    if (name === "v1/story") {
+      const key = url.searchParams.get("key");
+      const of = (number, ago) => ({ ...reconcile(number, ago), request: key });
+      const known = key !== "default/unknown";
+      const controllers = known ? [{ controller: "website", queued: { ageSeconds: 3.2, causes: ["retry of failure 4"], omitted: 0 }, running: [],
+        reconciles: [of(22, 92), of(23, 61), of(46, 44.5), of(69, 12.1), of(24, 4.4)] }] : [];
+      return send(200, "application/json", JSON.stringify({ version: 1, key, controllers }));
+    }
+    if (name !== "v1/events") return send(404, "text/plain", "404\n");
+    response.writeHead(200, { "content-type": "text/event-stream", "content-security-policy": POLICY });
+    response.write("retry: 1000\n\n");
+    // Like the server, the mock sends at most 2,000 reconciles in an event.
+    for (let left = this.backlog; left > 0 || left === this.backlog; left -= 2000) {
+      response.write(this.event(Math.min(left, 2000), true));
+      await new Promise(setImmediate);
+      if (left === 0) break;
+    }
+    const timer = setInterval(() => response.write(this.event(this.perSecond, false)), this.period);
+    response.on("close", () => clearInterval(timer));
+  }
+
+  async start(port = 0) {
+    this.server = createServer((request, response) => this.respond(request, response));
+    await new Promise((resolve) => this.server.listen(port, "127.0.0.1", resolve));
+    this.port = this.server.address().port;
+    return `http://127.0.0.1:${this.port}${this.prefix}/debug/informer/`;
+  }
+
+  async stop() {
+    const closed = new Promise((resolve) => this.server.close(resolve));
+    this.server.closeAllConnections();
+    await closed;
+  }
+}
+
+if (process.argv[1] === new URL(import.meta.url).pathname) {
+  console.log(await new Mock(process.argv[2] ? { folder: process.argv[2] } : {}).start(Number(process.argv[3] ?? 8082)));
+}

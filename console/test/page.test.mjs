@@ -1,0 +1,207 @@
+// Tests of the page with the made-up data of `mock.mjs`.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { readFile } from "node:fs/promises";
+import { AxeBuilder } from "@axe-core/playwright";
+import { launch, open } from "./browser.mjs";
+import { HOSTILE, Mock } from "./mock.mjs";
+
+const VIEWS = ["overview", "pipeline", "informers", "queues", "controllers", "reconciles", "key?key=default%2Fshop-23", "requests"];
+const STEPS = 120;
+const BUNDLE_MAX = 250 * 1024;
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+async function served(t, options) {
+  const mock = new Mock(options);
+  const url = await mock.start();
+  t.after(() => mock.stop());
+  return { mock, url };
+}
+
+async function go(page, view) {
+  await page.evaluate((to) => { location.hash = `#/${to}`; }, view);
+  await page.waitForFunction((name) => document.querySelector("nav [aria-current]")?.getAttribute("href") === `#/${name}`, view.split("?")[0]);
+  if (view.startsWith("key")) await page.waitForSelector(".story li");
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing in any view with the ${colorScheme} theme`, async (t) => {
+    const { url } = await served(t, {});
+    const { page, errors, close } = await open(browser, url, { colorScheme });
+    await page.waitForSelector(".tiles");
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), colorScheme);
+    for (const view of VIEWS) {
+      await go(page, view);
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      assert.deepEqual(violations.map(({ id, nodes }) => `${view}: ${id}: ${nodes[0].html}`), []);
+    }
+    assert.deepEqual(errors, []);
+    await close();
+  });
+}
+
+test("page and login are accessible without data", async (t) => {
+  const { url } = await served(t, { token: "secret-token" });
+  const { page, close } = await open(browser, url);
+  await page.waitForSelector(".login");
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(violations.map(({ id }) => id), []);
+  await page.getByLabel("Bearer token of the cluster").fill("secret-token");
+  await page.getByRole("button", { name: "Connect" }).click();
+  await page.waitForSelector(".tiles");
+  assert.ok(!(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }))).includes("secret-token"));
+  await close();
+});
+
+test("bundle is within its limit; the first paint is reported", async (t) => {
+  const { url } = await served(t, {});
+  const paints = [];
+  for (let run = 0; run < 3; run++) {
+    const { page, close } = await open(browser, url);
+    await page.waitForSelector(".tiles");
+    paints.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime));
+    await close();
+  }
+  let size = 0;
+  for (const file of ["index.html", "console.css", "console.js"]) {
+    size += gzipSync(await readFile(`../crates/informer-runtime/src/console/assets/${file}`)).length;
+  }
+  const best = Math.min(...paints);
+  t.diagnostic(`first paint after ${Math.round(best)} ms, at most ${Math.round(Math.max(...paints))} ms; ${size} bytes compressed`);
+  assert.ok(size < BUNDLE_MAX);
+});
+
+test("page works under a path prefix", async (t) => {
+  const { url } = await served(t, { prefix: "/clusters/eu-1/operator" });
+  const { page, errors, close } = await open(browser, url);
+  await page.waitForSelector(".tiles");
+  await go(page, "key?key=default%2Fshop-1");
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("page reconnects after the server restarts, and keeps its series", async (t) => {
+  const first = new Mock({});
+  const url = await first.start();
+  const { page, close } = await open(browser, url);
+  await page.waitForSelector(".connection.live");
+  await first.stop();
+  await page.waitForSelector(".connection.lost");
+  assert.match(await page.getByRole("alert").textContent(), /No connection/);
+  const second = new Mock({ age: 5, healthy: true });
+  second.pid = 4343;
+  await second.start(first.port);
+  t.after(() => second.stop());
+  await page.waitForSelector(".connection.live", { timeout: 15_000 });
+  await page.getByRole("heading", { name: "Reconciles" }).first().waitFor();
+  await page.getByText(/^up \d+\.?\d* s$/).waitFor();
+  await close();
+});
+
+test("hostile name is shown as text", async (t) => {
+  const { url } = await served(t, {});
+  const { page, errors, close } = await open(browser, url);
+  await page.waitForSelector(".tiles");
+  await go(page, "reconciles");
+  await page.locator("[data-filter]").first().fill("onerror");
+  const link = page.getByRole("cell").getByRole("link").first();
+  assert.equal(await link.textContent(), HOSTILE);
+  await link.click();
+  await page.waitForSelector(".story li");
+  assert.equal(await page.getByLabel(/^Key, such as/).inputValue(), HOSTILE);
+  assert.equal(await page.locator("main img").count(), 0);
+  assert.equal(await page.title(), "Key · informer console");
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("100,000 rows are filtered, sorted and scrolled without blocking", async (t) => {
+  const { url } = await served(t, { backlog: 100_000, perSecond: 0 });
+  const { page, close } = await open(browser, url);
+  page.setDefaultTimeout(120_000);
+  await page.waitForSelector(".tiles");
+  await go(page, "reconciles");
+  await page.getByText("100,000 reconciles").waitFor();
+  const rendered = await page.getByRole("table").getByRole("row").count();
+  assert.ok(rendered < 60, `${rendered} rows are rendered`);
+  // The processor time of the page's main thread does not depend on what else the machine does.
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const busy = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+  const before = await busy();
+  const elapsed = await page.evaluate(async (steps) => {
+    const body = document.querySelector(".table-body");
+    const next = () => new Promise((resolve) => requestAnimationFrame(resolve));
+    const began = await next();
+    for (let step = 0; step < steps; step++) {
+      // Ten rows per frame.
+      body.scrollTop += 360;
+      await next();
+    }
+    return performance.now() - began;
+  }, STEPS);
+  const perFrame = ((await busy()) - before) * 1000 / STEPS;
+  t.diagnostic(`scrolling: ${perFrame.toFixed(1)} ms of processor time and ${(elapsed / STEPS).toFixed(1)} ms per frame`);
+  assert.ok(perFrame < 1000 / 60, "60 frames a second are possible");
+  await page.evaluate(() => { document.querySelector(".table-body").scrollTop = 1e9; });
+  await page.waitForFunction(() => document.querySelector('.table-body [aria-rowindex="100001"]'));
+  const began = Date.now();
+  await page.locator("[data-filter]").first().fill("shop-999");
+  await page.getByText(/^100 of 100,000 reconciles$/).waitFor();
+  await page.getByRole("button", { name: "Duration" }).click();
+  await page.waitForSelector("[aria-sort=descending]");
+  t.diagnostic(`filter and sort of 100,000 rows: ${Date.now() - began} ms`);
+  await close();
+});
+
+test("views fit a phone", async (t) => {
+  const { url } = await served(t, {});
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 }, hasTouch: true });
+  await page.waitForSelector(".tiles");
+  for (const view of VIEWS) {
+    await go(page, view);
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.equal(width, 390, `${view} is ${width} px wide`);
+    const cut = await page.evaluate(() => [...document.querySelectorAll(".table-body .row")].filter((row) => row.scrollWidth > row.clientWidth).length);
+    assert.equal(cut, 0, `${view}: rows are wider than the page`);
+  }
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("page is usable with the keyboard", async (t) => {
+  const { url } = await served(t, {});
+  const { page, close } = await open(browser, url);
+  await page.waitForSelector(".tiles");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await go(page, "reconciles");
+  await page.keyboard.press("/");
+  await page.keyboard.type("error");
+  await page.getByText(/ of [\d,]+ reconciles$/).waitFor();
+  await close();
+});
+
+test("healthy program has no problems, and a failing one names them", async (t) => {
+  const { url } = await served(t, { healthy: true, backlog: 0, perSecond: 5 });
+  const { page, close } = await open(browser, url);
+  await page.getByRole("heading", { name: "Everything works" }).waitFor();
+  await close();
+  const failing = await served(t, {});
+  const other = await open(browser, failing.url);
+  await other.page.getByText(/403 Forbidden/).waitFor();
+  await other.close();
+});
+
+test("unknown key has an explanation", async (t) => {
+  const { url } = await served(t, {});
+  const { page, close } = await open(browser, `${url}#/key?key=default%2Funknown`);
+  await page.getByText("Nothing is known about this key").waitFor();
+  await close();
+});
