@@ -14,6 +14,9 @@ pub struct ManyClusters;
 #[doc = include_str!("../../docs/book/src/guides/client.md")]
 pub struct LiveRequests;
 
+#[doc = include_str!("../../docs/book/src/guides/console.md")]
+pub struct Console;
+
 #[doc = include_str!("../../docs/book/src/guides/debugging.md")]
 pub struct Debugging;
 

@@ -79,8 +79,8 @@ enum Command {
     /// Generate the table of the built-in kinds from the published Go types and a real API server; with
     /// `--check`, only compare it with the files in the tree. Needs Go.
     Schema(schema::Options),
-    /// Build the page of the console from `console/`. With `--check`, compare the committed page with a new build
-    /// instead. Needs Node.js.
+    /// Build the page of the console from `console/`. With `--check`, compare the committed page with a new
+    /// build instead. Needs Node.js.
     Console(console::ConsoleArguments),
     /// Build, lint and test the projects that `informer new` and `informer add` write.
     Scaffold(scaffold::ScaffoldArguments),

@@ -10,18 +10,24 @@
 //! begins takes it. So no cause is lost, but the request may be added after a reconcile has taken its cause.
 //! The reconcile that then follows has no cause of its own, and sees the same state.
 
-use std::collections::{HashMap, VecDeque};
+mod recent;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use informer_cache::Event;
 use informer_core::{Object, ObjectKey};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::clock::now;
 use crate::{ReconcileRequest, Trigger};
+pub(crate) use recent::{ActiveReconcile, ReconcileEnd};
+use recent::{RecentReconciles, ReconcileRecord};
 
 /// The maximum number of causes that are kept per request. Later causes are only counted.
 pub(crate) const MAX_CAUSES: usize = 16;
@@ -149,45 +155,77 @@ impl Causes {
     }
 }
 
-/// The causes of the queued requests of one controller.
+/// The causes of the queued requests of one controller, and its running and recent reconciles.
 ///
 /// The methods of `R` for hashing and comparing requests run under the lock, as in every map of requests.
 pub(crate) struct CauseLog<R> {
-    by_request: Mutex<HashMap<R, Causes>>,
-    /// The last reconciles, oldest first, for the debug page.
-    recent: Mutex<VecDeque<(R, Causes)>>,
+    switch: CauseSwitch,
+    by_request: Mutex<HashMap<R, PendingCauses>>,
+    recent: RecentReconciles<R>,
 }
 
-/// The causes of one controller's requests as JSON, for a debug page.
-pub(crate) trait CausePage: Send + Sync {
-    fn page(&self) -> Value;
+/// Determines when a [`CauseLog`] records.
+#[derive(Clone)]
+pub(crate) enum CauseSwitch {
+    /// The controller records causes.
+    Always,
+    /// The log records only while the console of the manager is enabled.
+    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "only the console enables it"))]
+    Console(Arc<AtomicBool>),
 }
 
-impl<R: ReconcileRequest> CausePage for CauseLog<R> {
-    fn page(&self) -> Value {
-        let queued: Vec<(R, Causes)> = {
-            let by_request = self.by_request.lock();
-            by_request
-                .iter()
-                .take(MAX_SHOWN)
-                .map(|(request, causes)| (request.clone(), causes.clone()))
-                .collect()
-        };
-        let recent: Vec<(R, Causes)> = self.recent.lock().iter().rev().cloned().collect();
-        let shown = |requests: Vec<(R, Causes)>| -> Vec<Value> {
-            let one = |(request, causes): &(R, Causes)| {
-                let texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
-                json!({"request": request.to_string(), "causes": texts, "omitted": causes.omitted()})
-            };
-            requests.iter().map(one).collect()
-        };
-        json!({"queued": shown(queued), "recent": shown(recent)})
-    }
+/// The causes of a queued request.
+struct PendingCauses {
+    /// The time of the first cause.
+    since: Instant,
+    causes: Causes,
+}
+
+/// The causes of a request that is about to be reconciled.
+pub(crate) struct TakenCauses {
+    pub(crate) causes: Arc<Causes>,
+    /// The time since the first cause; `None` if the request has no causes.
+    pub(crate) waited: Option<Duration>,
+}
+
+/// A controller on the debug pages and in the console.
+pub(crate) trait ControllerPage: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// Returns the causes of the queued requests and of the last reconciles as JSON; `None` if the controller
+    /// does not record causes.
+    fn causes(&self) -> Option<Value>;
+
+    /// Returns a random number that identifies the run of the controller.
+    #[cfg(feature = "console")]
+    fn run(&self) -> u64;
+
+    /// Returns the state of the controller as JSON, with its running reconciles.
+    #[cfg(feature = "console")]
+    fn state(&self, now: Instant) -> Value;
+
+    /// Returns at most `max` of the newest reconciles that ended after the first `after` ones, oldest first,
+    /// and the number of all that ended so far.
+    #[cfg(feature = "console")]
+    fn reconciles(&self, after: u64, max: usize, now: Instant) -> (Vec<Value>, u64);
+
+    /// Returns what is known of one key as JSON: the causes for which it is queued, and the running and
+    /// recent reconciles that have the key as request or as cause. Returns `None` if nothing is known.
+    #[cfg(feature = "console")]
+    fn story(&self, key: &str, now: Instant) -> Option<Value>;
 }
 
 impl<R: ReconcileRequest> CauseLog<R> {
-    pub(crate) fn new() -> Self {
-        Self { by_request: Mutex::default(), recent: Mutex::default() }
+    pub(crate) fn new(switch: CauseSwitch) -> Self {
+        Self { switch, by_request: Mutex::default(), recent: RecentReconciles::default() }
+    }
+
+    /// Returns true if causes and reconciles are recorded now.
+    pub(crate) fn is_on(&self) -> bool {
+        match &self.switch {
+            CauseSwitch::Always => true,
+            CauseSwitch::Console(enabled) => enabled.load(Ordering::Relaxed),
+        }
     }
 
     /// Records a cause of a request. Must be called before the request is added to the queue.
@@ -196,29 +234,106 @@ impl<R: ReconcileRequest> CauseLog<R> {
             ReconcileCause::Requeued(_) | ReconcileCause::Retried { .. } => MAX_REQUEUED,
             _ => MAX_REQUESTS,
         };
+        let since = now();
         let mut by_request = self.by_request.lock();
-        if let Some(causes) = by_request.get_mut(request) {
-            causes.push(cause);
+        if let Some(pending) = by_request.get_mut(request) {
+            pending.causes.push(cause);
         } else if by_request.len() < most {
-            by_request.insert(request.clone(), Causes { recorded: vec![cause], omitted: 0 });
+            let causes = Causes { recorded: vec![cause], omitted: 0 };
+            by_request.insert(request.clone(), PendingCauses { since, causes });
         }
     }
 
     /// Removes and returns the causes of a request that is about to be reconciled.
-    pub(crate) fn take(&self, request: &R) -> Causes {
+    pub(crate) fn take(&self, request: &R) -> TakenCauses {
         let taken = self.by_request.lock().remove_entry(request);
-        let causes = taken.map_or_else(Causes::none, |(_, causes)| causes);
-        let oldest = {
-            let mut recent = self.recent.lock();
-            recent.push_back((request.clone(), causes.clone()));
-            if recent.len() > MAX_SHOWN { recent.pop_front() } else { None }
+        let (causes, since) = match taken {
+            Some((_, pending)) => (pending.causes, Some(pending.since)),
+            None => (Causes::none(), None),
         };
-        drop(oldest);
-        causes
+        let waited = since.map(|since| now().saturating_duration_since(since));
+        TakenCauses { causes: Arc::new(causes), waited }
+    }
+
+    /// Adds a reconcile to the running ones, until the returned value is dropped. `number` is the number of
+    /// the reconcile in this run of the controller.
+    pub(crate) fn begin(&self, number: u64, request: R, taken: &TakenCauses) -> ActiveReconcile<'_, R> {
+        let (causes, waited) = (Arc::clone(&taken.causes), taken.waited);
+        self.recent.begin(ReconcileRecord { number, request, causes, waited, began: now(), end: None })
+    }
+
+    /// Returns the causes of at most [`MAX_SHOWN`] queued requests and of as many of the last reconciles as
+    /// JSON. `run` identifies the run of the controller in the ids of reconciles.
+    pub(crate) fn page(&self, run: u64) -> Value {
+        let queued: Vec<(R, Causes)> = {
+            let by_request = self.by_request.lock();
+            let shown = by_request.iter().take(MAX_SHOWN);
+            shown.map(|(request, pending)| (request.clone(), pending.causes.clone())).collect()
+        };
+        let queued: Vec<Value> = queued
+            .iter()
+            .map(|(request, causes)| {
+                json!({"request": request.to_string(), "causes": texts(causes), "omitted": causes.omitted()})
+            })
+            .collect();
+        let now = now();
+        let recent = self.recent.newest(MAX_SHOWN);
+        let recent: Vec<Value> = recent.iter().map(|record| record.page(run, now)).collect();
+        json!({"queued": queued, "recent": recent})
     }
 }
 
+#[cfg(feature = "console")]
+impl<R: ReconcileRequest> CauseLog<R> {
+    pub(crate) fn running(&self, run: u64, now: Instant) -> Vec<Value> {
+        self.recent.running().iter().map(|record| record.page(run, now)).collect()
+    }
+
+    pub(crate) fn ended(&self, after: u64, max: usize, run: u64, now: Instant) -> (Vec<Value>, u64) {
+        let (records, total) = self.recent.ended(after, max);
+        (records.iter().map(|record| record.page(run, now)).collect(), total)
+    }
+
+    pub(crate) fn story(&self, key: &str, run: u64, now: Instant) -> Option<Value> {
+        let all: Vec<R> = self.by_request.lock().keys().cloned().collect();
+        // `Display` of a request is code of the program, so it does not run under the lock.
+        let request = all.into_iter().find(|request| request.to_string() == key);
+        let queued = request.and_then(|request| {
+            let by_request = self.by_request.lock();
+            by_request.get(&request).map(|pending| (pending.since, pending.causes.clone()))
+        });
+        let queued = queued.map(|(since, causes)| {
+            let age = now.saturating_duration_since(since).as_secs_f64();
+            json!({"ageSeconds": age, "causes": texts(&causes), "omitted": causes.omitted()})
+        });
+        let of_key = |records: Vec<ReconcileRecord<R>>| -> Vec<Value> {
+            records.iter().filter(|record| record.concerns(key)).map(|record| record.page(run, now)).collect()
+        };
+        let (running, ended) = (of_key(self.recent.running()), of_key(self.recent.ended(0, usize::MAX).0));
+        let known = queued.is_some() || !running.is_empty() || !ended.is_empty();
+        known.then(|| json!({"queued": queued, "running": running, "reconciles": ended}))
+    }
+}
+
+/// Returns the causes as they are shown on debug pages.
+fn texts(causes: &Causes) -> Vec<String> {
+    causes.iter().map(ToString::to_string).collect()
+}
+
 impl ReconcileCause {
+    /// Returns the object whose event is the cause, if there is one.
+    #[cfg(feature = "console")]
+    fn object(&self) -> Option<&CauseObject> {
+        match self {
+            Self::Added { object, .. }
+            | Self::Updated { object, .. }
+            | Self::Deleted { object }
+            | Self::Resync { object }
+            | Self::Generic { object } => Some(object),
+            Self::Enqueued | Self::Requeued(_) | Self::Retried { .. } | Self::KeyGained => None,
+        }
+    }
+
     /// Converts a trigger, on which an event handler enqueues requests, to the cause that is recorded for
     /// these requests. `kind` is the kind of the trigger's object, or the name of the source.
     pub(crate) fn of<O: Object>(trigger: &Trigger<O>, kind: &Arc<str>) -> Self {
@@ -320,34 +435,37 @@ mod tests {
 
     #[test]
     fn causes_of_a_request_are_taken_once_and_equal_neighbors_are_merged() {
-        let log = CauseLog::new();
+        let log = CauseLog::new(CauseSwitch::Always);
         log.record(&request("a"), ReconcileCause::Enqueued);
         log.record(&request("a"), ReconcileCause::Enqueued);
         log.record(&request("a"), ReconcileCause::Retried { failures: 2 });
         log.record(&request("b"), ReconcileCause::KeyGained);
-        let causes = log.take(&request("a"));
+        let causes = log.take(&request("a")).causes;
         assert_eq!(causes.to_string(), "enqueued by the program; retry of failure 2");
-        assert!(log.take(&request("a")).is_empty());
-        assert_eq!(log.take(&request("b")).len(), 1);
+        assert!(log.take(&request("a")).causes.is_empty());
+        assert_eq!(log.take(&request("b")).causes.len(), 1);
     }
 
     #[test]
     fn causes_per_request_and_requests_are_limited() {
-        let log = CauseLog::new();
+        let log = CauseLog::new(CauseSwitch::Always);
         for failures in 0..20 {
             log.record(&request("a"), ReconcileCause::Retried { failures });
         }
-        let causes = log.take(&request("a"));
+        let causes = log.take(&request("a")).causes;
         assert_eq!((causes.len(), causes.omitted()), (MAX_CAUSES, 4));
         assert!(causes.to_string().ends_with("retry of failure 15; and 4 more"), "{causes}");
         for number in 0..=MAX_REQUEUED {
             log.record(&request(&format!("r{number}")), ReconcileCause::Requeued(Duration::ZERO));
         }
-        assert!(log.take(&request(&format!("r{MAX_REQUEUED}"))).is_empty(), "half of the log is for events");
+        assert!(
+            log.take(&request(&format!("r{MAX_REQUEUED}"))).causes.is_empty(),
+            "half of the log is for events"
+        );
         for number in 0..=MAX_REQUEUED {
             log.record(&request(&format!("n{number}")), ReconcileCause::Enqueued);
         }
-        assert_eq!(log.take(&request("n0")).len(), 1);
-        assert!(log.take(&request(&format!("n{MAX_REQUEUED}"))).is_empty());
+        assert_eq!(log.take(&request("n0")).causes.len(), 1);
+        assert!(log.take(&request(&format!("n{MAX_REQUEUED}"))).causes.is_empty());
     }
 }

@@ -137,7 +137,7 @@ impl CachedClient {
 
     /// Reports the client's metrics also to a manager. Only the first call has an effect, since a client
     /// reports to one manager.
-    #[cfg(feature = "prometheus")]
+    #[cfg(any(feature = "console", feature = "prometheus"))]
     pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
         let is_first = self.shared.metrics.set_manager(Arc::clone(&manager));
         if is_first {

@@ -33,6 +33,8 @@ mod outcome;
 mod reconciler;
 mod run;
 mod sharded;
+#[cfg(feature = "console")]
+mod state_page;
 #[cfg(test)]
 mod tests;
 mod worker;

@@ -20,6 +20,7 @@
 mod access;
 #[cfg(feature = "prometheus")]
 mod certificate_reads;
+mod response_body;
 mod serve;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -45,6 +46,8 @@ use access::Access;
 pub(crate) use certificate_reads::CertificateReads;
 #[doc(inline)]
 pub use informer_http::{Tls, TlsError, TlsOptions, TlsOptionsError, TlsVersion};
+#[cfg(feature = "console")]
+pub(crate) use response_body::ResponseStream;
 pub use tls::ServerTls;
 
 use crate::{BoxError, Runnable, RunnableGroup};
@@ -72,6 +75,13 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 
 pub(crate) type RouteHandler =
     Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
+
+#[derive(Clone)]
+struct HttpRoute {
+    handler: RouteHandler,
+    /// True if the route needs no authorization, because its response is the same in every program.
+    public: bool,
+}
 
 /// An HTTP server that a manager runs: for probes, metrics and debug pages, or for other routes.
 ///
@@ -118,12 +128,12 @@ enum Address {
 /// The handlers of an HTTP server by path. If a path ends with a slash, its handler also receives the
 /// requests for all paths below it.
 #[derive(Clone, Default)]
-struct Routes(Arc<RwLock<BTreeMap<String, RouteHandler>>>);
+struct Routes(Arc<RwLock<BTreeMap<String, HttpRoute>>>);
 
 impl Routes {
     /// Returns the handler of the requested path. If no handler has exactly this path, returns that of the
     /// longest path that ends with a slash and is a prefix of the requested one.
-    fn find(&self, path: &str) -> Option<RouteHandler> {
+    fn find(&self, path: &str) -> Option<HttpRoute> {
         let routes = self.0.read();
         let prefixes = path.char_indices().rev().filter(|(_, c)| *c == '/').map(|(at, _)| &path[..=at]);
         let exact = routes.get(path.trim_end_matches('/')).or_else(|| routes.get(path));
@@ -220,9 +230,33 @@ impl HttpServer {
         F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Response<Bytes>> + Send + 'static,
     {
+        self.add_route(path.into(), false, handler)
+    }
+
+    /// Sets the handler of a path that needs no authorization: of a page without data.
+    #[cfg(feature = "console")]
+    pub(crate) fn public_route<F, Fut>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        self.add_route(path.into(), true, handler)
+    }
+
+    fn add_route<F, Fut>(self, path: String, public: bool, handler: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response<Bytes>> + Send + 'static,
+    {
         let handler: RouteHandler = Arc::new(move |request| handler(request).boxed());
-        self.routes.0.write().insert(path.into(), handler);
+        self.routes.0.write().insert(path, HttpRoute { handler, public });
         self
+    }
+
+    /// Returns true if this server accepts only requests that the API server allows.
+    #[cfg(feature = "console")]
+    pub(crate) fn authorizes(&self) -> bool {
+        self.access.is_some()
     }
 
     /// Counts in `reads` how often the server reads its certificate files.
@@ -234,7 +268,7 @@ impl HttpServer {
 
     #[cfg(feature = "webhook")]
     pub(crate) fn handler(&self, path: &str) -> Option<RouteHandler> {
-        self.routes.find(path)
+        self.routes.find(path).map(|route| route.handler)
     }
 
     /// Waits until a managed certificate can be used. The error after the timeout contains the last problem.

@@ -6,6 +6,8 @@
 //! list is copied under the lock, and the informers and queues are read without it. The metrics registry is
 //! locked for reading while it is encoded, so a collector that registered a metric would deadlock.
 
+#[cfg(feature = "console")]
+pub(crate) mod console;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
+use informer_cache::reflector::RelistCounts;
 use informer_cache::{HandlerState, InformerState};
 use informer_client::{MemoryBudget, MemoryState};
 use informer_workqueue::{QueueMetrics, QueueProbe, QueueStats};
@@ -21,7 +24,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::CachedClient;
-use crate::causes::CausePage;
+use crate::causes::ControllerPage;
 use crate::leader::health::LeaseHealth;
 
 #[cfg(feature = "prometheus")]
@@ -40,12 +43,14 @@ const MAX_LEASES: usize = 1_000;
 #[derive(Default)]
 pub(crate) struct Instrumentation {
     informers: Mutex<Probes<InformerProbe>>,
-    queues: Mutex<Probes<(String, QueueProbe)>>,
+    queues: Mutex<Probes<NamedQueue>>,
     leases: Mutex<Vec<Arc<LeaseHealth>>>,
-    /// The causes of the requests of the controllers that record them.
-    causes: Mutex<Vec<(String, Weak<dyn CausePage>)>>,
+    controllers: Mutex<Vec<Weak<dyn ControllerPage>>>,
     /// The memory budgets of the caches that have one.
     budgets: Mutex<Vec<MemoryBudget>>,
+    /// The state that only the console shows.
+    #[cfg(feature = "console")]
+    pub(crate) console: console::ConsoleCounters,
     #[cfg(feature = "prometheus")]
     pub(crate) prometheus: Prometheus,
 }
@@ -101,17 +106,26 @@ impl Instrumentation {
             }
         }
         #[cfg(feature = "prometheus")]
-        {
+        let prometheus = {
             let host = host(client.api().address());
-            let metrics = PrometheusClient::register(&mut self.prometheus.registry.write(), host);
-            client.show_in(Arc::new(metrics));
-        }
+            PrometheusClient::register(&mut self.prometheus.registry.write(), host)
+        };
+        #[cfg(feature = "console")]
+        client.show_in(Arc::new(console::CountedClient {
+            counts: Arc::clone(&self.console.requests),
+            #[cfg(feature = "prometheus")]
+            prometheus,
+        }));
+        #[cfg(all(feature = "prometheus", not(feature = "console")))]
+        client.show_in(Arc::new(prometheus));
     }
 
     pub(crate) fn queue(self: &Arc<Self>, name: &str) -> Arc<dyn QueueMetrics> {
         Arc::new(InstrumentedQueue {
             name: name.to_owned(),
             instrumentation: Arc::clone(self),
+            #[cfg(feature = "console")]
+            counters: Arc::default(),
             #[cfg(feature = "prometheus")]
             inner: self.prometheus.queues.queue(name),
         })
@@ -149,20 +163,25 @@ impl Instrumentation {
         json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})
     }
 
-    /// Adds a controller that records causes to the page `/debug/reconciles`.
-    pub(crate) fn show_causes(&self, controller: &str, causes: Weak<dyn CausePage>) {
-        let mut all = self.causes.lock();
-        all.retain(|(_, causes)| causes.strong_count() > 0);
+    /// Adds a controller to the debug pages.
+    pub(crate) fn show_controller(&self, controller: Weak<dyn ControllerPage>) {
+        let mut all = self.controllers.lock();
+        all.retain(|controller| controller.strong_count() > 0);
         if all.len() < MAX_PROBES {
-            all.push((controller.to_owned(), causes));
+            all.push(controller);
         }
     }
 
+    pub(crate) fn controllers(&self) -> Vec<Arc<dyn ControllerPage>> {
+        let all = self.controllers.lock().clone();
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+
     pub(crate) fn reconciles_page(&self) -> Value {
-        let all = self.causes.lock().clone();
-        let shown = all.iter().filter_map(|(name, causes)| {
-            let mut page = causes.upgrade()?.page();
-            page["name"] = json!(name);
+        let controllers = self.controllers();
+        let shown = controllers.iter().filter_map(|controller| {
+            let mut page = controller.causes()?;
+            page["name"] = json!(controller.name());
             Some(page)
         });
         json!({"controllers": shown.collect::<Vec<_>>()})
@@ -179,14 +198,14 @@ impl Instrumentation {
 
     pub(crate) fn queues_page(&self) -> Value {
         let probes = all(&self.queues);
-        let stats = probes.iter().filter_map(|(name, probe)| Some((name, probe.stats()?)));
-        json!({"queues": stats.map(|(name, stats)| queue(name, &stats)).collect::<Vec<_>>()})
+        let stats = probes.iter().filter_map(|probe| Some((probe, probe.probe.stats()?)));
+        json!({"queues": stats.map(|(probe, stats)| probe.page(&stats)).collect::<Vec<_>>()})
     }
 }
 
 /// Returns the host and port of a server URL, because client-go uses them as the label of requests in
 /// metrics. If the string is not a URL, returns it unchanged.
-#[cfg(feature = "prometheus")]
+#[cfg(any(feature = "console", feature = "prometheus"))]
 pub(crate) fn host(address: &str) -> String {
     let Ok(uri) = address.parse::<http::Uri>() else { return address.to_owned() };
     match (uri.host(), uri.port_u16()) {
@@ -222,6 +241,8 @@ fn informer(state: &InformerState, now: Instant) -> Value {
         "failures": reflector.failures,
         "nextAttemptSeconds": reflector.next_attempt_at.map(|at| at.saturating_duration_since(now).as_secs_f64()),
         "lists": reflector.list_requests,
+        "relists": relists(&reflector.relists),
+        "events": reflector.events.total(),
         "watches": reflector.watches_opened,
         "resyncs": reflector.resyncs,
         "staleLists": reflector.stale_lists,
@@ -240,6 +261,12 @@ fn informer(state: &InformerState, now: Instant) -> Value {
     })
 }
 
+/// Returns the numbers of lists by reason, without zeros.
+fn relists(counts: &RelistCounts) -> Value {
+    let counted = counts.iter().filter(|(_, count)| *count > 0);
+    counted.map(|(reason, count)| (reason.as_str().to_owned(), json!(count))).collect()
+}
+
 fn handler(state: &HandlerState) -> Value {
     json!({
         "name": state.name,
@@ -252,6 +279,25 @@ fn handler(state: &HandlerState) -> Value {
     })
 }
 
+/// A queue on the debug pages.
+#[derive(Clone)]
+struct NamedQueue {
+    name: String,
+    probe: QueueProbe,
+    #[cfg(feature = "console")]
+    counters: Arc<console::QueueCounters>,
+}
+
+impl NamedQueue {
+    fn page(&self, stats: &QueueStats) -> Value {
+        #[cfg_attr(not(feature = "console"), expect(unused_mut, reason = "the console adds counters"))]
+        let mut page = queue(&self.name, stats);
+        #[cfg(feature = "console")]
+        self.counters.add_to(&mut page);
+        page
+    }
+}
+
 fn queue(name: &str, stats: &QueueStats) -> Value {
     let depth = |depth: &informer_workqueue::QueueDepth| json!({"priority": depth.priority, "group": depth.group.as_deref(), "ready": depth.len});
     json!({
@@ -262,6 +308,7 @@ fn queue(name: &str, stats: &QueueStats) -> Value {
         "unfinishedSeconds": stats.unfinished.as_secs_f64(),
         "longestSeconds": stats.longest.as_secs_f64(),
         "depths": stats.depths.iter().map(depth).collect::<Vec<_>>(),
+        "otherDepths": stats.others,
         "orderFailed": stats.order_failed,
     })
 }
@@ -327,28 +374,41 @@ impl InformerMetrics for Instrumentation {
 struct InstrumentedQueue {
     name: String,
     instrumentation: Arc<Instrumentation>,
+    #[cfg(feature = "console")]
+    counters: Arc<console::QueueCounters>,
     #[cfg(feature = "prometheus")]
     inner: Arc<dyn QueueMetrics>,
 }
 
-#[cfg_attr(not(feature = "prometheus"), expect(unused_variables, reason = "only the probe is kept"))]
+#[cfg_attr(
+    not(any(feature = "console", feature = "prometheus")),
+    expect(unused_variables, reason = "only the probe is kept")
+)]
 impl QueueMetrics for InstrumentedQueue {
     fn added(&self, keys: usize) {
+        #[cfg(feature = "console")]
+        self.counters.added(keys);
         #[cfg(feature = "prometheus")]
         self.inner.added(keys);
     }
 
     fn retried(&self) {
+        #[cfg(feature = "console")]
+        self.counters.retried();
         #[cfg(feature = "prometheus")]
         self.inner.retried();
     }
 
     fn queued_for(&self, time: Duration) {
+        #[cfg(feature = "console")]
+        self.counters.queued_for(time);
         #[cfg(feature = "prometheus")]
         self.inner.queued_for(time);
     }
 
     fn worked_for(&self, time: Duration) {
+        #[cfg(feature = "console")]
+        self.counters.worked_for(time);
         #[cfg(feature = "prometheus")]
         self.inner.worked_for(time);
     }
@@ -356,6 +416,12 @@ impl QueueMetrics for InstrumentedQueue {
     fn attach(&self, probe: QueueProbe) {
         #[cfg(feature = "prometheus")]
         self.inner.attach(probe.clone());
-        add_probe(&self.instrumentation.queues, (self.name.clone(), probe), |(_, probe)| probe.is_alive());
+        let queue = NamedQueue {
+            name: self.name.clone(),
+            probe,
+            #[cfg(feature = "console")]
+            counters: Arc::clone(&self.counters),
+        };
+        add_probe(&self.instrumentation.queues, queue, |queue| queue.probe.is_alive());
     }
 }

@@ -21,6 +21,8 @@ mod causes;
 #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
 mod certificates;
 mod clock;
+#[cfg(feature = "console")]
+mod console;
 mod controller;
 mod error;
 mod events;

@@ -282,6 +282,37 @@ impl Manager {
         self.serve(server)
     }
 
+    /// Serves the console at `/debug/informer/`: a page that shows the informers, queues, controllers, leases
+    /// and requests of this manager live, and its data as JSON and as server-sent events below
+    /// `/debug/informer/v1/`. By default it is not served.
+    ///
+    /// The data contains names of objects and errors of reconciles, but no object and no part of one. If the
+    /// server [authorizes](HttpServer::authorized_by) requests, the data needs permission, as `/metrics` does;
+    /// the page itself, which is the same in every program, does not. A server without authorization should
+    /// listen on the loopback interface. There it refuses requests whose `Host` is a DNS name other than
+    /// `localhost`, which protects it from pages of other sites.
+    ///
+    /// The console makes all controllers of the manager
+    /// [record causes](crate::ControllerOptions::record_causes), and keeps the last 1,000 reconciles of each.
+    /// Snapshots are computed only while a page or another client reads them.
+    ///
+    /// ```
+    /// # use informer_runtime::Manager;
+    /// # fn example(manager: Manager) -> Manager {
+    /// manager.console("127.0.0.1:8082")
+    /// # }
+    /// ```
+    #[cfg(feature = "console")]
+    pub fn console(self, server: impl Into<HttpServer>) -> Self {
+        let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
+        let address = crate::instrumentation::host(self.handle.client().address());
+        let server = server.into().named("console");
+        let status = self.handle.status();
+        let status = Box::new(move || format!("{:?}", *status.borrow()));
+        let server = crate::console::routes(server, instrumentation, status, address);
+        self.serve(server)
+    }
+
     fn serve(self, server: HttpServer) -> Self {
         #[cfg(feature = "prometheus")]
         let server = server.counted(self.handle.certificate_reads());

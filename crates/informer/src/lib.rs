@@ -120,6 +120,7 @@
 //! | `testing` | an API server inside a test |
 //! | `packed` | objects that are held compressed |
 //! | `prometheus` | metrics of informers, queues and controllers |
+//! | `console` | a page in the browser that shows informers, queues and controllers live |
 //!
 //! The modules `k8s_openapi` and `kube_core` are the crates of these names. For another version of the
 //! Kubernetes types, a program leaves out `latest` and depends on `k8s-openapi` with the feature of that

@@ -15,6 +15,7 @@ use informer_control::controller::{
 use informer_core::panics::panic_text;
 use informer_workqueue::WorkQueue;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -28,7 +29,7 @@ use super::reconciler::DynReconciler;
 use super::sharded::{Sharded, follow_shares};
 use super::worker::{WorkerSlot, work};
 use super::{ControllerError, ControllerState};
-use crate::causes::CauseLog;
+use crate::causes::{CauseLog, ControllerPage};
 use crate::clock::sleep_until;
 use crate::source::{Enqueuer, Source};
 use crate::{ReconcileCause, ReconcileRequest, Services};
@@ -58,8 +59,8 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) context: Arc<ControllerContext>,
     pub(super) instruments: Instruments,
     pub(super) sharded: Option<Sharded<R>>,
-    /// The causes of the queued requests, if the controller records them.
-    pub(super) causes: Option<Arc<CauseLog<R>>>,
+    /// The causes of the queued requests and the last reconciles, if they can be recorded.
+    causes: Option<Arc<CauseLog<R>>>,
     /// For each worker, the request that it currently reconciles.
     pub(super) slots: Vec<WorkerSlot<R>>,
     /// A random number that identifies this run of the controller in the ids of its reconciles.
@@ -122,10 +123,15 @@ impl<R: ReconcileRequest> Engine<R> {
         &self.context.controller
     }
 
+    /// Returns the log of causes and reconciles, if the controller records them now.
+    pub(super) fn causes(&self) -> Option<&CauseLog<R>> {
+        self.causes.as_deref().filter(|causes| causes.is_on())
+    }
+
     /// Records a cause of a request, if the controller records causes. Must be called before the request is
     /// added to the queue.
     pub(super) fn record_cause(&self, request: &R, cause: ReconcileCause) {
-        if let Some(causes) = &self.causes {
+        if let Some(causes) = self.causes() {
             causes.record(request, cause);
         }
     }
@@ -349,6 +355,37 @@ impl<R: ReconcileRequest> Engine<R> {
             sources,
             busy: self.slots.iter().filter_map(WorkerSlot::busy).collect(),
         }
+    }
+}
+
+impl<R: ReconcileRequest> ControllerPage for Engine<R> {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn causes(&self) -> Option<Value> {
+        Some(self.causes()?.page(self.run))
+    }
+
+    #[cfg(feature = "console")]
+    fn run(&self) -> u64 {
+        self.run
+    }
+
+    #[cfg(feature = "console")]
+    fn state(&self, now: std::time::Instant) -> Value {
+        let running = self.causes().map(|causes| causes.running(self.run, now));
+        self.state().page(running)
+    }
+
+    #[cfg(feature = "console")]
+    fn reconciles(&self, after: u64, max: usize, now: std::time::Instant) -> (Vec<Value>, u64) {
+        self.causes().map_or((Vec::new(), 0), |causes| causes.ended(after, max, self.run, now))
+    }
+
+    #[cfg(feature = "console")]
+    fn story(&self, key: &str, now: std::time::Instant) -> Option<Value> {
+        self.causes()?.story(key, self.run, now)
     }
 }
 

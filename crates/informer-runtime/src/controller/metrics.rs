@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use informer_workqueue::QueueMetrics;
 
-use crate::causes::CausePage;
+use crate::causes::{CauseSwitch, ControllerPage};
 use crate::instrumentation::Instrumentation;
 use crate::shard::ShardMetrics;
 
@@ -25,12 +25,10 @@ pub(crate) enum ReconcileResult {
     RequeueAfter,
 }
 
-#[cfg(any(test, feature = "prometheus"))]
 impl ReconcileResult {
     #[cfg(feature = "prometheus")]
     pub(crate) const ALL: [Self; 4] = [Self::Success, Self::Error, Self::Requeue, Self::RequeueAfter];
 
-    #[cfg(any(feature = "prometheus", test))]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -70,8 +68,13 @@ pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
 
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics>;
 
-    /// Shows the causes of a controller's requests on the debug pages.
-    fn show_causes(&self, _name: &str, _causes: Weak<dyn CausePage>) {}
+    /// Shows a controller on the debug pages.
+    fn show_controller(&self, _controller: Weak<dyn ControllerPage>) {}
+
+    /// Returns when a controller that does not record causes itself must record them; `None` if never.
+    fn cause_switch(&self) -> Option<CauseSwitch> {
+        None
+    }
 }
 
 /// The metrics of a manager. Its controllers report to its metrics registry, if it has one. Their queues are
@@ -120,8 +123,13 @@ impl ControllerMetricsProvider for ManagerMetrics {
         self.instrumentation.queue(name)
     }
 
-    fn show_causes(&self, name: &str, causes: Weak<dyn CausePage>) {
-        self.instrumentation.show_causes(name, causes);
+    fn show_controller(&self, controller: Weak<dyn ControllerPage>) {
+        self.instrumentation.show_controller(controller);
+    }
+
+    #[cfg(feature = "console")]
+    fn cause_switch(&self) -> Option<CauseSwitch> {
+        Some(self.instrumentation.cause_switch())
     }
 }
 

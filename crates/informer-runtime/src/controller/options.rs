@@ -141,7 +141,8 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
     /// causes, and the tracing span `reconcile` has them in its field `causes`.
     ///
     /// At most 16 causes per request are kept, for at most 65,536 requests. Recording needs memory for each
-    /// queued request and a map access for each event, so it is off by default.
+    /// queued request and a map access for each event, so it is off by default. A manager with a console
+    /// records the causes of all its controllers.
     pub fn record_causes(self, record: bool) -> Self {
         self.set(|own| own.record_causes = Some(record))
     }

@@ -11,7 +11,7 @@ use super::metrics::Instruments;
 use super::options::{self, ControllerDefaults};
 use super::sharded::{KeyOf, Sharded};
 use super::{BuildError, Controller, ControllerBuilder};
-use crate::causes::{CauseLog, CausePage};
+use crate::causes::{CauseLog, CauseSwitch, ControllerPage};
 use crate::kind::group_kind;
 use crate::{BoxError, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember};
 
@@ -37,16 +37,14 @@ impl<R: ReconcileRequest> Controller<R> {
         let group_kind = Some(&*kind).filter(|kind| !kind.is_empty());
         let shares = shard(&mut builder, &name, environment.services.client.api())?;
         let settings = options::resolve(&builder.options.own, &environment.defaults, group_kind);
-        let causes = settings.record_causes.then(|| Arc::new(CauseLog::new()));
         let mut queue = options::queue(builder.options, &settings);
         let metrics = environment.metrics.as_deref();
         if let Some(metrics) = metrics {
             queue = queue.metrics(metrics.queue(&name));
-            if let Some(causes) = &causes {
-                let page: Arc<dyn CausePage> = Arc::clone(causes) as _;
-                metrics.show_causes(&name, Arc::downgrade(&page));
-            }
         }
+        let of_manager = || metrics.and_then(ControllerMetricsProvider::cause_switch);
+        let switch = settings.record_causes.then_some(CauseSwitch::Always).or_else(of_manager);
+        let causes = switch.map(|switch| Arc::new(CauseLog::new(switch)));
         let instruments = Instruments::new(metrics.and_then(|metrics| metrics.controller(&name)));
         let (member, key_of) = shares.unzip();
         let shards = || metrics.and_then(|metrics| metrics.shards(&name));
@@ -67,6 +65,10 @@ impl<R: ReconcileRequest> Controller<R> {
             causes,
         }));
         builder.handle.set(&engine);
+        if let Some(metrics) = metrics {
+            let page: Arc<dyn ControllerPage> = Arc::clone(&engine) as _;
+            metrics.show_controller(Arc::downgrade(&page));
+        }
         Ok(ControllerRunnable { engine, member })
     }
 }

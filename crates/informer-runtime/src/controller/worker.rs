@@ -20,6 +20,7 @@ use super::metrics::ReconcileResult;
 use super::outcome::{ReconcilePanic, ReconcileTimeout};
 use super::sharded::EnterError;
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
+use crate::causes::{ActiveReconcile, ReconcileEnd};
 use crate::{Causes, OwnedKey, ReconcileCause, ReconcileRequest};
 
 pub(super) struct WorkerSlot<R>(Mutex<Option<(R, Instant)>>);
@@ -92,7 +93,7 @@ async fn process<R: ReconcileRequest>(
     slot: usize,
     item: Item<R>,
 ) -> Result<Option<Item<R>>, ControllerError> {
-    let causes = engine.causes.as_ref().map(|causes| Arc::new(causes.take(item.key())));
+    let taken = engine.causes().map(|log| (log, log.take(item.key())));
     let entered = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
         Ok(owned) => Ok(owned.map(Arc::new)),
         Err(EnterError::KeyPanicked(message)) => Err(message),
@@ -114,9 +115,11 @@ async fn process<R: ReconcileRequest>(
         reconcile_id = %id,
         causes = tracing::field::Empty,
     );
-    if let Some(causes) = &causes {
-        span.record("causes", tracing::field::display(causes));
+    if let Some((_, taken)) = &taken {
+        span.record("causes", tracing::field::display(&taken.causes));
     }
+    let record = taken.as_ref().map(|(log, taken)| log.begin(id.number, item.key().clone(), taken));
+    let causes = taken.as_ref().map(|(_, taken)| Arc::clone(&taken.causes));
     let active = engine.instruments.begin();
     let begin = Instant::now();
     engine.slots[slot].set((item.key().clone(), begin));
@@ -130,12 +133,31 @@ async fn process<R: ReconcileRequest>(
     let request = engine.slots[slot].take();
     let took = begin.elapsed();
     drop(active);
+    let recorder = EndRecorder { record: record.as_ref(), id, took };
     span.in_scope(|| {
-        let finished = catch_unwind(AssertUnwindSafe(|| finish(engine, item, id, ended, took)));
+        let finished = catch_unwind(AssertUnwindSafe(|| finish(engine, item, ended, &recorder)));
         finished.unwrap_or_else(|panic| {
-            handle_limiter_panic(engine, request.as_ref(), id, panic_text(&*panic), took)
+            let panic = panic_text(&*panic);
+            recorder.end(ReconcileResult::Error, || format!("the rate limiter panicked: {panic}"));
+            handle_limiter_panic(engine, request.as_ref(), id, panic, took)
         })
     })
+}
+
+/// Records the end of a reconcile for the debug pages, if the controller records its reconciles.
+struct EndRecorder<'a, R: ReconcileRequest> {
+    record: Option<&'a ActiveReconcile<'a, R>>,
+    id: ReconcileId,
+    took: Duration,
+}
+
+impl<R: ReconcileRequest> EndRecorder<'_, R> {
+    fn end(&self, result: ReconcileResult, error: impl FnOnce() -> String) {
+        if let Some(record) = self.record {
+            let error = (result == ReconcileResult::Error).then(error);
+            record.end(ReconcileEnd::new(result.as_str(), self.took, error));
+        }
+    }
 }
 
 /// Handles a panic of the program's rate limiter, which is called after each reconcile. The panic dropped the
@@ -200,13 +222,14 @@ async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Cont
 fn finish<R: ReconcileRequest>(
     engine: &Engine<R>,
     item: Item<R>,
-    id: ReconcileId,
     ended: CallResult,
-    took: Duration,
+    recorder: &EndRecorder<'_, R>,
 ) -> Result<Option<Item<R>>, ControllerError> {
+    let (id, took) = (recorder.id, recorder.took);
     let error = match ended {
         CallResult::Returned(Ok(outcome)) => {
             let (done, result) = finish_success(engine, item, outcome);
+            recorder.end(result, String::new);
             engine.instruments.reconciled(result, took);
             return Ok(done);
         }
@@ -224,6 +247,7 @@ fn finish<R: ReconcileRequest>(
             ReconcilePanic::new(&message).into()
         }
     };
+    recorder.end(ReconcileResult::Error, || error.to_string());
     let done = finish_failure(engine, item, id, &error);
     engine.instruments.reconciled(ReconcileResult::Error, took);
     Ok(done)

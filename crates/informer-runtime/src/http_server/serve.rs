@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use informer_http::{
     Certificates, Connection, Incoming, Server, ServerOptions, Service, Timeouts, TlsError, TokioClock,
 };
@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Access;
+use super::response_body::ResponseBody;
 use super::tls::LoadedTls;
 use super::{
     Address, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, MAX_CONNECTIONS, REQUEST_TIMEOUT,
@@ -30,6 +31,8 @@ struct Responder {
     routes: Routes,
     access: Option<Arc<Access>>,
     body_max: usize,
+    /// Ends the response bodies that may take any time.
+    stop: CancellationToken,
 }
 
 pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(), BoxError> {
@@ -59,7 +62,8 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
         timeouts: TIMEOUTS,
         http2_streams: None,
     };
-    let server = Server::start(listener, options, Responder { routes, access, body_max })?;
+    let responder = Responder { routes, access, body_max, stop: stop.clone() };
+    let server = Server::start(listener, options, responder)?;
     bound.send_replace(Some(server.addr()));
     let reload = async {
         match &mut tls {
@@ -97,7 +101,7 @@ async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError
 }
 
 impl Service for Responder {
-    type Body = Full<Bytes>;
+    type Body = ResponseBody;
     type Client = ();
 
     fn client(&self, _: Option<Certificates<'_>>) {}
@@ -106,10 +110,11 @@ impl Service for Responder {
         &self,
         request: Request<Incoming>,
         connection: &Connection<()>,
-    ) -> Response<Full<Bytes>> {
+    ) -> Response<ResponseBody> {
         // The connection counts as serving only while the handler runs. Otherwise it waits for the client,
         // and may be closed in favor of another one.
-        self.respond_to(request, || connection.serve()).await.map(Full::new)
+        let response = self.respond_to(request, || connection.serve()).await;
+        ResponseBody::of(response, &self.stop)
     }
 }
 
@@ -119,12 +124,12 @@ impl Responder {
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
-        let Some(handler) = self.routes.find(request.uri().path()) else {
+        let Some(route) = self.routes.find(request.uri().path()) else {
             return text(StatusCode::NOT_FOUND, "404 page not found\n");
         };
         let (head, body) = request.into_parts();
         let handled = async {
-            if let Some(access) = &self.access
+            if let Some(access) = self.access.as_ref().filter(|_| !route.public)
                 && let Err(refused) = access.check(&head).await
             {
                 return text(refused.status(), format!("{refused}\n"));
@@ -139,7 +144,7 @@ impl Responder {
             let _serving = serve();
             // The handler is called inside the async block, so that `catch_unwind` also catches a panic that
             // occurs before the handler returns its future.
-            AssertUnwindSafe(async { handler(Request::from_parts(head, body)).await })
+            AssertUnwindSafe(async { (route.handler)(Request::from_parts(head, body)).await })
                 .catch_unwind()
                 .await
                 .unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "the handler panicked\n"))

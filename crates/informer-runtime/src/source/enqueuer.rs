@@ -55,7 +55,8 @@ impl<R: ReconcileRequest> Enqueuer<R> {
         priority: i32,
         cause: Option<&'a (dyn Fn() -> ReconcileCause + 'a)>,
     ) -> Enqueue<'a, R> {
-        let causes = self.causes.as_deref().map(|log| CauseRecorder { log, cause });
+        let causes = self.causes.as_deref().filter(|log| log.is_on());
+        let causes = causes.map(|log| CauseRecorder { log, cause });
         Enqueue::new(&self.queue, priority).only(self.only.as_deref()).recording(causes)
     }
 

@@ -7,6 +7,7 @@ use http::{Request, StatusCode};
 use http_body::Frame;
 use http_body_util::{Full, StreamBody};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::Responder;
 use crate::http_server::{HttpServer, MAX_BODY_BYTES, REQUEST_TIMEOUT, text};
@@ -15,7 +16,12 @@ fn responder() -> Responder {
     let server = HttpServer::at("127.0.0.1:0")
         .route("/short", |_| async { text(StatusCode::OK, "short") })
         .route("/endless", |_| std::future::pending());
-    Responder { routes: server.routes, access: None, body_max: MAX_BODY_BYTES }
+    Responder {
+        routes: server.routes,
+        access: None,
+        body_max: MAX_BODY_BYTES,
+        stop: CancellationToken::new(),
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,257 @@
+//! The console: a page in the browser that shows the parts of a manager live, and the data of this page.
+//!
+//! # Invariants
+//!
+//! 1. A snapshot is computed only for a request: for each request of `snapshot`, and once a second for each
+//!    of at most [`MAX_LISTENERS`] open streams of `events`. A listener that does not read causes no
+//!    snapshot.
+//! 2. The data contains names, numbers, errors and resourceVersions. It is computed from the states of
+//!    informers, queues and controllers, which contain no object.
+//!
+//! # Lock order
+//!
+//! The console has no lock.
+//!
+//! # Shutdown
+//!
+//! Open streams end when their server stops.
+
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior};
+
+use crate::clock::now;
+use crate::http_server::{HttpServer, ResponseStream, text, typed_response};
+use crate::instrumentation::Instrumentation;
+
+/// The path of the page. The page uses relative paths only, so a proxy may serve it under any prefix.
+const PAGE: &str = "/debug/informer";
+
+/// The maximum number of open streams of events. Each computes a snapshot per second.
+const MAX_LISTENERS: usize = 8;
+
+/// The maximum number of events of one stream. The client then sends another request, whose permission is
+/// checked again after about five minutes.
+const MAX_EVENTS: usize = 300;
+
+/// The maximum length of a key in bytes. Keys of objects consist of two names with at most 253 bytes each.
+const MAX_KEY_BYTES: usize = 1_024;
+
+/// Returns the status of the manager as a text.
+pub(crate) type ManagerStatusText = Box<dyn Fn() -> String + Send + Sync>;
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The page may load its own script and style sheet and read its own data, and nothing else.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+/// The committed output of `cargo xtask console`.
+const ASSETS: [(&str, &str, &str); 3] = [
+    ("", "text/html; charset=utf-8", include_str!("console/assets/index.html")),
+    ("console.css", "text/css; charset=utf-8", include_str!("console/assets/console.css")),
+    ("console.js", "text/javascript; charset=utf-8", include_str!("console/assets/console.js")),
+];
+
+struct Console {
+    instrumentation: Arc<Instrumentation>,
+    status: ManagerStatusText,
+    /// The address of the API server.
+    server: String,
+    created: Instant,
+    listeners: Arc<AtomicUsize>,
+    /// The address of a server that does not authorize requests; `None` if the server authorizes them.
+    open_address: Option<watch::Receiver<Option<SocketAddr>>>,
+}
+
+/// Adds the page and its data to a server. From now on the controllers of the manager record their causes and
+/// reconciles.
+pub(crate) fn routes(
+    server: HttpServer,
+    instrumentation: Arc<Instrumentation>,
+    status: ManagerStatusText,
+    address: String,
+) -> HttpServer {
+    instrumentation.console.enabled.store(true, Ordering::Relaxed);
+    let console = Arc::new(Console {
+        instrumentation,
+        status,
+        server: address,
+        created: now(),
+        listeners: Arc::default(),
+        open_address: (!server.authorizes()).then(|| server.bound()),
+    });
+    let data =
+        |server: HttpServer, name: &str, respond: fn(&Arc<Console>, &Request<Bytes>) -> Response<Bytes>| {
+            let console = Arc::clone(&console);
+            server.route(format!("{PAGE}/v1/{name}"), move |request| {
+                let response = console.check(request.method(), request.headers());
+                let response = response.unwrap_or_else(|| respond(&console, &request));
+                std::future::ready(with_policy(response))
+            })
+        };
+    let server = data(server, "snapshot", |console, _| json_response(&console.snapshot(now())));
+    let server = data(server, "events", |console, _| console.events());
+    let server = data(server, "story", Console::story);
+    let page = Arc::clone(&console);
+    let respond = move |request: Request<Bytes>| {
+        let response = page.check(request.method(), request.headers());
+        let response = response.unwrap_or_else(|| asset(request.uri().path()));
+        std::future::ready(with_policy(response))
+    };
+    server.public_route(PAGE, respond.clone()).public_route(format!("{PAGE}/"), respond)
+}
+
+impl Console {
+    /// Refuses a request that is not a read, or that a page of another site may have sent. Such a page can
+    /// bind its own name to the loopback address (DNS rebinding), so an open server on a loopback address
+    /// accepts no names except `localhost`.
+    fn check(&self, method: &Method, headers: &HeaderMap) -> Option<Response<Bytes>> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Some(text(StatusCode::METHOD_NOT_ALLOWED, "405: the console is read only; use GET\n"));
+        }
+        let header = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let host = header(&HOST);
+        let foreign_origin = |origin: &str| {
+            let of_origin = origin.split_once("://").map(|(_, of_origin)| of_origin);
+            of_origin.is_none() || of_origin != host
+        };
+        if header(&SEC_FETCH_SITE) == Some("cross-site") || header(&ORIGIN).is_some_and(foreign_origin) {
+            return Some(text(StatusCode::FORBIDDEN, "403: the request comes from a page of another site\n"));
+        }
+        let address = self.open_address.as_ref().and_then(|address| *address.borrow());
+        let is_loopback = address.is_some_and(|address| address.ip().is_loopback());
+        if is_loopback && !host.is_none_or(is_local_host) {
+            let problem =
+                "403: this server has no authorization and accepts only local host names; use localhost\n";
+            return Some(text(StatusCode::FORBIDDEN, problem));
+        }
+        None
+    }
+
+    fn story(self: &Arc<Self>, request: &Request<Bytes>) -> Response<Bytes> {
+        let query = request.uri().query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let key = pairs.find_map(|(name, value)| (name == "key").then_some(value)).unwrap_or_default();
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            let problem =
+                "400: the parameter `key` is missing or too long; set it to a key such as `default/web`\n";
+            return text(StatusCode::BAD_REQUEST, problem);
+        }
+        let now = now();
+        let stories = self.instrumentation.controllers().into_iter().filter_map(|controller| {
+            let mut story = controller.story(&key, now)?;
+            story["controller"] = json!(controller.name());
+            Some(story)
+        });
+        json_response(&json!({"version": 1, "key": key, "controllers": stories.collect::<Vec<_>>()}))
+    }
+
+    fn events(self: &Arc<Self>) -> Response<Bytes> {
+        let Some(listener) = Listener::new(self) else {
+            let problem = format!("503: {MAX_LISTENERS} clients read events already; close one of them\n");
+            return text(StatusCode::SERVICE_UNAVAILABLE, problem);
+        };
+        let first = Bytes::from_static(b"retry: 1000\n\n");
+        let mut response = typed_response(StatusCode::OK, "text/event-stream", first);
+        // Proxies such as nginx must not collect the events in a buffer.
+        response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response.extensions_mut().insert(ResponseStream::new(listener.events().take(MAX_EVENTS)));
+        response
+    }
+}
+
+/// A client that reads events.
+struct Listener {
+    console: Arc<Console>,
+    timer: Interval,
+    /// The number of ended reconciles that were sent, by the run of their controller.
+    sent: HashMap<u64, u64>,
+}
+
+impl Listener {
+    /// Creates a listener, unless there are too many.
+    fn new(console: &Arc<Console>) -> Option<Self> {
+        let more = |listeners| (listeners < MAX_LISTENERS).then_some(listeners + 1);
+        console.listeners.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        let mut timer = tokio::time::interval(PERIOD);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Some(Self { console: Arc::clone(console), timer, sent: HashMap::new() })
+    }
+
+    fn events(self) -> impl Stream<Item = Bytes> + Send + 'static {
+        stream::unfold(self, |mut listener| async move {
+            listener.timer.tick().await;
+            Some((listener.event(), listener))
+        })
+    }
+
+    fn event(&mut self) -> Bytes {
+        let now = now();
+        let mut snapshot = self.console.snapshot(now);
+        snapshot["reconciles"] = self.console.new_reconciles(&mut self.sent, now);
+        format!("event: snapshot\ndata: {snapshot}\n\n").into()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.console.listeners.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn asset(path: &str) -> Response<Bytes> {
+    if path == PAGE {
+        // The location is relative, so that it is right behind a proxy with a path prefix.
+        let mut response = text(StatusCode::PERMANENT_REDIRECT, "");
+        response.headers_mut().insert(LOCATION, HeaderValue::from_static("informer/"));
+        return response;
+    }
+    let name = path.strip_prefix(PAGE).unwrap_or_default().trim_start_matches('/');
+    match ASSETS.iter().find(|(asset, ..)| *asset == name) {
+        Some((_, content_type, content)) => {
+            typed_response(StatusCode::OK, content_type, Bytes::from_static(content.as_bytes()))
+        }
+        None => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+    }
+}
+
+fn json_response(value: &Value) -> Response<Bytes> {
+    typed_response(StatusCode::OK, "application/json", value.to_string())
+}
+
+fn with_policy(mut response: Response<Bytes>) -> Response<Bytes> {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// Returns true if a page of another site cannot have bound this `Host` to the address of the server.
+fn is_local_host(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<Authority>() else { return false };
+    let host = authority.host().trim_end_matches('.');
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}

@@ -1,0 +1,218 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_apiserver::ApiServer;
+use informer_client::Client;
+use informer_core::Gvr;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use crate::http_server::HttpServer;
+use crate::{Controller, Manager, ManagerHandle, ManagerStatus, Outcome, ReconcileError};
+
+const MARKER: &str = "do-not-show-this";
+
+struct Running {
+    address: std::net::SocketAddr,
+    handle: ManagerHandle,
+    task: tokio::task::JoinHandle<Result<(), crate::ManagerError>>,
+    /// Keeps the API server alive.
+    _server: ApiServer,
+}
+
+impl Running {
+    async fn stop(self) {
+        self.handle.stop();
+        self.task.await.expect("no panic").expect("a clean stop");
+    }
+
+    async fn get(&self, path: &str) -> String {
+        request(self.address, path, "host: localhost\r\n").await
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let response = self.get(path).await;
+        let (head, body) = response.split_once("\r\n\r\n").expect("a response");
+        assert!(head.starts_with("HTTP/1.1 200"), "{response}");
+        serde_json::from_str(body).expect("JSON")
+    }
+}
+
+async fn request(address: std::net::SocketAddr, path: &str, headers: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("the server listens");
+    let request = format!("GET {path} HTTP/1.1\r\n{headers}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the server reads");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("a text response");
+    response
+}
+
+/// Runs a controller of Secrets whose first reconcile fails, on a server with one Secret. Returns after
+/// `reconciles` reconciles have begun.
+async fn running(console: HttpServer, reconciles: usize) -> Running {
+    let server = ApiServer::builder().build();
+    let annotations = json!({"token": MARKER});
+    let data = json!({"metadata": {"name": "s", "namespace": "default", "annotations": annotations},
+        "stringData": {"password": MARKER}});
+    server.create(&Gvr::new("", "v1", "secrets"), "default", data).expect("a valid object");
+    let count = Arc::new((std::sync::atomic::AtomicUsize::new(0), Notify::new()));
+    let counted = Arc::clone(&count);
+    let controller = Controller::new::<Secret>("rotate").reconcile(move |request, context| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let secret = context.get::<Secret>(&request.key).await?;
+            assert!(secret.is_some_and(|secret| secret.data.is_some()), "the Secret is cached");
+            let before = counted.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            counted.1.notify_one();
+            if before == 0 { Err(ReconcileError::from("the vault is sealed")) } else { Ok(Outcome::Done) }
+        }
+    });
+    let mut bound = console.bound();
+    let client = Client::from_service(server.service(), "default");
+    let manager = Manager::new(client).console(console).controller(controller);
+    let handle = manager.handle();
+    let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("an address");
+    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it runs");
+    while count.0.load(std::sync::atomic::Ordering::Relaxed) < reconciles {
+        count.1.notified().await;
+    }
+    Running { address, handle, task, _server: server }
+}
+
+fn here() -> HttpServer {
+    HttpServer::at("127.0.0.1:0")
+}
+
+/// Returns the first `count` events of a stream as JSON.
+async fn events(address: std::net::SocketAddr, count: usize) -> Vec<Value> {
+    let mut stream = TcpStream::connect(address).await.expect("the server listens");
+    let request = "GET /debug/informer/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.expect("the server reads");
+    let (mut text, mut buffer) = (String::new(), vec![0; 1 << 16]);
+    let complete = |text: &str| -> Vec<Value> {
+        let lines = text.split("\n\n").filter_map(|event| event.split_once("data: "));
+        lines.filter_map(|(_, data)| serde_json::from_str(data).ok()).collect()
+    };
+    loop {
+        let read = stream.read(&mut buffer).await.expect("the server sends");
+        assert!(read > 0, "the stream ended: {text}");
+        text.push_str(std::str::from_utf8(&buffer[..read]).expect("UTF-8"));
+        // Each event is one chunk of the body; the size of the next chunk follows it.
+        let events = complete(&text);
+        if events.len() >= count {
+            return events;
+        }
+    }
+}
+
+#[tokio::test]
+async fn snapshot_and_story_show_the_reconciles_of_a_key_and_no_secret() {
+    let running = running(here(), 2).await;
+    let events = events(running.address, 2).await;
+    let reconciles: Vec<&Value> =
+        events.iter().flat_map(|event| event["reconciles"].as_array().expect("a list")).collect();
+    let results: Vec<&Value> = reconciles.iter().map(|reconcile| &reconcile["result"]).collect();
+    assert_eq!(results, ["error", "success"], "each is sent once: {events:?}");
+    assert_eq!(reconciles[0]["error"], "the vault is sealed");
+    assert_eq!(reconciles[0]["causes"], json!(["listed Secret default/s"]));
+    assert_eq!(reconciles[1]["causes"], json!(["retry of failure 1"]));
+
+    let snapshot = running.json("/debug/informer/v1/snapshot").await;
+    let informer = &snapshot["informers"][0];
+    assert_eq!((&informer["name"], &informer["objects"]), (&json!("secrets.v1"), &json!(1)));
+    assert_eq!(informer["relists"], json!({"first": 1}));
+    let controller = &snapshot["controllers"][0];
+    assert_eq!((&controller["name"], &controller["kind"]), (&json!("rotate"), &json!("Secret")));
+    assert_eq!((&controller["results"]["error"], &controller["results"]["success"]), (&json!(1), &json!(1)));
+    let queue = &snapshot["queues"][0];
+    assert_eq!((&queue["name"], &queue["retries"], &queue["done"]), (&json!("rotate"), &json!(1), &json!(2)));
+    assert_eq!(snapshot["manager"], "Running");
+
+    let story = running.json("/debug/informer/v1/story?key=default%2Fs").await;
+    assert_eq!(story["controllers"][0]["reconciles"].as_array().map(Vec::len), Some(2), "{story}");
+    let other = running.json("/debug/informer/v1/story?key=default%2Fother").await;
+    assert_eq!(other["controllers"], json!([]));
+
+    for text in [format!("{events:?}"), snapshot.to_string(), story.to_string()] {
+        let encoded = "ZG8tbm90LXNob3ctdGhpcw";
+        assert!(!text.contains(MARKER) && !text.contains(encoded), "{text}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn page_is_served_with_a_strict_policy_and_relative_redirect() {
+    let running = running(here(), 0).await;
+    let page = running.get("/debug/informer/").await.to_lowercase();
+    assert!(page.starts_with("http/1.1 200") && page.contains("<!doctype html>"), "{page}");
+    assert!(
+        page.contains("script-src 'self'; style-src 'self'") && !page.contains("unsafe-inline"),
+        "{page}"
+    );
+    let redirect = running.get("/debug/informer").await.to_lowercase();
+    assert!(redirect.contains("location: informer/\r\n"), "{redirect}");
+    for (path, content_type) in [("console.js", "text/javascript"), ("console.css", "text/css")] {
+        let asset = running.get(&format!("/debug/informer/{path}")).await;
+        assert!(asset.contains(content_type), "{path}");
+    }
+    assert!(running.get("/debug/informer/v1/other").await.starts_with("HTTP/1.1 404"));
+    assert!(running.get("/debug/informer/v1/story").await.starts_with("HTTP/1.1 400"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn requests_of_other_sites_are_refused() {
+    let running = running(here(), 0).await;
+    let address = running.address;
+    for (headers, status) in [
+        ("host: attacker.example\r\n", "403"),
+        ("host: localhost.attacker.example\r\n", "403"),
+        ("host: localhost\r\norigin: https://attacker.example\r\n", "403"),
+        ("host: localhost\r\norigin: null\r\n", "403"),
+        ("host: localhost\r\nsec-fetch-site: cross-site\r\n", "403"),
+        ("host: localhost\r\norigin: http://localhost\r\n", "200"),
+        ("host: 127.0.0.1:8082\r\nsec-fetch-site: same-origin\r\n", "200"),
+        ("host: [::1]:8082\r\n", "200"),
+    ] {
+        let response = request(address, "/debug/informer/v1/snapshot", headers).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{headers}{response}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn data_needs_permission_and_page_does_not() {
+    let reviewer = Client::from_service(ApiServer::builder().build().service(), "default");
+    let running = running(here().authorized_by(reviewer).plain_http(), 0).await;
+    for data in ["snapshot", "events", "story?key=a"] {
+        let response = running.get(&format!("/debug/informer/v1/{data}")).await;
+        assert!(response.starts_with("HTTP/1.1 401"), "{data}: {response}");
+    }
+    assert!(running.get("/debug/informer/").await.starts_with("HTTP/1.1 200"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn streams_are_limited_and_end_with_the_server() {
+    let running = running(here(), 0).await;
+    let mut streams = Vec::new();
+    for _ in 0..super::MAX_LISTENERS {
+        let mut stream = TcpStream::connect(running.address).await.expect("the server listens");
+        let request = "GET /debug/informer/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.expect("the server reads");
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).await.expect("a response");
+        assert_eq!(&first, b"HTTP/1.1 200");
+        streams.push(stream);
+    }
+    assert!(running.get("/debug/informer/v1/events").await.starts_with("HTTP/1.1 503"));
+    tokio::time::timeout(Duration::from_secs(5), running.stop()).await.expect("open streams do not delay it");
+    for mut stream in streams {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.expect("the end of the stream");
+    }
+}

@@ -1,0 +1,58 @@
+//! Runs the operator on an embedded API server with an injected fault, and serves the console.
+//!
+//! Usage: `cargo run -p website-operator --example console [ADDRESS]`. The program changes Websites until its
+//! standard input ends. The tests of the console in the browser use it.
+
+use std::time::Duration;
+
+use informer::prelude::*;
+use informer::testing::{FaultMatch, TestServer, Verb};
+use tokio::io::AsyncReadExt;
+use website_operator::{Website, WebsiteSpec, controller};
+
+/// The number of Websites.
+const SITES: usize = 200;
+
+/// The share of rejected applies and status updates.
+const FAULTS: f64 = 0.05;
+
+/// The time between two changes.
+const PERIOD: Duration = Duration::from_millis(50);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8082".to_owned());
+    let server = TestServer::start().await;
+    server.load_yaml(concat!(env!("CARGO_MANIFEST_DIR"), "/website.crd.yaml"))?;
+    for number in 0..SITES {
+        let spec = WebsiteSpec { image: "registry.example.com/shop:1".to_owned(), replicas: 1 };
+        let mut site = Website::new(&format!("shop-{number}"), spec);
+        site.metadata.namespace = Some("default".to_owned());
+        server.create(&site).await?;
+    }
+    let _fault = server.faults().on(FaultMatch::verb(Verb::Patch)).probability(FAULTS, 1).status(409);
+    let manager = Manager::new(server.client()).console(address.as_str()).controller(controller());
+    println!("http://{address}/debug/informer/");
+    let changes = tokio::spawn(change(server.clone()));
+    manager.run_until(end_of_input()).await?;
+    changes.abort();
+    Ok(())
+}
+
+/// Changes one Website after the other.
+async fn change(server: TestServer) {
+    let mut timer = tokio::time::interval(PERIOD);
+    for number in 0_usize.. {
+        timer.tick().await;
+        let key = format!("default/shop-{}", number % SITES);
+        let Ok(mut site) = server.get::<Website>(&key).await else { continue };
+        site.spec.replicas = site.spec.replicas % 9 + 1;
+        // A conflict with the status update of the operator does not matter: the next change succeeds.
+        let _ = server.update(&site).await;
+    }
+}
+
+async fn end_of_input() {
+    let mut input = tokio::io::stdin();
+    while input.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
+}
