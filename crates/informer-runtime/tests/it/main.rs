@@ -3,6 +3,7 @@
 mod apply;
 mod cache;
 mod cache_indexes;
+mod cache_options;
 mod causes;
 mod certificates;
 mod client;
