@@ -1,5 +1,5 @@
-//! Handlers of informers: the closures have no annotations. Those of `on_event` and `on_event_async`, the
-//! methods, also read the object.
+//! Handlers of informers: the closures have no annotations. The closures of the methods `on_event` and
+//! `on_event_async` also read the object.
 
 use std::time::Duration;
 

@@ -70,7 +70,8 @@ struct InformerEntry {
     representation: &'static str,
     /// The number of [`InformerLease`]s.
     leases: usize,
-    /// True if [`InformerSet::informer_for`] has returned the informer. It then stays without leases, too.
+    /// True if [`InformerSet::informer_for`] has returned the informer. It then stays in the set without
+    /// leases.
     is_kept: bool,
     run: Option<InformerRun>,
 }

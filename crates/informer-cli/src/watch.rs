@@ -52,8 +52,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// Print the changes of objects, as the handler of an informer receives them.
 ///
 /// The server is the one of the kubeconfig (KUBECONFIG or ~/.kube/config, or the service account inside a
-/// cluster), or that of --server, which needs neither. The initial list is printed first and marked as
-/// initial (+); then every change, until Ctrl-C. The informer handles lost connections, expired versions and
+/// cluster), or that of --server, which needs neither. The initial list is printed first, each object as
+/// added (+); then every change, until Ctrl-C. The informer handles lost connections, expired versions and
 /// relists: they are reported on stderr, and only real changes are printed.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
@@ -130,8 +130,8 @@ pub(crate) struct WatchArguments {
     /// Print every cached object again in this interval, for example `10m`, at least `1s`; by default never.
     #[arg(long, value_name = "DURATION", value_parser = period::parse_resync)]
     resync: Option<Duration>,
-    /// When to request initial lists as streaming lists (WatchList): until the server rejects one, always or
-    /// never. With -o table, `auto` is `off`.
+    /// When to request initial lists as streaming lists (WatchList): `auto` until the server rejects one,
+    /// `on` always, `off` never. With -o table, `auto` means `off`.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     streaming_list: Streaming,
     /// Do not show changes of this field and the fields below it, for example

@@ -10,10 +10,10 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A transform of objects of any kind and representation, for all informers of a factory or a cache.
 ///
-/// The function gets each object before it is stored, and returns it or another object of the same type.
-/// [`downcast_ref`](informer_core::Object) tells the types apart. If the function fails, or returns an object
-/// of another type, the object is quarantined as undecodable. To remove fields of all kinds, use
-/// [`Pruning`](crate::Pruning), which is cheaper.
+/// The function receives each object before it is stored, and returns it or another object of the same type.
+/// Use [`downcast_ref`](informer_core::Object) to access an object by its type. If the function fails, or
+/// returns an object of another type, the object is quarantined as undecodable. To remove fields of all
+/// kinds, use [`Pruning`](crate::Pruning), which is cheaper.
 ///
 /// Upstream: [`TransformFunc`](https://pkg.go.dev/k8s.io/client-go/tools/cache#TransformFunc).
 ///

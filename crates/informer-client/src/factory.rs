@@ -257,10 +257,10 @@ impl SharedInformerFactory {
         self.set.informer_for(name.clone(), || tweak(self.builder(name, options, kind)).build())
     }
 
-    /// Returns the informer for `K` in the [`Lazy`] representation, which ends when it is not used any more:
-    /// when the last lease is dropped, the factory [releases](Self::release) it, unless a method such as
-    /// [`informer`](Self::informer) has returned it, too. Like any other informer it starts with the next
-    /// [`start`](Self::start).
+    /// Returns a lease of the informer for `K` in the [`Lazy`] representation. When the last lease is
+    /// dropped, the factory [releases](Self::release) the informer, unless a method such as
+    /// [`informer`](Self::informer) has also returned it. The next [`start`](Self::start) starts the
+    /// informer.
     ///
     /// ```no_run
     /// # async fn example(factory: informer_client::SharedInformerFactory) {
@@ -279,7 +279,7 @@ impl SharedInformerFactory {
         self.lease_of(ResourceKind::of::<K>())
     }
 
-    /// Returns the informer for a kind in any representation `O`, as [`lease`](Self::lease) does.
+    /// Returns a lease of the informer for a kind in any representation `O`, as [`lease`](Self::lease) does.
     pub fn lease_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> InformerLease<O> {
         let (name, options, kind) = self.named(kind);
         self.set.lease(name.clone(), || self.builder(name, options, kind).build())

@@ -243,7 +243,8 @@ impl<O: Representation> KubeListWatch<O> {
     }
 
     /// Counts the memory of the objects of this source in a budget, which decides whether
-    /// [`Lazy`](crate::Lazy) objects are compressed. Set it after the selectors: they are part of the name of the source there.
+    /// [`Lazy`](crate::Lazy) objects are compressed. Call this method after those that set selectors, because
+    /// the budget describes the source by its selectors.
     pub fn memory_budget(mut self, budget: &MemoryBudget) -> Self {
         let form = std::any::type_name::<O>().split('<').next().and_then(|name| name.rsplit("::").next());
         self.memory = Some(budget.source(format!("{} ({})", self.describe(), form.unwrap_or_default())));

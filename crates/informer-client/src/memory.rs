@@ -166,7 +166,7 @@ impl SourceMemory {
         }
     }
 
-    /// Counts the end of an object.
+    /// Subtracts a dropped object.
     pub(crate) fn release(&self, bytes: usize) {
         self.objects.fetch_sub(1, Ordering::Relaxed);
         self.used.fetch_sub(bytes, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl SourceMemory {
     }
 }
 
-/// The part of one object in the memory of its source. It is counted until it is dropped.
+/// The bytes of one object, which its source counts until this value is dropped.
 pub(crate) struct Charge {
     memory: Arc<SourceMemory>,
     bytes: usize,

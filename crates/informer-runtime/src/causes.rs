@@ -157,7 +157,7 @@ impl Causes {
 
 /// The causes of the queued requests of one controller, and its running and recent reconciles.
 ///
-/// The methods of `R` for hashing and comparing requests run under the lock, as in every map of requests.
+/// The methods of `R` for hashing, comparing and cloning requests run under the lock.
 pub(crate) struct CauseLog<R> {
     switch: CauseSwitch,
     by_request: Mutex<HashMap<R, PendingCauses>>,
@@ -209,8 +209,8 @@ pub(crate) trait ControllerPage: Send + Sync {
     #[cfg(feature = "console")]
     fn reconciles(&self, after: u64, max: usize, now: Instant) -> (Vec<Value>, u64);
 
-    /// Returns what is known of one key as JSON: the causes for which it is queued, and the running and
-    /// recent reconciles that have the key as request or as cause. Returns `None` if nothing is known.
+    /// Returns the history of one key as JSON: the causes for which it is queued, and the running and recent
+    /// reconciles that have the key as request or as cause. Returns `None` if there are none of these.
     #[cfg(feature = "console")]
     fn story(&self, key: &str, now: Instant) -> Option<Value>;
 }

@@ -45,8 +45,8 @@ const PAGE: &str = "/debug/informer";
 /// The maximum number of open streams of events. Each computes a snapshot per second.
 const MAX_LISTENERS: usize = 8;
 
-/// The maximum number of events of one stream. The client then sends another request, whose permission is
-/// checked again after about five minutes.
+/// The maximum number of events of one stream. The stream then ends, after about five minutes. The client
+/// sends another request, whose permission is checked again.
 const MAX_EVENTS: usize = 300;
 
 /// The maximum length of a key in bytes. Keys of objects consist of two names with at most 253 bytes each.
@@ -123,8 +123,8 @@ pub(crate) fn routes(
 
 impl Console {
     /// Refuses a request that is not a read, or that a page of another site may have sent. Such a page can
-    /// bind its own name to the loopback address (DNS rebinding), so an open server on a loopback address
-    /// accepts no names except `localhost`.
+    /// bind its own name to the loopback address (DNS rebinding), so a server without authorization on
+    /// a loopback address accepts only `localhost` and IP addresses as `Host`.
     fn check(&self, method: &Method, headers: &HeaderMap) -> Option<Response<Bytes>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Some(text(StatusCode::METHOD_NOT_ALLOWED, "405: the console is read only; use GET\n"));

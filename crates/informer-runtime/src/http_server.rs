@@ -233,7 +233,7 @@ impl HttpServer {
         self.add_route(path.into(), false, handler)
     }
 
-    /// Sets the handler of a path that needs no authorization: of a page without data.
+    /// Sets the handler of a path that needs no authorization, such as that of a page without data.
     #[cfg(feature = "console")]
     pub(crate) fn public_route<F, Fut>(self, path: impl Into<String>, handler: F) -> Self
     where

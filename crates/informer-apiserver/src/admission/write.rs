@@ -37,7 +37,7 @@ impl Write<'_> {
 pub(super) struct Invocation {
     pub(super) gvr: Gvr,
     pub(super) kind: ReviewKind,
-    /// The resource version to which the objects are converted, or `None` if the webhook or policy receives
+    /// The resource and version to which the objects are converted; `None` if the webhook or policy receives
     /// them in the version of the request.
     pub(super) converted: Option<Arc<Resource>>,
 }

@@ -42,7 +42,7 @@ const MAX_LIST_BYTES: usize = 1 << 30;
 /// The maximum size of one watch event. The default of the client for an object is the same.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// Servers without `Table` responses send ordinary objects.
+/// Prefers a `Table`. Servers without `Table` responses send ordinary objects.
 const ACCEPT_TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 
 /// The number of spaces between two columns, and the minimum width of a column without them. Both are those
@@ -50,7 +50,7 @@ const ACCEPT_TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,applica
 const PADDING: usize = 3;
 const MIN_WIDTH: usize = 3;
 
-/// One cell of a row, and the name of its column in upper case.
+/// The name of a column in upper case, and the text of its cell in one row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cell(String, String);
 

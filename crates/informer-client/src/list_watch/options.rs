@@ -57,8 +57,9 @@ impl ListWatchOptions {
 
 /// A function that changes the options of the list and watch requests of an informer, by its resource.
 ///
-/// It is called once, when the informer is created. Upstream calls `TweakListOptionsFunc` before each
-/// request, where it can also change the resourceVersion, which here belongs to the reflector.
+/// It is called when an informer is created or looked up, and must make the same changes each time. Upstream
+/// calls `TweakListOptionsFunc` before each request, where it can also change the resourceVersion. Here the
+/// reflector sets the resourceVersion.
 #[derive(Clone)]
 pub struct ListOptionsTweak(Arc<TweakFn>);
 

@@ -92,7 +92,7 @@ impl Stored {
     }
 
     pub(super) fn is_partial(&self, origin: &Origin, header: &Header) -> bool {
-        // Whether an object of JSON is partial does not depend on its bytes.
+        // The bytes of an object in JSON are not read, because its origin determines whether it is partial.
         if self.encoding() == Encoding::Json {
             return origin.is_of_partial();
         }

@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! The lock of the records is never held together with another lock, and records are dropped and converted to
-//! text without it.
+//! The lock of the records is never held together with another lock. Records are cloned under it, and dropped
+//! and converted to text without it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct ReconcileRecord<R> {
     pub(super) number: u64,
     pub(super) request: R,
     pub(super) causes: Arc<Causes>,
-    /// The time between the first cause and the begin of the reconcile.
+    /// The time between the first cause and the start of the reconcile.
     pub(super) waited: Option<Duration>,
     pub(super) began: Instant,
     /// `None` while the reconcile runs.

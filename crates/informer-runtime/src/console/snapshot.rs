@@ -57,8 +57,8 @@ impl Console {
         })
     }
 
-    /// Returns the reconciles that ended since those in `sent`, oldest first for each controller, and updates
-    /// `sent`.
+    /// Returns the reconciles that ended after those counted in `sent`, oldest first for each controller.
+    /// Updates `sent`.
     pub(super) fn new_reconciles(&self, sent: &mut HashMap<u64, u64>, now: Instant) -> Value {
         let mut new = Vec::new();
         let mut runs = HashMap::new();
@@ -85,8 +85,8 @@ fn limited(value: Value) -> (Value, usize) {
     (all.into(), omitted)
 }
 
-/// Returns the resident memory of the process; `None` if the operating system does not report it as Linux
-/// does.
+/// Returns the resident memory of the process; `None` if `/proc/self/status`, which Linux has, cannot be
+/// read.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! The body of a response: bytes, or a stream that may take any time.
+//! The body of a response: bytes, or a stream of unlimited duration.
 
 use std::convert::Infallible;
 use std::pin::Pin;

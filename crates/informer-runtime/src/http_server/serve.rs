@@ -31,7 +31,7 @@ struct Responder {
     routes: Routes,
     access: Option<Arc<Access>>,
     body_max: usize,
-    /// Ends the response bodies that may take any time.
+    /// Ends the response bodies that are streams.
     stop: CancellationToken,
 }
 

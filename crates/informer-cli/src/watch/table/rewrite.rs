@@ -67,7 +67,7 @@ fn is_table(text: &TableText<'_>) -> bool {
     text.kind == "Table"
 }
 
-/// Whether the row of an object can be printed. That of a bookmark is not, and widens no column.
+/// The use of the row of an object. The row of a bookmark is not printed, so it widens no column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RowUse {
     Printed,
