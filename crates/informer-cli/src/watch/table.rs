@@ -50,6 +50,9 @@ const ACCEPT_TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,applica
 const PADDING: usize = 3;
 const MIN_WIDTH: usize = 3;
 
+/// The maximum width to which a cell widens its column. A longer cell is printed in full and not aligned.
+const MAX_WIDTH: usize = 256;
+
 /// The name of a column in upper case, and the text of its cell in one row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cell(String, String);
@@ -116,7 +119,7 @@ impl Table {
         let line = |text: fn(&Cell) -> &str| {
             let mut line = String::new();
             for (cell, width) in cells.iter().zip(&widths) {
-                line += &format!("{:width$}", text(cell), width = width + PADDING);
+                line += &format!("{:width$}{:PADDING$}", text(cell), "");
             }
             line.truncate(line.trim_end().len());
             line
@@ -144,7 +147,8 @@ impl Table {
         let widths = &mut self.state.lock().widths;
         widths.resize(cells.len().max(widths.len()), MIN_WIDTH);
         for (width, Cell(name, text)) in widths.iter_mut().zip(cells) {
-            *width = (*width).max(name.chars().count()).max(text.chars().count());
+            let longest = name.chars().count().max(text.chars().count());
+            *width = (*width).max(longest.min(MAX_WIDTH));
         }
         widths.clone()
     }
@@ -152,7 +156,7 @@ impl Table {
 
 impl Cell {
     fn new(column: &str, text: String) -> Self {
-        Self(plain(&column.to_uppercase()), text)
+        Self(plain(&column.to_uppercase()), plain(&text))
     }
 }
 
@@ -161,10 +165,10 @@ fn cell_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => match text.split_once(['\n', '\r', '\u{c}']) {
-            Some((first, _)) => plain(&format!("{first}...")),
-            None => plain(text),
+            Some((first, _)) => format!("{first}..."),
+            None => text.clone(),
         },
-        other => plain(&other.to_string()),
+        other => other.to_string(),
     }
 }
 

@@ -143,7 +143,8 @@ impl WatchLines {
             self.table.define(text.column_definitions);
             let usage = if event.r#type == "BOOKMARK" { RowUse::Bookmark } else { RowUse::Printed };
             let object = self.table.object(text.rows.as_ref()?.first()?, usage);
-            Some(format!("{{\"type\":\"{}\",\"object\":{object}}}\n", event.r#type))
+            let r#type = serde_json::to_string(&event.r#type).expect("strings can be serialized");
+            Some(format!("{{\"type\":{},\"object\":{object}}}\n", r#type))
         };
         rewritten().unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned())
     }

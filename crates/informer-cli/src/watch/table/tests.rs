@@ -81,7 +81,7 @@ fn responses_without_a_table_are_not_rewritten() {
 
 #[test]
 fn cells_are_formatted_like_kubectl() {
-    let text = |value: Value| cell_text(&value);
+    let text = |value: Value| Cell::new("", cell_text(&value)).1;
     assert_eq!(text(json!("a\nb")), "a...");
     assert_eq!(text(json!("\u{1b}[31mred")), "\\u{1b}[31mred");
     assert_eq!([text(json!(null)), text(json!(3)), text(json!(true))], ["", "3", "true"]);
@@ -113,4 +113,10 @@ async fn server_without_tables_has_the_columns_name_and_creation_time() {
     let lines = table.lines(object, None, Some(created));
     assert_eq!(lines.header, "NAMESPACE   NAME       CREATED AT");
     assert_eq!(lines.row, format!("default     settings   {created}"));
+
+    let long = "x".repeat(70_000);
+    for (name, width) in [(long.as_str(), 70_000), ("short", MAX_WIDTH)] {
+        let row = table.lines(object, cells(&[("Name", name), ("Ready", "1/1")]), None).row;
+        assert_eq!(row.len(), width + PADDING + 3, "a long cell widens its column up to a limit");
+    }
 }
