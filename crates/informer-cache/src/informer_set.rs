@@ -11,6 +11,9 @@
 //! [`InformerSet::shutdown`] stops all informers, waits for their tasks and forbids further starts. Dropping
 //! the last clone of the set stops its informers without waiting.
 
+#[cfg(test)]
+mod tests;
+
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,6 +58,8 @@ pub struct InformerSet {
 #[derive(Default)]
 struct Table {
     entries: BTreeMap<EntryKey, InformerEntry>,
+    /// The number of the next entry.
+    next_number: u64,
     shut_down: bool,
 }
 
@@ -68,10 +73,12 @@ struct InformerEntry {
     erased: Arc<dyn ObjectInformer>,
     /// The name of `O`, for error messages.
     representation: &'static str,
+    /// Identifies the entry among all that the set ever had, for its leases.
+    number: u64,
     /// The number of [`InformerLease`]s.
     leases: usize,
-    /// True if [`InformerSet::informer_for`] has returned the informer. It then stays in the set without
-    /// leases.
+    /// True if [`InformerSet::informer_for`] or [`InformerSet::generic`] has returned the informer. It then
+    /// stays in the set without leases.
     is_kept: bool,
     run: Option<InformerRun>,
 }
@@ -103,12 +110,12 @@ impl InformerSet {
         make: impl FnOnce() -> SharedInformer<O>,
     ) -> SharedInformer<O> {
         let key = (resource.into(), TypeId::of::<O>());
-        self.get_or_insert(&key, make, |entry| entry.is_kept = true)
+        self.get_or_insert(&key, make, |entry| entry.is_kept = true).0
     }
 
     /// Returns the informer of a resource like [`informer_for`](Self::informer_for), but counts its users:
-    /// when the last lease is dropped, the informer is [released](Self::release), unless `informer_for` has
-    /// returned it, too.
+    /// when the last lease is dropped, the informer is [released](Self::release), unless
+    /// `informer_for` or `generic` has returned it, too.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -132,39 +139,49 @@ impl InformerSet {
         make: impl FnOnce() -> SharedInformer<O>,
     ) -> InformerLease<O> {
         let key = (resource.into(), TypeId::of::<O>());
-        let informer = self.get_or_insert(&key, make, |entry| entry.leases += 1);
-        InformerLease { informer, key, table: Arc::downgrade(&self.table) }
+        let record = |entry: &mut InformerEntry| {
+            entry.leases += 1;
+            entry.number
+        };
+        let (informer, entry) = self.get_or_insert(&key, make, record);
+        InformerLease { informer, key, entry, table: Arc::downgrade(&self.table) }
     }
 
     /// Returns the informer of a key; `make` creates it if there is none. `record` records the use in its
-    /// entry.
-    fn get_or_insert<O: Object>(
+    /// entry, and its result is returned, too.
+    fn get_or_insert<O: Object, T>(
         &self,
         key: &EntryKey,
         make: impl FnOnce() -> SharedInformer<O>,
-        record: impl Fn(&mut InformerEntry),
-    ) -> SharedInformer<O> {
+        record: impl Fn(&mut InformerEntry) -> T,
+    ) -> (SharedInformer<O>, T) {
         if let Some(entry) = self.table.lock().entries.get_mut(key)
             && let Some(informer) = entry.typed.downcast_ref::<SharedInformer<O>>()
         {
             let informer = informer.clone();
-            record(entry);
-            return informer;
+            return (informer, record(entry));
         }
         let made = make();
-        let mut table = self.table.lock();
+        let mut guard = self.table.lock();
+        let table = &mut *guard;
+        let number = table.next_number;
+        table.next_number += 1;
         // `make` ran without the lock, so another caller may have inserted an informer for this resource and
         // object type meanwhile. That informer stays, and `made` is dropped without having been started.
         let entry = table.entries.entry(key.clone()).or_insert_with(|| InformerEntry {
             typed: Box::new(made.clone()),
             erased: Arc::new(made.clone()),
             representation: type_name::<O>(),
+            number,
             leases: 0,
             is_kept: false,
             run: None,
         });
-        record(entry);
-        entry.typed.downcast_ref().cloned().unwrap_or(made)
+        let recorded = record(entry);
+        let informer = entry.typed.downcast_ref().cloned();
+        // `made` is dropped without the lock, because a closure in it may own a lease of this set.
+        drop(guard);
+        (informer.unwrap_or(made), recorded)
     }
 
     /// Starts all informers of the set that are not running. Call this method again after more informers were
@@ -230,18 +247,21 @@ impl InformerSet {
     }
 
     /// Returns the informer of a resource as a [`GenericInformer`], without the type of its objects; `None`
-    /// if there is none.
+    /// if there is none. The informer then stays in the set when its last lease is dropped.
     ///
     /// # Errors
     ///
     /// Returns an error if the resource has informers of several object types.
     pub fn generic(&self, resource: &str) -> Result<Option<GenericInformer>, AmbiguousInformer> {
-        let table = self.table.lock();
-        let of_resource = table.entries.iter().filter(|((name, _), _)| name == resource);
-        let entries: Vec<&InformerEntry> = of_resource.map(|(_, entry)| entry).collect();
-        match entries.as_slice() {
+        let mut table = self.table.lock();
+        let of_resource = table.entries.iter_mut().filter(|((name, _), _)| name == resource);
+        let mut entries: Vec<&mut InformerEntry> = of_resource.map(|(_, entry)| entry).collect();
+        match entries.as_mut_slice() {
             [] => Ok(None),
-            [only] => Ok(Some(GenericInformer::new(Arc::clone(&only.erased)))),
+            [only] => {
+                only.is_kept = true;
+                Ok(Some(GenericInformer::new(Arc::clone(&only.erased))))
+            }
             several => Err(AmbiguousInformer {
                 resource: resource.to_owned(),
                 candidates: several.iter().map(|entry| entry.representation).collect(),
@@ -270,16 +290,9 @@ impl InformerSet {
 pub struct InformerLease<O: Object> {
     informer: SharedInformer<O>,
     key: EntryKey,
+    /// The number of the entry. The set may have released it, and created another one with the same informer.
+    entry: u64,
     table: Weak<Mutex<Table>>,
-}
-
-impl<O: Object> InformerLease<O> {
-    /// Returns true if the entry holds the informer of this lease. The set may have released that informer,
-    /// and created another one since.
-    fn is_in(&self, entry: &InformerEntry) -> bool {
-        let held = entry.typed.downcast_ref::<SharedInformer<O>>();
-        held.is_some_and(|held| held.is_same(&self.informer))
-    }
 }
 
 impl<O: Object> Deref for InformerLease<O> {
@@ -293,11 +306,13 @@ impl<O: Object> Deref for InformerLease<O> {
 impl<O: Object> Clone for InformerLease<O> {
     fn clone(&self) -> Self {
         if let Some(table) = self.table.upgrade()
-            && let Some(entry) = table.lock().entries.get_mut(&self.key).filter(|entry| self.is_in(entry))
+            && let Some(entry) =
+                table.lock().entries.get_mut(&self.key).filter(|entry| entry.number == self.entry)
         {
             entry.leases += 1;
         }
-        Self { informer: self.informer.clone(), key: self.key.clone(), table: Weak::clone(&self.table) }
+        let (informer, key) = (self.informer.clone(), self.key.clone());
+        Self { informer, key, entry: self.entry, table: Weak::clone(&self.table) }
     }
 }
 
@@ -305,7 +320,9 @@ impl<O: Object> Drop for InformerLease<O> {
     fn drop(&mut self) {
         let Some(table) = self.table.upgrade() else { return };
         let mut table = table.lock();
-        let Some(entry) = table.entries.get_mut(&self.key).filter(|entry| self.is_in(entry)) else { return };
+        let Some(entry) = table.entries.get_mut(&self.key).filter(|entry| entry.number == self.entry) else {
+            return;
+        };
         entry.leases -= 1;
         let removed = (entry.leases == 0 && !entry.is_kept).then(|| table.entries.remove(&self.key));
         // The informer is dropped without the lock.

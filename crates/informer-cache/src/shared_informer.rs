@@ -381,13 +381,6 @@ impl<O: Object> SharedInformer<O> {
     }
 }
 
-impl<O: Object> SharedInformer<O> {
-    /// Returns true if both handles are of one informer.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-}
-
 impl<O: Object> CacheSynced for SharedInformer<O> {
     fn synced(&self) -> watch::Receiver<bool> {
         self.shared.synced.subscribe()
