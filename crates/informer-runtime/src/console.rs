@@ -58,6 +58,8 @@ pub(crate) type ManagerStatusText = Box<dyn Fn() -> String + Send + Sync>;
 const PERIOD: Duration = Duration::from_secs(1);
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The page may load its own script and style sheet and read its own data, and nothing else.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -135,11 +137,17 @@ impl Console {
             let of_origin = origin.split_once("://").map(|(_, of_origin)| of_origin);
             of_origin.is_none() || of_origin != host
         };
-        if header(&SEC_FETCH_SITE) == Some("cross-site") || header(&ORIGIN).is_some_and(foreign_origin) {
+        // A link on another site is followed, because the site cannot read the response.
+        let is_link =
+            header(&SEC_FETCH_MODE) == Some("navigate") && header(&SEC_FETCH_DEST) == Some("document");
+        let is_foreign = header(&SEC_FETCH_SITE) == Some("cross-site") && !is_link;
+        if is_foreign || header(&ORIGIN).is_some_and(foreign_origin) {
             return Some(text(StatusCode::FORBIDDEN, "403: the request comes from a page of another site\n"));
         }
-        let address = self.open_address.as_ref().and_then(|address| *address.borrow());
-        let is_loopback = address.is_some_and(|address| address.ip().is_loopback());
+        // The address is unknown before the server has reported it.
+        let is_loopback = self.open_address.as_ref().is_some_and(|address| {
+            address.borrow().is_none_or(|address| address.ip().to_canonical().is_loopback())
+        });
         if is_loopback && !host.is_none_or(is_local_host) {
             let problem =
                 "403: this server has no authorization and accepts only local host names; use localhost\n";

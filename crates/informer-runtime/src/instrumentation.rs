@@ -142,7 +142,7 @@ impl Instrumentation {
         let probes = all(&self.informers);
         let states = probes.iter().filter_map(InformerProbe::state);
         let mut page = json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()});
-        let budgets = self.budgets.lock();
+        let budgets = self.budgets.lock().clone();
         if !budgets.is_empty() {
             page["memory"] = budgets.iter().map(|budget| memory(&budget.state())).collect();
         }

@@ -174,6 +174,14 @@ async fn requests_of_other_sites_are_refused() {
         ("host: localhost\r\norigin: https://attacker.example\r\n", "403"),
         ("host: localhost\r\norigin: null\r\n", "403"),
         ("host: localhost\r\nsec-fetch-site: cross-site\r\n", "403"),
+        (
+            "host: localhost\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: iframe\r\n",
+            "403",
+        ),
+        (
+            "host: localhost\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: document\r\n",
+            "200",
+        ),
         ("host: localhost\r\norigin: http://localhost\r\n", "200"),
         ("host: 127.0.0.1:8082\r\nsec-fetch-site: same-origin\r\n", "200"),
         ("host: [::1]:8082\r\n", "200"),
