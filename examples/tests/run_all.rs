@@ -167,7 +167,7 @@ async fn examples_run_on_the_cluster_of_a_kubeconfig() -> Result {
         ("lister", "web in default: only-here"),
         ("metadata", "web: [default/only-here]"),
         ("factory", "1 pods, 0 deployments, 0 config maps"),
-        ("dynamic", "0 objects of kind Deployment.v1.apps"),
+        ("dynamic", "0 objects of kind ReplicaSet.v1.apps"),
     ] {
         let mut child = child(name)?;
         child.env("KUBECONFIG", kubeconfig.path());

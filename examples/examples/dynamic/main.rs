@@ -35,10 +35,10 @@ pub async fn main() -> Result {
 }
 
 /// Returns the kind whose objects the example reads: on the embedded server a new custom kind with two
-/// objects, on any other cluster the built-in kind Deployment.
+/// objects, on any other cluster the built-in kind ReplicaSet.
 fn kind(cluster: &Cluster) -> Result<ResourceKind> {
     let Some(server) = cluster.server() else {
-        return Ok(ResourceKind::new("apps", "v1", "Deployment", "deployments"));
+        return Ok(ResourceKind::new("apps", "v1", "ReplicaSet", "replicasets"));
     };
     // On the embedded server, this has the effect of a CustomResourceDefinition.
     let site = Kind::custom("example.com", "v1", "Website");
