@@ -39,6 +39,10 @@ enum Server {
     Real,
 }
 
+/// The maximum number of scenarios that run on the real server at the same time. They use different namespaces, and
+/// mostly wait for the server to publish CRDs.
+const PARALLEL: usize = 6;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -81,8 +85,8 @@ async fn on(
         true => suite.record(target).await?,
         // The embedded server must give the same responses in each run, so a scenario with differences is not
         // repeated.
-        false if arguments.server == Server::Embedded => suite.check(target, 1).await?,
-        false => suite.check(target, MAX_RUNS).await?,
+        false if arguments.server == Server::Embedded => suite.check(target, 1, 1).await?,
+        false => suite.check(target, MAX_RUNS, PARALLEL).await?,
     };
     tell(suite, &outcome);
     if let Some(path) = &arguments.json {

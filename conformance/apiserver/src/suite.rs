@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use futures_util::{StreamExt, TryStreamExt};
 use thiserror::Error;
 
 use crate::compare::{Difference, Differences, compare};
@@ -96,28 +97,20 @@ impl Suite {
     }
 
     /// Runs all scenarios and compares the responses with the recorded ones. A scenario with differences is
-    /// run again, up to `tries` times. Repeating helps against random differences: a real server orders field
+    /// run again, up to `tries` times, and up to `parallel` scenarios run at the same time. Repeating helps against random differences: a real server orders field
     /// managers by the second of their writes, and errors of map fields at random.
     ///
     /// # Errors
     ///
     /// When a scenario has no recording.
-    pub async fn check(&self, target: &Target, tries: usize) -> Result<Outcome, SuiteError> {
+    pub async fn check(&self, target: &Target, tries: usize, parallel: usize) -> Result<Outcome, SuiteError> {
         let mut outcome = Outcome { known: vec![0; self.known.0.len()], ..Outcome::default() };
-        for scenario in &self.scenarios {
-            let recorded = self.recorded(scenario)?;
+        let mut results = futures_util::stream::iter(&self.scenarios)
+            .map(|scenario| self.check_scenario(scenario, target, tries))
+            .buffered(parallel.max(1));
+        while let Some((responses, differences)) = results.try_next().await? {
             outcome.scenarios += 1;
-            let mut differences = Vec::new();
-            for number in 0..tries.max(1) {
-                let (responses, found) = differences_of(scenario, target, &recorded, number).await;
-                differences = found;
-                if number == 0 {
-                    outcome.responses += responses;
-                }
-                if differences.iter().all(|difference| self.known.rule_of(difference).is_some()) {
-                    break;
-                }
-            }
+            outcome.responses += responses;
             for difference in differences {
                 match self.known.rule_of(&difference) {
                     Some(rule) => outcome.known[rule] += 1,
@@ -126,6 +119,24 @@ impl Suite {
             }
         }
         Ok(outcome)
+    }
+
+    /// Returns the number of responses, and the differences that the last run has found.
+    async fn check_scenario(
+        &self,
+        scenario: &Scenario,
+        target: &Target,
+        tries: usize,
+    ) -> Result<(usize, Vec<Difference>), SuiteError> {
+        let recorded = self.recorded(scenario)?;
+        let (responses, mut differences) = differences_of(scenario, target, &recorded, 0).await;
+        for number in 1..tries {
+            if differences.iter().all(|difference| self.known.rule_of(difference).is_some()) {
+                break;
+            }
+            (_, differences) = differences_of(scenario, target, &recorded, number).await;
+        }
+        Ok((responses, differences))
     }
 
     /// Runs all scenarios on the real server and records the responses. If the responses of a scenario vary

@@ -5,7 +5,7 @@ use informer_differential::{Outcome, Suite, Target};
 
 async fn outcome() -> (Suite, Outcome) {
     let suite = Suite::own().expect("the suite of this package can be read");
-    let outcome = suite.check(&Target::embedded(), 1).await.expect("every scenario has a recording");
+    let outcome = suite.check(&Target::embedded(), 1, 1).await.expect("every scenario has a recording");
     (suite, outcome)
 }
 
