@@ -301,18 +301,15 @@ func (u *User) deletes(ctx context.Context) error {
 	if err := u.Delete(ctx, u.website("shop"), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		return err
 	}
-	err := program.Until(ctx, func() error {
+	return program.Until(ctx, func() error {
 		for _, object := range []client.Object{&Website{}, &appsv1.Deployment{}, &corev1.ConfigMap{}} {
 			if err := u.Get(ctx, u.key("shop"), object); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("%T still exists: %v", object, err)
 			}
 		}
-		return nil
+		// The object may be gone before the reconciler has received the response to its update.
+		return program.Want("finalized", u.sites.finalized.Load(), 1)
 	})
-	if err != nil {
-		return err
-	}
-	return program.Want("finalized", u.sites.finalized.Load(), 1)
 }
 
 func (u *User) leave(ctx context.Context) error {

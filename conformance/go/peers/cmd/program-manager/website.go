@@ -115,7 +115,8 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 // Reconciler creates the objects of a website.
 type Reconciler struct {
 	client.Client
-	recorder  events.EventRecorder
+	recorder events.EventRecorder
+	// The number of websites whose finalizer was removed.
 	finalized atomic.Int32
 }
 
@@ -127,8 +128,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if !site.DeletionTimestamp.IsZero() {
 		if controllerutil.RemoveFinalizer(site, Finalizer) {
+			// The cache may still show the finalizer after it was removed. The server rejects the second update.
+			if err := r.Update(ctx, site); err != nil {
+				return ctrl.Result{}, client.IgnoreNotFound(err)
+			}
 			r.finalized.Add(1)
-			return ctrl.Result{}, r.Update(ctx, site)
 		}
 		return ctrl.Result{}, nil
 	}
