@@ -1,8 +1,10 @@
 //! Runs cargo to build and start programs.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::go::target;
 
 /// Returns a command that runs cargo with the environment that a shell would give it; see [`program`].
 pub(crate) fn command() -> Command {
@@ -33,4 +35,46 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str], folder: Option<&Path>) -> R
     }
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
+}
+
+/// A program of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Executable<'a> {
+    pub(crate) package: &'a str,
+    /// The arguments of `cargo build` that select the program and its features.
+    pub(crate) selection: &'a [&'a str],
+    /// Whether the program is built with the release profile.
+    pub(crate) release: bool,
+    /// The path of the program below the folder of its profile.
+    pub(crate) path: &'a str,
+}
+
+/// Builds a program of the workspace `root`, and returns its path.
+///
+/// If the environment variable `INFORMER_PREBUILT` is set, the program must exist and is not built. CI builds
+/// all programs together and sets it: to build one package, cargo selects other features of the dependencies,
+/// and compiles them again.
+pub(crate) fn build(root: &Path, executable: Executable<'_>) -> Result<PathBuf, String> {
+    let profile = if executable.release { "release" } else { "debug" };
+    let path = target(root).join(profile).join(executable.path);
+    let path = path.with_extension(std::env::consts::EXE_EXTENSION);
+    if std::env::var_os("INFORMER_PREBUILT").is_some() {
+        return match path.exists() {
+            true => Ok(path),
+            false => Err(format!("{} does not exist; unset INFORMER_PREBUILT to build it", path.display())),
+        };
+    }
+    let mut arguments = vec!["build", "--quiet", "--package", executable.package];
+    arguments.extend(executable.selection);
+    if executable.release {
+        arguments.push("--release");
+    }
+    cargo(root, &arguments, None)?;
+    Ok(path)
+}
+
+/// Builds the command `informer`, and returns its path.
+pub(crate) fn build_informer(root: &Path) -> Result<PathBuf, String> {
+    let selection = &["--bin", "informer"];
+    build(root, Executable { package: "informer-cli", selection, release: false, path: "informer" })
 }

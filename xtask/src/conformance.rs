@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::cargo::command;
+use crate::cargo::{Executable, build, program};
 use crate::go::target;
 use crate::real::{self, DataFolder, Up};
 use crate::report::Report;
@@ -141,9 +141,10 @@ pub(crate) fn with_servers(
 fn suite(root: &Path, options: &Conformance, real: Option<&Path>, report: &mut Report) -> Result<(), String> {
     let verdict_path = target(root).join("conformance.json");
     let _ = std::fs::remove_file(&verdict_path);
-    let mut command = command();
-    command.current_dir(root).args(["run", "--quiet", "--package", "informer-conformance", "--bin"]);
-    command.args(["informer-conformance", "--", "--json"]).arg(&verdict_path);
+    let name = "informer-conformance";
+    let suite = Executable { package: name, selection: &["--bin", name], release: false, path: name };
+    let mut command = program(build(root, suite)?);
+    command.current_dir(root).arg("--json").arg(&verdict_path);
     if let Some(folder) = real {
         let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         command.arg("--real").arg(folder).arg("--xtask").arg(xtask);
@@ -154,7 +155,7 @@ fn suite(root: &Path, options: &Conformance, real: Option<&Path>, report: &mut R
     if options.quick {
         command.arg("--quick");
     }
-    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let status = command.status().map_err(|error| format!("cannot run {name}: {error}"))?;
     let text = std::fs::read(&verdict_path)
         .map_err(|error| format!("the suite wrote no verdict ({status}): {error}"))?;
     let verdict: Verdict = serde_json::from_slice(&text)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::cargo::command;
+use crate::cargo::{Executable, build, program};
 use crate::report::Report;
 
 /// The maximum time until the exploration finds a defect, in seconds. A longer time is reported as a problem.
@@ -21,20 +21,17 @@ pub(crate) struct ExploreArguments {
 
 pub(crate) fn run(root: &Path, arguments: &ExploreArguments) -> Report {
     let mut report = Report::new("explore");
-    let mut command = command();
-    command.current_dir(root).args([
-        "run",
-        "--quiet",
-        "--package",
-        "informer",
-        "--features",
-        "testing,runtime",
-    ]);
-    command.args(["--example", "explore", "--", "--seconds", "--seeds"]).arg(arguments.seeds.to_string());
-    let output = match command.output() {
+    let selection = &["--features", "testing,runtime", "--example", "explore"];
+    let explore = Executable { package: "informer", selection, release: false, path: "examples/explore" };
+    let output = build(root, explore).and_then(|explore| {
+        let mut explore = program(explore);
+        explore.current_dir(root).args(["--seconds", "--seeds"]).arg(arguments.seeds.to_string());
+        explore.output().map_err(|error| format!("cannot run the example explore: {error}"))
+    });
+    let output = match output {
         Ok(output) => output,
-        Err(error) => {
-            report.problems.push(format!("cannot run cargo: {error}"));
+        Err(problem) => {
+            report.problems.push(problem);
             return report;
         }
     };

@@ -6,7 +6,7 @@ use std::process::Command;
 use clap::Args;
 use serde::Deserialize;
 
-use crate::cargo::cargo;
+use crate::cargo::{Executable, build, cargo};
 use crate::conformance::{Kind, with_server};
 use crate::go::{Go, Module, target};
 use crate::report::Report;
@@ -72,17 +72,15 @@ fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     // although this command does not run it. The kube-rs program is built with all others of
     // `conformance/kube-rs`.
     go.build(Module::Peers, "website").map_err(|error| error.to_string())?;
-    cargo(root, &["build", "--quiet", "--package", "informer-conformance", "--bins"], None)?;
+    let selection = &["--bins"];
+    let peer = Executable { package: "informer-conformance", selection, release: false, path: "fleet-peer" };
+    let peer = build(root, peer)?;
     // The kube-rs programs get a separate build folder, because their workspace uses the same dependencies as
     // this workspace, but with other features.
     let folder = target(root).join("kube-rs");
     let manifest = ["build", "--quiet", "--locked", "--manifest-path", "conformance/kube-rs/Cargo.toml"];
     cargo(root, &manifest, Some(&folder))?;
-    Ok(vec![
-        ("client-go", client_go),
-        ("kube-rs", folder.join("debug/kube-rs-peer")),
-        ("informer", target(root).join("debug/fleet-peer")),
-    ])
+    Ok(vec![("client-go", client_go), ("kube-rs", folder.join("debug/kube-rs-peer")), ("informer", peer)])
 }
 
 fn fleet(

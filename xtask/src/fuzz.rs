@@ -12,7 +12,7 @@ use std::thread::ScopedJoinHandle;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::cargo::{cargo, command};
+use crate::cargo::{Executable, build, command};
 use crate::go::target;
 use crate::report::Report;
 
@@ -84,10 +84,11 @@ struct Outcome {
 /// Runs each fuzz target in a separate process of the harness, because a stack overflow ends the whole
 /// process. The other targets thus continue.
 fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
-    cargo(root, &["build", "--quiet", "--release", "--package", "informer-fuzz"], None)?;
+    let fuzz = Executable { package: "informer-fuzz", selection: &[], release: true, path: "informer-fuzz" };
+    let program = build(root, fuzz)?;
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
     let outcomes = side_by_side(&names, jobs, |name| {
-        let mut command = Command::new(target(root).join("release/informer-fuzz"));
+        let mut command = Command::new(&program);
         command.args(["--target", name, "--seconds", &arguments.seconds.to_string()]);
         let output = command.args(["--seed", &arguments.seed.to_string()]).output();
         let output = output.map_err(|error| format!("cannot run the harness: {error}"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Deserialize;
 
-use crate::cargo::command;
+use crate::cargo::{Executable, build, program};
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
@@ -65,19 +65,20 @@ pub(crate) fn run(root: &Path, arguments: &ParityArguments) -> Report {
 fn compare(root: &Path, go: &Go, arguments: &ParityArguments) -> Result<Outcomes, String> {
     let peer = go.build(Module::Peers, "parity").map_err(|error: GoError| error.to_string())?;
     let json = target(root).join("parity.json");
-    let mut cargo = command();
-    cargo.current_dir(root).args(["run", "--quiet", "--package", "informer-parity", "--bin", "parity", "--"]);
-    cargo.arg("--peer").arg(&peer).arg("--json").arg(&json);
+    let selection = &["--bin", "parity"];
+    let parity = Executable { package: "informer-parity", selection, release: false, path: "parity" };
+    let mut parity = program(build(root, parity)?);
+    parity.current_dir(root).arg("--peer").arg(&peer).arg("--json").arg(&json);
     if let Some(script) = &arguments.script {
-        cargo.arg("--script").arg(script);
+        parity.arg("--script").arg(script);
     }
     if arguments.traces {
-        cargo.arg("--traces");
+        parity.arg("--traces");
     }
     // If `parity` fails before it writes its output file, the file of an earlier run must not be read
     // instead.
     let _ = std::fs::remove_file(&json);
-    let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    let status = parity.status().map_err(|error| format!("cannot start parity: {error}"))?;
     let text = std::fs::read_to_string(&json)
         .map_err(|_| format!("the comparison wrote no outcome ({status}); see the messages above"))?;
     serde_json::from_str(&text).map_err(|error| format!("cannot read the outcome: {error}"))

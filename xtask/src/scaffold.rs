@@ -6,7 +6,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::cargo::{command, program};
+use crate::cargo::{build_informer, command, program};
 use crate::report::Report;
 use crate::tree;
 
@@ -96,10 +96,7 @@ fn prepare(root: &Path, folder: &Path) -> Result<(), String> {
     for name in ["clippy.toml", "rustfmt.toml"] {
         fs::write(folder.join(name), "").map_err(failed)?;
     }
-    let mut build = command();
-    build.args(["build", "--package", "informer-cli", "--bin", "informer"]).current_dir(root);
-    build.env("CARGO_TARGET_DIR", target_folder(root));
-    complete(build)
+    build_informer(root).map(drop)
 }
 
 /// Creates the project [`EXTENDED`] with `informer new`, extends it with `informer add`, and writes its

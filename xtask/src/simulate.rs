@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
-use crate::cargo::command;
+use crate::cargo::{Executable, build, program};
 use crate::deadline::Deadline;
 use crate::report::Report;
 
@@ -78,8 +78,15 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     let mut report = Report::new("simulate");
     let json = root.join("target").join("simulate.json");
     let package = if arguments.system { "informer-system-simulator" } else { "informer-simulator" };
-    let mut command = command();
-    command.args(["run", "--quiet", "--release", "--package", package, "--"]).current_dir(root);
+    let simulator = Executable { package, selection: &["--bin", package], release: true, path: package };
+    let mut command = match build(root, simulator) {
+        Ok(path) => program(path),
+        Err(problem) => {
+            report.problems.push(problem);
+            return report;
+        }
+    };
+    command.current_dir(root);
     if let Some(seed) = arguments.replay {
         command.arg("--replay").arg(seed.to_string());
     }

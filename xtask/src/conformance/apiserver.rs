@@ -6,7 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::{Conformance, Kind};
-use crate::cargo::command;
+use crate::cargo::{Executable, build, program};
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
@@ -22,7 +22,9 @@ struct Figures {
 enum RunError {
     #[error(transparent)]
     Go(#[from] GoError),
-    #[error("cannot run cargo, or read its output: {0}")]
+    #[error("cannot build the runner: {0}")]
+    Build(String),
+    #[error("cannot run the runner, or read its output: {0}")]
     Io(#[from] std::io::Error),
     #[error("the runner failed; see the messages above")]
     Failed,
@@ -51,9 +53,14 @@ fn tell(figures: Figures, report: &mut Report) {
 
 fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
     let json = target(root).join("differential.json");
-    let mut command = command();
-    command.current_dir(root).args(["run", "--quiet", "-p", "informer-differential", "--"]);
-    command.arg("--json").arg(&json).args(["--scenario", arguments.scenario.as_deref().unwrap_or("")]);
+    let name = "informer-differential";
+    let differential = Executable { package: name, selection: &[], release: false, path: name };
+    let mut command = program(build(root, differential).map_err(RunError::Build)?);
+    command
+        .current_dir(root)
+        .arg("--json")
+        .arg(&json)
+        .args(["--scenario", arguments.scenario.as_deref().unwrap_or("")]);
     if arguments.server == Kind::Real {
         command.args(["--server", "real", "--programs"]).arg(programs(root)?);
     }

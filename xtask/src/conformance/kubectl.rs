@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::served::Running;
 use super::{Conformance, Kind, with_server};
-use crate::cargo::cargo;
+use crate::cargo::build_informer;
 use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
 use crate::report::Report;
@@ -51,11 +51,11 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
 }
 
 fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
-    cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
+    let informer = build_informer(root)?;
     let folder = target(root).join("kubectl");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     let config = folder.join("kubeconfig");
-    let mut serve = Command::new(target(root).join("debug/informer"));
+    let mut serve = Command::new(informer);
     serve.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(&config).stdout(Stdio::piped());
     let mut serve = Running(serve.spawn().map_err(|error| format!("cannot start the server: {error}"))?);
     let stdout = serve.0.stdout.take().ok_or("the server has no output")?;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Conformance, Kind, with_servers};
-use crate::cargo::cargo;
+use crate::cargo::build_informer;
 use crate::go::target;
 use crate::real::{DataFolder, Up, kubeconfig_file};
 use crate::report::Report;
@@ -65,14 +65,14 @@ pub(super) fn with_administrator(
 }
 
 fn embedded(root: &Path, folder: &Path) -> Result<(Running, PathBuf), String> {
-    cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
+    let informer = build_informer(root)?;
     let failed = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(failed)?;
     let token = uuid::Uuid::new_v4().simple().to_string();
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, format!("{token},admin,admin,system:masters\n")).map_err(failed)?;
-    let mut serve = Command::new(target(root).join("debug/informer"));
+    let mut serve = Command::new(informer);
     serve.args(["serve", "--listen", "127.0.0.1:0", "--json", "--rbac", "--cert-dir"]).arg(folder);
     serve.arg("--token-file").arg(&tokens).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut serve = Running(serve.spawn().map_err(|error| format!("cannot start informer serve: {error}"))?);
