@@ -21,7 +21,8 @@ pub(crate) struct FeaturesArguments {
 /// here.
 const KUBERNETES: &str = "1.37";
 
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
+    "informer-schema",
     "informer-workqueue",
     "informer-cache",
     "informer-client",

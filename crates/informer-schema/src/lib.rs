@@ -34,6 +34,11 @@
 //! | parse a duration as Go does | [`read_duration`] |
 //! | parse and format a timestamp as Go does | [`canonical_time`], [`canonical_micro_time`] |
 //!
+//! # Features
+//!
+//! `server` (on by default) adds what only a server needs: writing protobuf, strategic merge patches, strict
+//! decoding, and parsing of times and durations. Clients build without it.
+//!
 //! # Bad input
 //!
 //! Functions that read input never panic. For invalid input they return an error that contains the path of
@@ -51,10 +56,12 @@ mod duration;
 mod envelope;
 mod error;
 mod list;
+#[cfg(feature = "server")]
 mod merge;
 mod quantity;
 mod scan;
 mod schema;
+#[cfg(feature = "server")]
 mod strict;
 mod text;
 mod time;
@@ -63,13 +70,15 @@ mod unknown;
 mod wire;
 
 pub use de::ProtobufDecodeError;
-pub use duration::{DurationError, read_duration};
+#[cfg(feature = "server")]
+pub use duration::parse::{DurationError, read_duration};
 pub use envelope::{
     ENVELOPE_TAIL, Envelope, MAGIC, block_head, enclose, envelope_head, frame, frame_length, watch_event,
     write_frame,
 };
 pub use error::{Problem, TranscodeError};
 pub use list::{ListSegment, ListSplitter};
+#[cfg(feature = "server")]
 pub use merge::{MergeError, strategic_merge};
 pub use quantity::canonical_quantity;
 pub use scan::{ProtobufHeaderError, Scan};
@@ -78,7 +87,9 @@ pub use schema::field::{BaseType, Field, ListType, PatchStrategy, Shape};
 pub use schema::kind::{KindSchema, Message};
 pub use schema::resource::{Column, Names, Resource, ResponseKind, SubresourceInfo};
 pub use schema::{Schema, SharedKindSchema};
+#[cfg(feature = "server")]
 pub use strict::{MAX_STRICT_PROBLEMS, StrictProblem};
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
-pub use time::{TimeError, canonical_micro_time, canonical_time};
+#[cfg(feature = "server")]
+pub use time::parse::{TimeError, canonical_micro_time, canonical_time};
 pub use transcode::{MAX_DEPTH, MAX_GROWTH};

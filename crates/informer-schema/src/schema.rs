@@ -193,6 +193,7 @@ impl Schema {
     }
 
     /// Returns the index of a field in its own message, by JSON name.
+    #[cfg(feature = "server")]
     pub(crate) fn index_by_name(&self, id: MessageId, name: &str) -> Option<usize> {
         let range = self.range_of(id);
         match self.message_at(id).index(name) {

@@ -2,17 +2,16 @@
 //! fields.
 
 mod json;
+#[cfg(feature = "server")]
 mod protobuf;
 pub(crate) mod view;
 
 pub(crate) use json::is_type_meta;
 
-use crate::envelope::{Envelope, MAGIC};
+use crate::envelope::Envelope;
 use crate::error::{Problem, TranscodeError};
 use crate::schema::Schema;
 use crate::schema::kind::KindSchema;
-use crate::text::Tape;
-use crate::wire::Writer;
 
 /// The maximum nesting of messages, which limits the stack. Objects that a server accepts are nested far
 /// less.
@@ -68,30 +67,6 @@ impl Schema {
         self.kind_by_api_version(envelope.api_version, envelope.kind).ok_or_else(unknown)
     }
 
-    /// Converts a JSON object to protobuf in its envelope, with the same bytes as a server. The `apiVersion`
-    /// and `kind` of the object determine its type.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the text is not JSON, a value has the wrong type, or the kind is not in the schema
-    /// table. Unknown fields are dropped.
-    pub fn to_protobuf(&self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
-        let failed = |problem| TranscodeError {
-            operation: "read",
-            kind: "an object".to_owned(),
-            path: String::new(),
-            problem,
-        };
-        let tape = Tape::parse(json).map_err(failed)?;
-        let text = |name| tape.member(tape.root(), name).and_then(|at| tape.string(at));
-        let (kind, api_version) = (text("kind").unwrap_or_default(), text("apiVersion").unwrap_or_default());
-        let found = self.kind_by_api_version(&api_version, &kind).ok_or_else(|| TranscodeError {
-            kind: format!("{api_version} {kind}"),
-            ..failed(Problem::UnknownKind)
-        })?;
-        found.write_protobuf(&tape, (&api_version, &kind))
-    }
-
     /// Converts one watch event to JSON. `event` is a frame that [`frame`](crate::frame) returned.
     ///
     /// # Errors
@@ -121,35 +96,6 @@ impl KindSchema<'_> {
         json::write(self.schema, self.data.message, raw, None, &mut out)
             .map_err(|fault| fault.into_error("read", self.describe()))?;
         Ok(out)
-    }
-
-    /// Converts a JSON object of this kind to protobuf in its envelope, ignoring the object's `apiVersion`
-    /// and `kind`.
-    ///
-    /// # Errors
-    ///
-    /// The same errors as [`Schema::to_protobuf`].
-    pub fn to_protobuf(self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
-        let tape = Tape::parse(json).map_err(|problem| TranscodeError {
-            operation: "read",
-            kind: self.describe(),
-            path: String::new(),
-            problem,
-        })?;
-        self.write_protobuf(&tape, (&self.gvk().api_version(), self.data.kind))
-    }
-
-    fn write_protobuf(self, tape: &Tape<'_>, type_meta: (&str, &str)) -> Result<Vec<u8>, TranscodeError> {
-        let failed = |fault: crate::error::Fault| fault.into_error("write", self.describe());
-        if !self.has_protobuf() {
-            return Err(failed(Problem::NoProtobuf.into()));
-        }
-        let mut out = Writer::default();
-        crate::envelope::close(&mut out, type_meta, |out| {
-            protobuf::write(self.schema, self.data.message, tape, out).map_err(failed)
-        })?;
-        out.put(&MAGIC);
-        Ok(out.into_bytes())
     }
 
     pub(crate) fn describe(self) -> String {

@@ -276,6 +276,7 @@ impl Writer {
         self.varint(u64::from(number) << 3 | u64::from(wire_type));
     }
 
+    #[cfg(feature = "server")]
     pub(crate) fn number(&mut self, number: u8, value: u64) {
         self.varint(value);
         self.tag(number, 0);

@@ -6,9 +6,11 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::MAX_DEPTH;
-use crate::duration::read_duration;
-use crate::error::{Fault, Problem};
+use crate::duration::parse::read_duration;
+use crate::envelope::{MAGIC, close};
+use crate::error::{Fault, Problem, TranscodeError};
 use crate::schema::field::{Base, FieldData, Shape};
+use crate::schema::kind::KindSchema;
 use crate::schema::{MessageId, Schema};
 use crate::text::{At, JsonKind, Tape};
 use crate::wire::Writer;
@@ -22,7 +24,62 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-pub(super) fn write(schema: &Schema, id: MessageId, tape: &Tape<'_>, out: &mut Writer) -> Result<(), Fault> {
+impl Schema {
+    /// Converts a JSON object to protobuf in its envelope, with the same bytes as a server. The `apiVersion`
+    /// and `kind` of the object determine its type.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is not JSON, a value has the wrong type, or the kind is not in the schema
+    /// table. Unknown fields are dropped.
+    pub fn to_protobuf(&self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
+        let failed = |problem| TranscodeError {
+            operation: "read",
+            kind: "an object".to_owned(),
+            path: String::new(),
+            problem,
+        };
+        let tape = Tape::parse(json).map_err(failed)?;
+        let text = |name| tape.member(tape.root(), name).and_then(|at| tape.string(at));
+        let (kind, api_version) = (text("kind").unwrap_or_default(), text("apiVersion").unwrap_or_default());
+        let found = self.kind_by_api_version(&api_version, &kind).ok_or_else(|| TranscodeError {
+            kind: format!("{api_version} {kind}"),
+            ..failed(Problem::UnknownKind)
+        })?;
+        found.write_protobuf(&tape, (&api_version, &kind))
+    }
+}
+
+impl KindSchema<'_> {
+    /// Converts a JSON object of this kind to protobuf in its envelope, ignoring the object's `apiVersion`
+    /// and `kind`.
+    ///
+    /// # Errors
+    ///
+    /// The same errors as [`Schema::to_protobuf`].
+    pub fn to_protobuf(self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
+        let tape = Tape::parse(json).map_err(|problem| TranscodeError {
+            operation: "read",
+            kind: self.describe(),
+            path: String::new(),
+            problem,
+        })?;
+        self.write_protobuf(&tape, (&self.gvk().api_version(), self.data.kind))
+    }
+
+    fn write_protobuf(self, tape: &Tape<'_>, type_meta: (&str, &str)) -> Result<Vec<u8>, TranscodeError> {
+        let failed = |fault: Fault| fault.into_error("write", self.describe());
+        if !self.has_protobuf() {
+            return Err(failed(Problem::NoProtobuf.into()));
+        }
+        let mut out = Writer::default();
+        close(&mut out, type_meta, |out| write(self.schema, self.data.message, tape, out).map_err(failed))?;
+        out.put(&MAGIC);
+        Ok(out.into_bytes())
+    }
+}
+
+fn write(schema: &Schema, id: MessageId, tape: &Tape<'_>, out: &mut Writer) -> Result<(), Fault> {
     let mut writer = MessageWriter { schema, tape, out, depth: 0 };
     match tape.kind(tape.root()) {
         JsonKind::Object => writer.message(id, &[tape.root()]),
@@ -211,7 +268,7 @@ impl<'t> MessageWriter<'_, 't> {
             Base::Time | Base::MicroTime => {
                 let Some(at) = last else { return Ok(()) };
                 let micro = base == Base::MicroTime;
-                let (seconds, nanos) = time::read(&self.string(at)?, micro)?;
+                let (seconds, nanos) = time::parse::read(&self.string(at)?, micro)?;
                 let nanos = if micro { nanos } else { 0 };
                 if (seconds, nanos) != (time::ZERO, 0) {
                     self.out.number(2, nanos.cast_unsigned());

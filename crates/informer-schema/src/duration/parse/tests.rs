@@ -1,3 +1,4 @@
+use super::super::write;
 use super::*;
 
 #[test]

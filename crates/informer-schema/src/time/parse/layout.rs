@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use thiserror::Error;
 
 use super::{DAY, day_of, days, fraction, number};
-use crate::duration::Quoted;
+use crate::duration::parse::Quoted;
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
