@@ -1,4 +1,5 @@
-//! The built-in controllers: garbage collection, namespaces, CRDs and aggregated roles.
+//! The built-in controllers: garbage collection, namespaces and their default objects, CRDs and aggregated
+//! roles.
 //!
 //! A write does not run a controller. It adds a task to one of two queues, which are processed after the
 //! write:
@@ -10,6 +11,7 @@
 
 pub(crate) mod crds;
 mod garbage;
+mod namespace_defaults;
 mod namespaces;
 mod roles;
 
@@ -84,6 +86,7 @@ impl ControllerManager {
                 PromptTask::Definition(name) => self.sync_definition(name),
                 PromptTask::AggregateRoles => self.sync_roles(),
                 PromptTask::ReleaseNames(name) => self.release_names(name),
+                PromptTask::NamespaceDefaults(name) => self.sync_namespace_defaults(name),
             }
             task.done();
         }

@@ -45,7 +45,8 @@ use crate::pipeline::allocations::Allocations;
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
 pub(crate) use follow_up::{
-    AGGREGATION_MANAGER, BackgroundTask, ControllerQueues, ObjectRef, PromptTask, StoredObject,
+    ACCOUNT, AGGREGATION_MANAGER, BackgroundTask, ControllerQueues, NAMESPACE_DEFAULTS_MANAGER, ObjectRef,
+    PromptTask, ROOT_CA, StoredObject,
 };
 pub(crate) use patch::PatchType;
 pub(crate) use retry::{WriteError, retry};
@@ -102,6 +103,8 @@ pub(crate) struct Pipeline {
     /// and `storage`.
     pub(crate) allocations: Allocations,
     pub(crate) queues: ControllerQueues,
+    /// The CA certificates for the default objects of namespaces. `None` if namespaces have no such objects.
+    pub(crate) root_ca: Option<Arc<str>>,
 }
 
 impl Deref for Pipeline {

@@ -135,7 +135,9 @@ impl Tls {
         self
     }
 
-    pub(crate) fn authorities(&self) -> &str {
+    /// Returns the CA certificates (PEM) that kubeconfigs of the server contain.
+    #[must_use]
+    pub fn authorities(&self) -> &str {
         &self.trusted
     }
 

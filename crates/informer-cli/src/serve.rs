@@ -113,6 +113,11 @@ pub(crate) struct ServeArguments {
     /// --token-file or --client-ca.
     #[arg(long, requires = "users")]
     rbac: bool,
+    /// Create the objects of a new cluster: priority classes, flow schemas, APIServices and the service
+    /// `kubernetes`; with --rbac all default roles; and in each namespace the ServiceAccount `default` and the
+    /// ConfigMap `kube-root-ca.crt`.
+    #[arg(long)]
+    bootstrap: bool,
     /// Inject the faults of this file, in YAML or JSON; the format is below.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
@@ -139,6 +144,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
         tokens: arguments.token_file.as_deref().map(read_tokens).transpose()?.unwrap_or_default(),
         client_ca: arguments.client_ca.as_deref().map(read_authorities).transpose()?,
         rbac: arguments.rbac,
+        bootstrap: arguments.bootstrap.then(|| tls.as_ref().map_or("", Tls::authorities).to_owned()),
     };
     arguments.snapshot.as_deref().map_or(Ok(()), check_folder)?;
     let Loaded { server, objects, kinds } = load::server(arguments.load.as_deref(), &access)?;

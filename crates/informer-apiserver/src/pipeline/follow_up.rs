@@ -24,6 +24,8 @@ pub(crate) enum PromptTask {
     AggregateRoles,
     /// Release the names of a removed CRD, so that other CRDs can use them.
     ReleaseNames(String),
+    /// Create or restore the default objects of a namespace.
+    NamespaceDefaults(String),
 }
 
 /// A task that deletes objects.
@@ -47,6 +49,12 @@ pub(crate) enum BackgroundTask {
 
 /// The field manager of the rules in aggregated ClusterRoles, as in kube-controller-manager.
 pub(crate) const AGGREGATION_MANAGER: &str = "clusterrole-aggregation-controller";
+/// The field manager of the default objects of namespaces, as in a cluster.
+pub(crate) const NAMESPACE_DEFAULTS_MANAGER: &str = "kube-controller-manager";
+/// The name of the ServiceAccount that each namespace has.
+pub(crate) const ACCOUNT: &str = "default";
+/// The name of the ConfigMap with the CA of the server that each namespace has.
+pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
 /// Delay before the deletion of a new object whose owners do not exist. Without it, a controller with a stale
 /// cache could re-create the object in an endless loop while simulated time stands still.
 const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
@@ -119,12 +127,37 @@ impl Pipeline {
         if !scope.dry_run && is_role(scope.kind()) && !is_aggregation {
             self.aggregate_roles();
         }
+        // The controller's own writes need no further one.
+        if !scope.dry_run && scope.manager != Some(NAMESPACE_DEFAULTS_MANAGER) {
+            self.restore_namespace_defaults(scope, name);
+        }
+    }
+
+    /// Queues the namespace of a written or removed object if the object is one of the namespace's default
+    /// objects, or the namespace itself.
+    fn restore_namespace_defaults(&self, scope: Scope<'_>, name: &str) {
+        if self.root_ca.is_none() {
+            return;
+        }
+        let kind = scope.kind();
+        let namespace = match scope.namespace {
+            None if kind.is("", "Namespace") => name,
+            Some(namespace)
+                if (name == ROOT_CA && kind.is("", "ConfigMap"))
+                    || (name == ACCOUNT && kind.is("", "ServiceAccount")) =>
+            {
+                namespace
+            }
+            _ => return,
+        };
+        self.queues.prompt.add(PromptTask::NamespaceDefaults(namespace.to_owned()));
     }
 
     /// Queues the controller tasks for an object that was removed. They continue the deletion of its
     /// namespace, CRD or owners.
     pub(crate) fn after_removal(&self, scope: Scope<'_>, removed: &Stored) {
         self.collect_after(removed);
+        self.restore_namespace_defaults(scope, removed.key.name());
         if is_role(scope.kind()) {
             self.aggregate_roles();
         }

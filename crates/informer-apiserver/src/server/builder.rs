@@ -48,6 +48,7 @@ pub struct ApiServerBuilder {
     client_ca: Option<ClientCa>,
     rbac: bool,
     bootstrap: bool,
+    root_ca: Option<Arc<str>>,
     aggregated_discovery: bool,
     compression: bool,
     allowed_hosts: Vec<String>,
@@ -128,6 +129,17 @@ impl ApiServerBuilder {
     /// bindings. The service has no endpoints, because a server may have several listeners.
     pub fn bootstrap(mut self, bootstrap: bool) -> Self {
         self.bootstrap = bootstrap;
+        self
+    }
+
+    /// Creates the objects that each namespace of a cluster has, and restores them when they are deleted or
+    /// changed: the ServiceAccount `default`, and the ConfigMap `kube-root-ca.crt` with these CA certificates
+    /// (PEM). Without this call namespaces are empty, as with a kube-apiserver without
+    /// kube-controller-manager.
+    ///
+    /// The objects exist before the request that creates the namespace gets its response.
+    pub fn namespace_defaults(mut self, root_ca: impl Into<Arc<str>>) -> Self {
+        self.root_ca = Some(root_ca.into());
         self
     }
 
@@ -265,7 +277,9 @@ impl ApiServerBuilder {
             plugins,
         };
         let (allocations, queues) = (Allocations::default(), ControllerQueues::default());
-        let pipeline = Pipeline { admission, quota_usage: QuotaUsage::default(), allocations, queues };
+        let root_ca = self.root_ca;
+        let pipeline =
+            Pipeline { admission, quota_usage: QuotaUsage::default(), allocations, queues, root_ca };
         let manager = Arc::new_cyclic(|this| ControllerManager {
             pipeline,
             crd_names: Mutex::default(),
@@ -318,6 +332,7 @@ impl ApiServer {
             client_ca: None,
             rbac: false,
             bootstrap: false,
+            root_ca: None,
             aggregated_discovery: true,
             compression: true,
             allowed_hosts: Vec::new(),

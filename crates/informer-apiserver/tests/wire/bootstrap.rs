@@ -41,3 +41,38 @@ async fn an_empty_server_has_no_bootstrap_objects() {
     assert_eq!(count(&empty, "/apis/scheduling.k8s.io/v1/priorityclasses").await, 0);
     assert_eq!(count(&empty, "/api/v1/services").await, 0);
 }
+
+async fn root_ca(server: &ApiServer, namespace: &str) -> Value {
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt");
+    json(server, "GET", &path, "").await.1["data"]["ca.crt"].clone()
+}
+
+#[tokio::test]
+async fn each_namespace_has_the_default_service_account_and_the_root_ca() {
+    let server = server(|builder| builder.namespace_defaults("a CA"));
+    let created = json(&server, "POST", "/api/v1/namespaces", r#"{"metadata":{"name":"team"}}"#).await;
+    assert_eq!(created.0, 201);
+    for namespace in ["default", "kube-system", "team"] {
+        assert_eq!(root_ca(&server, namespace).await, "a CA", "{namespace}");
+        let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+        assert_eq!(json(&server, "GET", &account, "").await.0, 200, "{namespace}");
+    }
+    let config = "/api/v1/namespaces/team/configmaps/kube-root-ca.crt";
+    assert_eq!(json(&server, "DELETE", config, "").await.0, 200);
+    assert_eq!(root_ca(&server, "team").await, "a CA", "the object is restored after its deletion");
+    let changed =
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kube-root-ca.crt"},"data":{}}"#;
+    assert_eq!(json(&server, "PUT", config, changed).await.0, 200);
+    assert_eq!(root_ca(&server, "team").await, "a CA", "the data is restored after a change");
+}
+
+#[tokio::test]
+async fn namespace_with_default_objects_is_deleted() {
+    let server = server(|builder| builder.namespace_defaults("a CA"));
+    json(&server, "POST", "/api/v1/namespaces", r#"{"metadata":{"name":"team"}}"#).await;
+    assert_eq!(json(&server, "DELETE", "/api/v1/namespaces/team", "").await.0, 200);
+    server.controllers_idle().await;
+    assert_eq!(json(&server, "GET", "/api/v1/namespaces/team", "").await.0, 404);
+    let (_, left) = json(&server, "GET", "/api/v1/namespaces/team/configmaps", "").await;
+    assert_eq!(left["items"].as_array().map(Vec::len), Some(0));
+}

@@ -248,7 +248,7 @@ fn address(given: &Given) -> Result<SocketAddr, Failure> {
 }
 
 fn server(given: &Given) -> Result<ApiServer, Failure> {
-    let mut builder = ApiServer::builder().controllers(Controllers::NONE);
+    let mut builder = ApiServer::builder().controllers(Controllers::NONE).bootstrap(true);
     builder = builder.rbac(rbac(given)?);
     let off: Vec<&str> = given.list("disable-admission-plugins").collect();
     builder = builder.require_namespaces(!off.contains(&"NamespaceLifecycle"));

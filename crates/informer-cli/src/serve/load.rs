@@ -18,6 +18,8 @@ pub(crate) struct ServerAccess {
     pub(crate) tokens: Tokens,
     pub(crate) client_ca: Option<ClientCa>,
     pub(crate) rbac: bool,
+    /// The CA certificates of the server, if it has the objects of a new cluster.
+    pub(crate) bootstrap: Option<String>,
 }
 
 pub(crate) struct Loaded {
@@ -67,10 +69,13 @@ impl Kinds {
     }
 
     fn server(&self) -> ApiServer {
-        let ServerAccess { tokens, client_ca, rbac } = self.access.clone();
+        let ServerAccess { tokens, client_ca, rbac, bootstrap } = self.access.clone();
         let mut builder = ApiServer::builder().tokens(tokens).rbac(rbac);
         if let Some(authorities) = client_ca {
             builder = builder.client_ca(authorities);
+        }
+        if let Some(root_ca) = bootstrap {
+            builder = builder.bootstrap(true).namespace_defaults(root_ca);
         }
         self.iter().cloned().fold(builder, |builder, kind| builder.kind(kind)).build()
     }
