@@ -14,6 +14,7 @@ mod run;
 mod scenario;
 mod suite;
 mod target;
+mod validation;
 
 pub use compare::{Difference, Differences, Rule};
 pub use hooks::Reply;
@@ -22,3 +23,4 @@ pub use run::{RunError, StepResponse, Transcript, run};
 pub use scenario::{Scenario, Step};
 pub use suite::{MAX_RUNS, Outcome, Suite, SuiteError};
 pub use target::{SendError, Target};
+pub use validation::{Comparison, KindFigures, Mismatch, ValidationError, compare_validation};

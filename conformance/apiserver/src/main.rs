@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use informer_differential::{MAX_RUNS, Outcome, RealServer, Suite, Target, attach};
+use informer_differential::{MAX_RUNS, Outcome, RealServer, Suite, Target, attach, compare_validation};
 use serde_json::json;
 
 /// Runs the scenarios on a server, and compares its responses with those recorded from the real one.
@@ -28,6 +28,13 @@ struct Arguments {
     /// Run only scenarios whose name contains this string.
     #[arg(long, value_name = "TEXT", default_value = "")]
     scenario: String,
+    /// Instead of scenarios: compare the validation of this number of generated objects per kind on the embedded
+    /// and the real server.
+    #[arg(long, value_name = "COUNT", conflicts_with = "record")]
+    validation: Option<u64>,
+    /// The seed of the first generated object.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
     /// Write statistics and problems as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -61,6 +68,15 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+    if let Some(count) = arguments.validation {
+        let programs = arguments.programs.as_deref().ok_or("--validation needs --programs DIR")?;
+        let real = RealServer::start(programs).await?;
+        let figures = compare_validation(&real.target, &arguments.scenario, arguments.seed, count).await?;
+        if let Some(path) = &arguments.json {
+            std::fs::write(path, serde_json::to_vec_pretty(&figures)?)?;
+        }
+        return Ok(true);
+    }
     let suite = Suite::open(Path::new(env!("CARGO_MANIFEST_DIR")), &arguments.scenario)?;
     match (arguments.server, arguments.record) {
         (Server::Embedded, true) => Err("recordings need the real server; add --server real".into()),
