@@ -120,6 +120,9 @@ impl Subject {
         let [embedded, real] = connections;
         let object = |stored: &Value| {
             let mut object = if replaces { stored.clone() } else { self.base.clone() };
+            if !replaces {
+                object["metadata"]["name"] = "created".into();
+            }
             changes.iter().for_each(|change| change.apply(&mut object));
             object
         };

@@ -173,61 +173,78 @@ const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
      '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
+/// Validates the name and the `generateName` of a new object, and the other metadata.
 pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+    let mut causes = Vec::new();
+    let prefix = text(object, "generateName");
+    if !prefix.is_empty() {
+        causes.extend(name_causes(kind, "metadata.generateName", prefix, &without_final_dash(prefix)));
+    }
     if name.is_empty() {
-        let cause = Cause::required("metadata.name", "name or generateName is required");
-        return Err(ApiError::invalid(kind, "", cause));
-    }
-    let format = kind.descriptor.name_format;
-    if format == ObjectName::Label {
-        let cause = |why: &&str| Cause::invalid("metadata.name", &format!("{name:?}"), why);
-        let mut causes: Vec<Cause> = label_problems(name).iter().map(cause).collect();
-        if !causes.is_empty() {
-            causes.extend(field_causes(object));
-            return Err(ApiError::invalid_fields(kind, name, causes));
-        }
-    }
-    let valid = if format == ObjectName::PathSegment {
-        !matches!(name, "." | "..") && !name.contains(['/', '%'])
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
     } else {
-        is_subdomain(name)
-    };
-    if !valid {
-        return Err(ApiError::invalid(
-            kind,
-            name,
-            Cause::invalid("metadata.name", &format!("{name:?}"), NAME_RULE),
-        ));
+        causes.extend(name_causes(kind, "metadata.name", name, name));
     }
-    match field_causes(object) {
-        causes if causes.is_empty() => Ok(()),
-        causes => Err(ApiError::invalid_fields(kind, name, causes)),
+    causes.extend(field_causes(object));
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_fields(kind, name, causes)) }
+}
+
+/// Returns a prefix of names in a form that is valid if the names are: random characters follow, so the prefix
+/// may end with a dash.
+fn without_final_dash(prefix: &str) -> String {
+    match prefix.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let kept: String = rest.chars().take(rest.chars().count() - 1).collect();
+            kept + "a"
+        }
+        _ => prefix.to_owned(),
     }
 }
+
+/// Validates a name in the format of its kind. The errors contain `shown`.
+fn name_causes(kind: &Kind, field: &str, shown: &str, name: &str) -> Vec<Cause> {
+    let problems = match kind.descriptor.name_format {
+        ObjectName::Label => label_problems(name),
+        ObjectName::PathSegment => path_segment_problems(name),
+        ObjectName::Subdomain => {
+            let long = (name.len() > MAX_NAME_BYTES).then_some("must be no more than 253 characters");
+            long.into_iter().chain((!is_subdomain(name)).then_some(NAME_RULE)).collect()
+        }
+    };
+    problems.iter().map(|why| Cause::invalid(field, &format!("{shown:?}"), why)).collect()
+}
+
+/// The maximum length of a name, in bytes.
+const MAX_NAME_BYTES: usize = 253;
 
 fn is_subdomain(name: &str) -> bool {
     let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.len() <= 253
-        && name.split('.').all(|part| {
-            let bytes = part.as_bytes();
-            bytes.iter().all(|&byte| outer(byte) || byte == b'-')
-                && bytes.first().is_some_and(|&byte| outer(byte))
-                && bytes.last().is_some_and(|&byte| outer(byte))
-        })
+    name.split('.').all(|part| {
+        let bytes = part.as_bytes();
+        bytes.iter().all(|&byte| outer(byte) || byte == b'-')
+            && bytes.first().is_some_and(|&byte| outer(byte))
+            && bytes.last().is_some_and(|&byte| outer(byte))
+    })
 }
 
 pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
-    let problems: Vec<&str> = match name {
+    match path_segment_problems(name)[..] {
+        [] => Ok(()),
+        ref problems => {
+            Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";"))))
+        }
+    }
+}
+
+/// Returns the reasons why a name cannot be a segment of a URL path.
+fn path_segment_problems(name: &str) -> Vec<&'static str> {
+    match name {
         "." => vec!["may not be '.'"],
         ".." => vec!["may not be '..'"],
         name => [("/", "may not contain '/'"), ("%", "may not contain '%'")]
             .into_iter()
             .filter_map(|(part, why)| name.contains(part).then_some(why))
             .collect(),
-    };
-    match problems[..] {
-        [] => Ok(()),
-        _ => Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";")))),
     }
 }
 
@@ -251,7 +268,12 @@ pub(crate) fn check_update(
     mode: WriteMode,
     invalid: Vec<Cause>,
 ) -> Result<(), ApiError> {
-    let mut causes = new_finalizers(old, new);
+    // The name cannot change, so kube-apiserver validates the prefix here only as a part of a path.
+    let prefix = text(new, "generateName");
+    let problems = if prefix.contains(['/', '%']) { path_segment_problems(prefix) } else { Vec::new() };
+    let invalid_prefix = |why: &&str| Cause::invalid("metadata.generateName", &format!("{prefix:?}"), why);
+    let mut causes: Vec<Cause> = problems.iter().map(invalid_prefix).collect();
+    causes.extend(new_finalizers(old, new));
     if !mode.is_of_program() {
         causes.extend(changed(old, new));
     }

@@ -30,8 +30,9 @@ impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
             check.may_delete()?;
         }
         let blocked_before = |uid: &Value| old.iter().any(|old| old["uid"] == *uid && blocks(old));
-        for reference in new.iter().filter(|new| blocks(new) && !blocked_before(&new["uid"])) {
-            check.may_finalize(reference)?;
+        let blocking = || new.iter().filter(|new| blocks(new) && !blocked_before(&new["uid"]));
+        if blocking().next().is_some() && !check.may_finalize_all() {
+            blocking().try_for_each(|reference| check.may_finalize(reference))?;
         }
         Ok(Vec::new())
     }
@@ -49,6 +50,20 @@ impl OwnerCheck<'_> {
         let gvr = &self.write.kind().gvr;
         let delete = attributes("delete", gvr, "", (self.write.scope.namespace, self.write.name));
         self.authorize(&delete, "cannot set an ownerRef on a resource you can't delete")
+    }
+
+    /// Returns true if the user may update the finalizers of all objects. The kinds of the owners need not exist
+    /// then.
+    fn may_finalize_all(&self) -> bool {
+        let all = AuthorizationAttributes {
+            verb: "update".to_owned(),
+            group: "*".to_owned(),
+            resource: "*/finalizers".to_owned(),
+            namespace: String::new(),
+            name: "*".to_owned(),
+            path: String::new(),
+        };
+        self.admission.allows(self.requester.user, &all).is_ok()
     }
 
     /// Checks that the user may update the finalizers of an owner.
