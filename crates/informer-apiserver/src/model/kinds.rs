@@ -79,7 +79,7 @@ pub struct Kind {
 
 /// Flags for the behavior of a kind that differs from kind to kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Traits(pub(crate) u16);
+pub(crate) struct Traits(pub(crate) u32);
 
 impl Traits {
     pub(crate) const NONE: Self = Self(0);
@@ -116,6 +116,11 @@ impl Traits {
     pub(crate) const STATUS_KEEPS_LABELS: Self = Self(8192);
     /// A deletion has a grace period: it first marks the object, which is removed later.
     pub(crate) const GRACEFUL: Self = Self(16384);
+
+    /// The names of finalizers need no domain.
+    pub(crate) const ANY_FINALIZERS: Self = Self(32_768);
+    /// An update is validated like a new object, which includes `metadata.generateName`.
+    pub(crate) const WHOLE_UPDATE: Self = Self(65_536);
 
     pub(crate) const SPEC_STATUS: Self = Self::STATUS.with(Self::GENERATION);
     pub(crate) const SPEC_STATUS_METADATA: Self = Self::SPEC_STATUS.with(Self::STATUS_METADATA);

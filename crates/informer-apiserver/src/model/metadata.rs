@@ -6,9 +6,12 @@ use serde_json::{Map, Value};
 use crate::model::cause::Cause;
 use crate::model::error::ApiError;
 use crate::model::json::{Object, json_type};
-use crate::model::kinds::Kind;
 use crate::model::kinds::descriptor::ObjectName;
-use crate::model::object_meta::{field_causes, finalizers, metadata_of_mut, owner_references_causes, text};
+use crate::model::kinds::{Kind, Traits};
+use crate::model::object_meta::{
+    field_causes, finalizer_causes, finalizers, metadata_of_mut, owner_references_causes, text,
+    unqualified_finalizer_causes,
+};
 use crate::model::rules::label_problems;
 use crate::model::write_options::WriteMode;
 
@@ -186,7 +189,15 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
         causes.extend(name_causes(kind, "metadata.name", name, name));
     }
     causes.extend(field_causes(object));
+    causes.extend(finalizer_causes(object));
+    if checks_finalizer_domains(kind) {
+        causes.extend(unqualified_finalizer_causes(object));
+    }
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_fields(kind, name, causes)) }
+}
+
+fn checks_finalizer_domains(kind: &Kind) -> bool {
+    !kind.is_custom() && !kind.traits.has(Traits::ANY_FINALIZERS)
 }
 
 /// Returns a prefix of names in a form that is valid if the names are: random characters follow, so the prefix
@@ -237,7 +248,7 @@ pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
 }
 
 /// Returns the reasons why a name cannot be a segment of a URL path.
-fn path_segment_problems(name: &str) -> Vec<&'static str> {
+pub(crate) fn path_segment_problems(name: &str) -> Vec<&'static str> {
     match name {
         "." => vec!["may not be '.'"],
         ".." => vec!["may not be '..'"],
@@ -268,22 +279,34 @@ pub(crate) fn check_update(
     mode: WriteMode,
     invalid: Vec<Cause>,
 ) -> Result<(), ApiError> {
-    // The name cannot change, so kube-apiserver validates the prefix here only as a part of a path.
-    let prefix = text(new, "generateName");
-    let problems = if prefix.contains(['/', '%']) { path_segment_problems(prefix) } else { Vec::new() };
-    let invalid_prefix = |why: &&str| Cause::invalid("metadata.generateName", &format!("{prefix:?}"), why);
-    let mut causes: Vec<Cause> = problems.iter().map(invalid_prefix).collect();
-    causes.extend(new_finalizers(old, new));
+    let mut causes = new_finalizers(old, new);
     if !mode.is_of_program() {
         causes.extend(changed(old, new));
     }
     causes.extend(field_causes(new));
     // kube-apiserver validates the ownerReferences of an update twice and reports each error twice.
     causes.extend(owner_references_causes(new));
+    if checks_finalizer_domains(kind) {
+        causes.extend(unqualified_finalizer_causes(new));
+    }
     // kube-apiserver validates the metadata of built-in kinds a second time in their strategy and reports
     // each error twice.
     if !kind.is_custom() {
         causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
+    }
+    // The generic validation treats the prefix as a part of a path. Some kinds validate it as for a new object.
+    let prefix = text(new, "generateName");
+    if !prefix.is_empty() {
+        let problems = path_segment_problems(prefix);
+        let invalid = |why: &&str| Cause::invalid("metadata.generateName", &format!("{prefix:?}"), why);
+        causes.extend(problems.iter().map(invalid));
+        if kind.traits.has(Traits::WHOLE_UPDATE) {
+            causes.extend(name_causes(kind, "metadata.generateName", prefix, &without_final_dash(prefix)));
+        }
+    }
+    causes.extend(finalizer_causes(new));
+    if kind.traits.has(Traits::WHOLE_UPDATE) {
+        causes.extend(finalizer_causes(new));
     }
     causes.extend(invalid);
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_fields(kind, text(old, "name"), causes)) }

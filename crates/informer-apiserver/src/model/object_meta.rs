@@ -132,19 +132,16 @@ pub(crate) fn embedded_causes(metadata: &Object) -> Vec<Cause> {
         let why = "must be greater than or equal to 0";
         causes.push(Cause::invalid("metadata.generation", &generation.to_string(), why));
     }
-    // Names of finalizers without a domain are allowed here.
-    let mut metadata = metadata.clone();
-    metadata.remove("finalizers");
-    causes.extend(field_causes(&Map::from_iter([("metadata".to_owned(), Value::Object(metadata))])));
+    let object = Map::from_iter([("metadata".to_owned(), Value::Object(metadata.clone()))]);
+    causes.extend(field_causes(&object));
     causes
 }
 
 /// The maximum size of all annotations of an object, as in kube-apiserver.
 const MAX_ANNOTATIONS_BYTES: usize = 256 << 10;
 
-/// Validates finalizers, labels, annotations and ownerReferences, which have the same rules for all kinds.
+/// Validates labels, annotations and ownerReferences, which have the same rules for all kinds.
 pub(crate) fn field_causes(object: &Object) -> Vec<Cause> {
-    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     let mut causes = Vec::new();
     let map = |name: &str| metadata_of(object).and_then(|metadata| metadata.get(name)?.as_object());
     for (name, value) in map("labels").into_iter().flatten() {
@@ -164,13 +161,34 @@ pub(crate) fn field_causes(object: &Object) -> Vec<Cause> {
         causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES));
     }
     causes.extend(owner_references_causes(object));
-    for (index, name) in finalizers(object).into_iter().enumerate() {
-        if !name.contains('/') && !STANDARD.contains(&name) {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), &format!("{name:?}"), why));
-        }
+    causes
+}
+
+/// Validates the syntax of finalizers. The errors are those of all kinds.
+pub(crate) fn finalizer_causes(object: &Object) -> Vec<Cause> {
+    let invalid = |name: &str, why: &str| Cause::invalid("metadata.finalizers", &format!("{name:?}"), why);
+    let names = finalizers(object);
+    let mut causes: Vec<Cause> = names
+        .iter()
+        .flat_map(|name| qualified_problems(name).into_iter().map(move |why| invalid(name, &why)))
+        .collect();
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let shown = serde_json::to_string(&names).unwrap_or_default();
+        let why = "finalizers orphan and foregroundDeletion cannot be both set";
+        causes.push(Cause::invalid("metadata.finalizers", &shown, why));
     }
     causes
+}
+
+/// Returns the errors for finalizers that have no domain and are not those of Kubernetes.
+pub(crate) fn unqualified_finalizer_causes(object: &Object) -> Vec<Cause> {
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    let unqualified = |(_, name): &(usize, &str)| !name.contains('/') && !STANDARD.contains(name);
+    let cause = |(index, name): (usize, &str)| {
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        Cause::invalid(&format!("metadata.finalizers[{index}]"), &format!("{name:?}"), why)
+    };
+    finalizers(object).into_iter().enumerate().filter(unqualified).map(cause).collect()
 }
 
 pub(crate) fn owner_references_causes(object: &Object) -> impl Iterator<Item = Cause> {

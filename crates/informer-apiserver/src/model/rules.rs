@@ -8,6 +8,8 @@ pub(crate) mod checks;
 pub(crate) mod defaults;
 pub(crate) mod path;
 pub(crate) mod ranges;
+pub(crate) mod resources;
+pub(crate) mod scheduling;
 pub(crate) mod warnings;
 pub(crate) mod webhook_client;
 

@@ -137,6 +137,11 @@ impl KindDescriptor {
         }
     }
 
+    pub(crate) const fn with_traits(mut self, traits: Traits) -> Self {
+        self.traits = self.traits.with(traits);
+        self
+    }
+
     pub(crate) const fn selectable(mut self, selectable: &'static [&'static str]) -> Self {
         self.selectable = selectable;
         self

@@ -12,6 +12,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "MutatingWebhookConfiguration",
     Traits::GENERATION,
 )
+.with_traits(Traits::WHOLE_UPDATE.with(Traits::ANY_FINALIZERS))
 .rules(Rules::new(DEFAULTS, CONFIGURATION))
 .cells(configuration_cells);
 

@@ -2,7 +2,7 @@ pub(crate) mod conversion;
 
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView};
 use crate::model::rules::warnings::text;
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "Event", Traits::UPSERT.with(Traits::OWN_FIELDS).with(Traits::EXPIRES))
+        .with_traits(Traits::ANY_FINALIZERS)
+        .name_format(ObjectName::PathSegment)
         .selectable(&[
             "involvedObject.kind",
             "involvedObject.namespace",

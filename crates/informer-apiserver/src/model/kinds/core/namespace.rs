@@ -18,6 +18,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "Namespace",
     Traits::STATUS.with(Traits::RETURNS_DELETED).with(Traits::OWN_FIELDS).with(Traits::NO_NAMESPACE_FIELD),
 )
+.with_traits(Traits::WHOLE_UPDATE)
 .selectable(&["status.phase"])
 .bookmark(r#","spec":{},"status":{}"#)
 .name_format(ObjectName::Label)

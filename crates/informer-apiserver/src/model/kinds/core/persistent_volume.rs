@@ -8,9 +8,12 @@ use crate::model::kinds::core::pod::warnings::volumes::{
 };
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, is_missing, required, run, unsupported};
+use crate::model::rules::checks::{
+    Check, FieldView, IMMUTABLE, NameFormat, is_missing, required, run, unsupported,
+};
 use crate::model::rules::defaults::Default::{self, Fill, In};
 use crate::model::rules::path::set;
+use crate::model::rules::scheduling::check_node_selector;
 use crate::model::rules::warnings::{has_annotation, list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{UNSET, joined, or};
@@ -70,13 +73,82 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         causes.push(Cause::not_supported(&spec.field_path("capacity"), &shown, "\"storage\""));
     }
     run(&spec, &[Check::OneOf("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])], causes);
-    let source = spec.value.as_object().is_some_and(|spec| {
-        spec.iter().any(|(name, value)| !NON_SOURCE_FIELDS.contains(&name.as_str()) && !value.is_null())
-    });
-    if !source {
-        causes.push(required("spec", "must specify a volume type"));
+    check_affinity(&spec, causes);
+    let sources = SOURCES.iter().filter(|name| spec.get(name).is_some_and(|source| !source.is_null()));
+    for name in sources.clone().skip(1) {
+        causes.push(Cause::forbidden(&spec.field_path(name), "may not specify more than 1 volume type"));
+    }
+    match sources.clone().next() {
+        None => causes.push(required("spec", "must specify a volume type")),
+        Some(&"csi") => check_csi(&spec.part("csi"), causes),
+        Some(_) => {}
     }
     run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
+    check_classes(&spec, causes);
+}
+
+/// The sources of a volume, in the order in which kube-apiserver validates them.
+const SOURCES: [&str; 21] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
+
+/// Validates the names of the storage class and the volume attributes class.
+pub(crate) fn check_classes(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    for name in ["storageClassName", "volumeAttributesClassName"] {
+        let class = spec.text(name);
+        if !class.is_empty() {
+            NameFormat::Subdomain.check(&spec.field_path(name), class, causes);
+        }
+    }
+}
+
+fn check_affinity(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let Some(affinity) = spec.get("nodeAffinity").filter(|affinity| !affinity.is_null()) else { return };
+    let at = spec.part("nodeAffinity");
+    match affinity.get("required").filter(|required| !required.is_null()) {
+        None => {
+            let why = "must specify required node constraints";
+            causes.push(required(&at.field_path("required"), why));
+        }
+        Some(_) => check_node_selector(&at.part("required"), causes),
+    }
+}
+
+/// The maximum length of the name of a CSI driver, in bytes.
+const MAX_DRIVER_BYTES: usize = 63;
+
+fn check_csi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (driver, field) = (at.text("driver"), at.field_path("driver"));
+    if driver.is_empty() {
+        causes.push(required(&field, ""));
+    }
+    if driver.len() > MAX_DRIVER_BYTES {
+        causes.push(Cause::too_long(&field, MAX_DRIVER_BYTES));
+    }
+    NameFormat::Subdomain.check(&field, &driver.to_lowercase(), causes);
+    if at.text("volumeHandle").is_empty() {
+        causes.push(required(&at.field_path("volumeHandle"), ""));
+    }
 }
 
 fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
@@ -89,6 +161,10 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     if source(new) != source(old) {
         let why = "spec.persistentvolumesource is immutable after creation";
         causes.push(Cause::forbidden("spec.persistentvolumesource", why));
+    }
+    if !old["nodeAffinity"].is_null() && new["nodeAffinity"] != old["nodeAffinity"] {
+        let why = "field is immutable, except for updating from beta label to GA";
+        causes.push(Cause::invalid("nodeAffinity", &new["nodeAffinity"].to_string(), why));
     }
     if new["volumeMode"] != old["volumeMode"] {
         let shown = new["volumeMode"].to_string();

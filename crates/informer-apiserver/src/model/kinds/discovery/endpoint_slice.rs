@@ -16,6 +16,7 @@ use crate::model::table::text::{UNSET, int_or_text, joined};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("discovery.k8s.io", "v1", "EndpointSlice", Traits::GENERATION)
+        .with_traits(Traits::WHOLE_UPDATE)
         .bookmark(r#","addressType":"","endpoints":null,"ports":null"#)
         .null_list("endpoints")
         .rules(Rules::new(&[In("ports[]", PORT)], &[Check::Call(validate)]).changes(UPDATE_CHECKS))
@@ -51,6 +52,9 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             NameFormat::Label.check(&port.field_path("name"), name, causes);
         }
         run(&port, &[Check::OneOf("protocol", &["SCTP", "TCP", "UDP"])], causes);
+        if port.get("appProtocol").is_some() {
+            NameFormat::Qualified.check(&port.field_path("appProtocol"), port.text("appProtocol"), causes);
+        }
     }
     check_unique(at, "ports", "name", causes);
     for (index, endpoint) in at.items("endpoints").iter().enumerate() {
@@ -67,6 +71,12 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             };
             let field = endpoint.field_path(&format!("addresses[{index}]"));
             causes.extend(problem.map(|why| Cause::invalid(&field, &format!("{address:?}"), &why)));
+        }
+        if endpoint.get("nodeName").is_some() {
+            NameFormat::Subdomain.check(&endpoint.field_path("nodeName"), endpoint.text("nodeName"), causes);
+        }
+        if endpoint.get("hostname").is_some() {
+            NameFormat::Label.check(&endpoint.field_path("hostname"), endpoint.text("hostname"), causes);
         }
     }
 }

@@ -1,6 +1,9 @@
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::metadata::path_segment_problems;
 use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, NameFormat, required, unsupported};
 use crate::model::rules::defaults::Default::{Fill, In};
 use crate::model::rules::warnings::text;
 use crate::model::table::TableRow;
@@ -9,9 +12,79 @@ use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("networking.k8s.io", "v1", "IngressClass", Traits::GENERATION)
+        .with_traits(Traits::WHOLE_UPDATE)
         .bookmark(r#","spec":{}"#)
-        .rules(Rules::new(&[In("spec.parameters", &[Fill("scope", "\"Cluster\"")])], &[]))
+        .rules(Rules::new(
+            &[In("spec.parameters", &[Fill("scope", "\"Cluster\"")])],
+            &[Check::Call(validate)],
+        ))
         .cells(cells);
+
+/// The maximum length of a controller name, in bytes.
+const MAX_CONTROLLER_BYTES: usize = 250;
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let spec = at.part("spec");
+    let controller = spec.text("controller");
+    if spec.old.is_some_and(|old| text(&old["controller"]) != controller) {
+        causes.push(Cause::invalid("spec.controller", &format!("{controller:?}"), IMMUTABLE));
+    }
+    if controller.is_empty() {
+        causes.push(required("spec.controller", ""));
+    } else {
+        if controller.len() > MAX_CONTROLLER_BYTES {
+            causes.push(Cause::too_long("spec.controller", MAX_CONTROLLER_BYTES));
+        }
+        check_prefixed_path("spec.controller", controller, causes);
+    }
+    if spec.get("parameters").is_some() {
+        check_parameters(&spec.part("parameters"), causes);
+    }
+}
+
+/// Validates a path with a domain as its first segment.
+fn check_prefixed_path(field: &str, path: &str, causes: &mut Vec<Cause>) {
+    let invalid = |shown: &str, why: &str| Cause::invalid(field, &format!("{shown:?}"), why);
+    let Some((host, rest)) = path.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
+    else {
+        causes.push(invalid(path, "must be a domain-prefixed path (such as \"acme.io/foo\")"));
+        return;
+    };
+    NameFormat::Subdomain.check(field, host, causes);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte);
+    if !rest.bytes().all(allowed) {
+        causes.push(invalid(rest, "must be a valid path"));
+    }
+}
+
+fn check_parameters(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (group, scope) = (at.text("apiGroup"), at.text("scope"));
+    if at.get("apiGroup").is_some() {
+        NameFormat::Subdomain.check(&at.field_path("apiGroup"), group, causes);
+    }
+    for name in ["kind", "name"] {
+        match at.text(name) {
+            "" => causes.push(required(&at.field_path(name), "")),
+            value => {
+                let invalid = |why: &&str| Cause::invalid(&at.field_path(name), &format!("{value:?}"), why);
+                causes.extend(path_segment_problems(value).iter().map(invalid));
+            }
+        }
+    }
+    let namespace = at.field_path("namespace");
+    match scope {
+        "Cluster" if at.get("namespace").is_some() => {
+            causes.push(Cause::forbidden(&namespace, "`parameters.scope` is set to 'Cluster'"));
+        }
+        "Namespace" if at.get("namespace").is_none() => {
+            causes.push(required(&namespace, "`parameters.scope` is set to 'Namespace'"));
+        }
+        "Namespace" => NameFormat::Label.check(&namespace, at.text("namespace"), causes),
+        "Cluster" => {}
+        "" => causes.push(required(&at.field_path("scope"), "")),
+        other => causes.push(unsupported(&at.field_path("scope"), other, &["Cluster", "Namespace"])),
+    }
+}
 
 fn cells(row: &TableRow<'_>) -> Vec<Value> {
     let (class, spec) = (row.object, row.spec());

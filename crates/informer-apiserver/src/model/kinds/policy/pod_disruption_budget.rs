@@ -1,6 +1,6 @@
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, check_selector};
 use crate::model::table::TableRow;
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("policy", "v1", "PodDisruptionBudget", Traits::SPEC_STATUS_METADATA)
+        .with_traits(Traits::ANY_FINALIZERS)
+        .name_format(ObjectName::PathSegment)
         .initial_status(INITIAL_STATUS)
         .rules(Rules::new(&[], &[Check::Call(validate)]))
         .cells(cells);

@@ -72,11 +72,20 @@ pub(crate) fn check_binding(at: &FieldView<'_>, namespaced: bool, causes: &mut V
                 if !name.is_empty() {
                     NameFormat::Subdomain.check(&subject.field_path("name"), name, causes);
                 }
+                if !subject.text("apiGroup").is_empty() {
+                    let field = subject.field_path("apiGroup");
+                    causes.push(unsupported(&field, subject.text("apiGroup"), &[""]));
+                }
                 if !namespaced && subject.text("namespace").is_empty() {
                     causes.push(required(&subject.field_path("namespace"), ""));
                 }
             }
-            "User" | "Group" => {}
+            "User" | "Group" => {
+                if subject.text("apiGroup") != GROUP {
+                    let field = subject.field_path("apiGroup");
+                    causes.push(unsupported(&field, subject.text("apiGroup"), &[GROUP]));
+                }
+            }
             other => causes.push(unsupported(
                 &subject.field_path("kind"),
                 other,

@@ -1,3 +1,5 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use crate::model::cause::Cause;
@@ -5,7 +7,7 @@ use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::warnings::deprecated_label;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, check_immutable, required, run};
+use crate::model::rules::checks::{Check, FieldView, NameFormat, check_immutable, duplicate, required, run};
 use crate::model::rules::defaults::Default::{self, Fill};
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
@@ -13,6 +15,7 @@ use crate::model::table::text::{UNSET, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("storage.k8s.io", "v1", "StorageClass", Traits::RETURNS_DELETED)
+        .with_traits(Traits::WHOLE_UPDATE)
         .bookmark(r#","provisioner":"""#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(UPDATE_CHECKS))
         .warnings(|class, _| warn(class))
@@ -28,14 +31,47 @@ pub(crate) const UPDATE_CHECKS: &[Check] = &[Check::Call(|at, causes| {
 })];
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    if at.text("provisioner").is_empty() {
+    let provisioner = at.text("provisioner");
+    if provisioner.is_empty() {
         causes.push(required("provisioner", ""));
+    } else {
+        NameFormat::Qualified.check("provisioner", &provisioner.to_lowercase(), causes);
     }
     let policies = &[
         Check::OneOf("reclaimPolicy", &["Delete", "Retain"]),
         Check::OneOf("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]),
     ];
     run(at, policies, causes);
+    check_topologies(at.items("allowedTopologies"), causes);
+}
+
+fn check_topologies(topologies: &[Value], causes: &mut Vec<Cause>) {
+    let mut earlier: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    for (index, term) in topologies.iter().enumerate() {
+        let path = format!("allowedTopologies[{index}].matchLabelExpressions");
+        let mut expressions = BTreeMap::new();
+        for (index, expression) in list(&term["matchLabelExpressions"]).enumerate() {
+            let path = format!("{path}[{index}]");
+            let (key, mut values) = (text(&expression["key"]), BTreeSet::new());
+            if list(&expression["values"]).next().is_none() {
+                causes.push(required(&format!("{path}.values"), ""));
+            }
+            for (index, value) in list(&expression["values"]).map(text).enumerate() {
+                if !values.insert(value) {
+                    causes.push(duplicate(&format!("{path}.values[{index}]"), &format!("{value:?}")));
+                }
+            }
+            NameFormat::Qualified.check(&format!("{path}.key"), key, causes);
+            if expressions.insert(key, values).is_some() {
+                causes.push(duplicate(&format!("{path}.key"), &format!("{key:?}")));
+            }
+        }
+        // kube-apiserver compares with the terms before this one, and with an empty one for each term.
+        let empty = if expressions.is_empty() { topologies.len() } else { 0 };
+        let same = earlier.iter().filter(|earlier| **earlier == expressions).count();
+        causes.extend((0..empty + same).map(|_| duplicate(&path, "\"\"")));
+        earlier.push(expressions);
+    }
 }
 
 fn warn(class: &Value) -> Vec<String> {

@@ -10,6 +10,8 @@ use crate::model::rules::checks::{
     required, run, unsupported,
 };
 use crate::model::rules::ranges::check_address;
+use crate::model::rules::resources::{check_container_resource_name, check_resource_quantity};
+use crate::model::rules::scheduling::check_toleration;
 
 pub(crate) const POD: &[Check] = &[Check::Call(pod)];
 pub(crate) const CHANGES: &[Check] = &[Check::Call(changes)];
@@ -17,7 +19,6 @@ const RESTART: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const PULL: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 fn pod(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_spec(&at.part("spec"), causes);
@@ -189,15 +190,9 @@ fn check_resources(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let amounts = |name: &str| at.get(name).and_then(Value::as_object);
     for list in ["limits", "requests"] {
         for (name, amount) in amounts(list).into_iter().flatten() {
-            let amount = amount.as_str().unwrap_or_default();
-            if amount.starts_with('-') {
-                let field = at.field_path(&format!("{list}[{name}]"));
-                causes.push(Cause::invalid(
-                    &field,
-                    &format!("{amount:?}"),
-                    "must be greater than or equal to 0",
-                ));
-            }
+            let field = at.field_path(&format!("{list}[{name}]"));
+            check_container_resource_name(&field, name, causes);
+            check_resource_quantity(&field, name, amount.as_str().unwrap_or_default(), causes);
         }
     }
     for (name, asked) in amounts("requests").into_iter().flatten() {
@@ -208,27 +203,6 @@ fn check_resources(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(&at.field_path("requests"), &format!("{asked:?}"), &why));
         }
     }
-}
-
-fn check_toleration(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    let (key, operator, value) = (at.text("key"), at.text("operator"), at.text("value"));
-    if !key.is_empty() {
-        NameFormat::Qualified.check(&at.field_path("key"), key, causes);
-    }
-    if key.is_empty() && operator != "Exists" {
-        let why =
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        causes.push(Cause::invalid(&at.field_path("operator"), &format!("{operator:?}"), why));
-    }
-    match operator {
-        "Exists" if !value.is_empty() => {
-            let why = "value must be empty when `operator` is 'Exists'";
-            causes.push(Cause::invalid(&at.field_path("operator"), &format!("{value:?}"), why));
-        }
-        "Exists" | "Equal" | "" => {}
-        other => causes.push(unsupported(&at.field_path("operator"), other, &["Equal", "Exists"])),
-    }
-    run(at, &[Check::OneOf("effect", EFFECTS)], causes);
 }
 
 /// Rejects a Pod update that changes fields other than the mutable ones.

@@ -1,0 +1,113 @@
+//! Validation of the names and quantities of compute resources.
+
+use crate::model::cause::Cause;
+use crate::model::quantity::read;
+use crate::model::rules::checks::{FieldView, qualified_problems};
+
+const STANDARD: [&str; 20] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+/// The resources that are counted, so their quantities are integers.
+const COUNTED: [&str; 9] = [
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+fn is_huge_pages(name: &str) -> bool {
+    name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
+}
+
+/// Returns true for the resources that a ResourceQuota can limit without the prefix `count/`.
+pub(crate) fn is_standard_quota_resource(name: &str) -> bool {
+    (name != "storage" && STANDARD.contains(&name)) || is_huge_pages(name)
+}
+
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && qualified_problems(&format!("requests.{name}")).is_empty()
+}
+
+/// Validates the name of a resource.
+pub(crate) fn check_resource_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
+    let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
+    let problems = qualified_problems(name);
+    if !problems.is_empty() {
+        causes.extend(problems.iter().map(|why| invalid(why)));
+    } else if !name.contains('/') && !STANDARD.contains(&name) && !is_huge_pages(name) {
+        causes.push(invalid("must be a standard resource type or fully qualified"));
+    }
+}
+
+/// Validates the name of a resource that a container can request.
+pub(crate) fn check_container_resource_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
+    check_resource_name(field, name, causes);
+    let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
+    if !name.contains('/') {
+        let standard =
+            ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
+        causes.extend((!standard).then(|| invalid("must be a standard resource for containers")));
+    } else if !is_native(name) && !is_extended(name) {
+        causes.push(invalid("doesn't follow extended resource name standard"));
+    }
+}
+
+/// Validates the name of a resource that a ResourceQuota limits.
+pub(crate) fn check_quota_resource_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
+    check_resource_name(field, name, causes);
+    if !name.contains('/') && !is_standard_quota_resource(name) {
+        causes.push(Cause::invalid(field, &format!("{name:?}"), "must be a standard resource for quota"));
+    }
+}
+
+/// Validates that a quantity is not negative, and an integer if the resource is counted.
+pub(crate) fn check_resource_quantity(field: &str, name: &str, quantity: &str, causes: &mut Vec<Cause>) {
+    let Some(billionths) = read(quantity) else { return };
+    let invalid = |why: &str| Cause::invalid(field, &format!("{quantity:?}"), why);
+    if billionths < 0 {
+        causes.push(invalid("must be greater than or equal to 0"));
+    }
+    let counted = COUNTED.contains(&name) || is_extended(name);
+    if counted && billionths % 1_000_000_000 != 0 {
+        causes.push(invalid("must be an integer"));
+    }
+}
+
+/// Calls a function with each resource of a map of quantities: its path, name and quantity.
+pub(crate) fn each_quantity(at: &FieldView<'_>, map: &str, visit: &mut dyn FnMut(&str, &str, &str)) {
+    let quantities = at.get(map).and_then(serde_json::Value::as_object);
+    for (name, quantity) in quantities.into_iter().flatten() {
+        let field = format!("{}[{name}]", at.field_path(map));
+        visit(&field, name, quantity.as_str().unwrap_or_default());
+    }
+}
