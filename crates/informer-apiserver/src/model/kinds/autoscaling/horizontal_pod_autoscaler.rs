@@ -7,8 +7,12 @@ use serde_json::{Value, json};
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::metadata::path_segment_problems;
+use crate::model::quantity::read;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, at_least, is_missing, required, unsupported};
+use crate::model::rules::checks::{
+    Check, FieldView, at_least, format_value, is_missing, required, unsupported,
+};
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::get;
 use crate::model::rules::warnings::{list, text};
@@ -84,7 +88,6 @@ fn validate_v1(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    const METRICS: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
     let spec = at.part("spec");
     let least = spec.number("minReplicas").unwrap_or(1);
     let most = spec.number("maxReplicas").unwrap_or_default();
@@ -98,36 +101,208 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let why = "must be greater than or equal to `minReplicas`";
         causes.push(Cause::invalid(&spec.field_path("maxReplicas"), &most.to_string(), why));
     }
-    let target = spec.part("scaleTargetRef");
-    for name in ["kind", "name"] {
-        if target.text(name).is_empty() {
-            causes.push(required(&target.field_path(name), ""));
-        }
-    }
-    if target.text("apiVersion").is_empty() {
-        let why = "apiVersion must specify API group";
-        causes.push(Cause::invalid(&target.field_path("apiVersion"), "\"\"", why));
-    }
+    check_scale_target(&spec.part("scaleTargetRef"), causes);
     let metrics = spec.items("metrics");
     for (index, metric) in metrics.iter().enumerate() {
-        let kind = metric["type"].as_str().unwrap_or_default();
-        if !METRICS.contains(&kind) {
-            let unsupported_type = unsupported(&format!("spec.metrics[{index}].type"), kind, METRICS);
-            causes.extend([unsupported_type.clone(), unsupported_type]);
-        }
-        for (kind, member) in [("Resource", "resource"), ("ContainerResource", "containerResource")] {
-            let target = &metric[member]["target"];
-            let percent = target["averageUtilization"].as_i64().filter(|_| metric["type"] == kind);
-            if let Some(percent) = percent.filter(|percent| *percent < 1) {
-                let field = format!("spec.metrics[{index}].{member}.target.averageUtilization");
-                causes.push(Cause::invalid(&field, &percent.to_string(), "must be greater than 0"));
-            }
+        let path = spec.field_path(&format!("metrics[{index}]"));
+        check_metric(&FieldView { value: metric, old: None, path }, causes);
+    }
+    for direction in ["scaleUp", "scaleDown"] {
+        let rules = spec.part("behavior").part(direction);
+        if rules.value.is_object() {
+            check_scaling_rules(&rules, causes);
         }
     }
     let scales_to_zero = |metric: &Value| matches!(metric["type"].as_str(), Some("Object" | "External"));
     if least == 0 && !metrics.iter().any(scales_to_zero) {
         let why = "must specify at least one Object or External metric to support scaling to zero replicas";
         causes.push(Cause::forbidden("spec.metrics", why));
+    }
+}
+
+fn check_scale_target(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_reference(at, causes);
+    let api_version = at.text("apiVersion");
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    if group.is_empty() && at.text("kind") != "ReplicationController" {
+        let why = "apiVersion must specify API group";
+        causes.push(Cause::invalid(&at.field_path("apiVersion"), &format!("{api_version:?}"), why));
+    }
+}
+
+/// Validates the kind and the name of a reference.
+fn check_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    for name in ["kind", "name"] {
+        match at.text(name) {
+            "" => causes.push(required(&at.field_path(name), "")),
+            value => check_path_segment(&at.field_path(name), value, causes),
+        }
+    }
+}
+
+fn check_path_segment(field: &str, value: &str, causes: &mut Vec<Cause>) {
+    let invalid = |why: &&str| Cause::invalid(field, &format!("{value:?}"), why);
+    causes.extend(path_segment_problems(value).iter().map(invalid));
+}
+
+/// The sources of a metric in the order in which kube-apiserver validates them: the field and the type.
+const SOURCES: [(&str, &str); 5] = [
+    ("object", "Object"),
+    ("external", "External"),
+    ("pods", "Pods"),
+    ("resource", "Resource"),
+    ("containerResource", "ContainerResource"),
+];
+
+fn check_metric(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
+    let kind = at.text("type");
+    if kind.is_empty() {
+        causes.push(required(&at.field_path("type"), "must specify a metric source type"));
+    }
+    if !TYPES.contains(&kind) {
+        causes.push(unsupported(&at.field_path("type"), kind, TYPES));
+    }
+    let present = SOURCES.iter().filter(|(field, _)| at.get(field).is_some_and(Value::is_object));
+    if let Some((field, _)) = present.clone().next() {
+        check_source(&at.part(field), field, causes);
+    }
+    let expected = SOURCES.iter().find(|(_, name)| *name == kind).map(|(field, _)| *field);
+    match expected {
+        None => causes.push(unsupported(&at.field_path("type"), kind, TYPES)),
+        Some(field) if !present.clone().any(|(name, _)| *name == field) => {
+            let why = "must populate information for the given metric source";
+            causes.push(required(&at.field_path(field), why));
+        }
+        Some(_) => {}
+    }
+    if present.clone().count() != 1 {
+        let others = present.filter(|(field, _)| Some(*field) != expected);
+        let why = "must populate the given metric source only";
+        causes.extend(others.map(|(field, _)| Cause::forbidden(&at.field_path(field), why)));
+    }
+}
+
+fn check_source(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
+    if field == "object" {
+        check_reference(&at.part("describedObject"), causes);
+    }
+    if matches!(field, "object" | "external" | "pods") {
+        let metric = at.part("metric");
+        match metric.text("name") {
+            "" => causes.push(required(&metric.field_path("name"), "must specify a metric name")),
+            name => check_path_segment(&metric.field_path("name"), name, causes),
+        }
+    } else {
+        if at.text("name").is_empty() {
+            causes.push(required(&at.field_path("name"), "must specify a resource name"));
+        }
+        if field == "containerResource" && at.text("container").is_empty() {
+            causes.push(required(&at.field_path("container"), "must specify a container"));
+        }
+    }
+    let target = at.part("target");
+    check_target(&target, causes);
+    let average = target.field_path("averageValue");
+    let (has_value, has_average) = (target.get("value").is_some(), target.get("averageValue").is_some());
+    let has_percent = target.get("averageUtilization").is_some();
+    match field {
+        "object" | "external" if has_value && has_average => {
+            let why = "may not set both a target value for metric and a per-pod target";
+            causes.push(Cause::forbidden(&average, why));
+        }
+        "object" | "external" if !has_value && !has_average => {
+            let why = "must set either a target value for metric or a per-pod target";
+            causes.push(required(&average, why));
+        }
+        "pods" if !is_positive(&target, "averageValue") => {
+            causes.push(required(&average, "must specify a positive target averageValue"));
+        }
+        "resource" | "containerResource" if !has_percent && !has_average => {
+            let why = "must set either a target raw value or a target utilization";
+            causes.push(required(&target.field_path("averageUtilization"), why));
+        }
+        "resource" | "containerResource" if has_percent && has_average => {
+            let why = "may not set both a target raw value and a target utilization";
+            causes.push(Cause::forbidden(&average, why));
+        }
+        _ => {}
+    }
+}
+
+fn is_positive(at: &FieldView<'_>, name: &str) -> bool {
+    read(at.text(name)).is_some_and(|value| value > 0)
+}
+
+fn check_target(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (kind, field) = (at.text("type"), at.field_path("type"));
+    if kind.is_empty() {
+        causes.push(required(&field, "must specify a metric target type"));
+    }
+    if !["Utilization", "Value", "AverageValue"].contains(&kind) {
+        let why = "must be either Utilization, Value, or AverageValue";
+        causes.push(Cause::invalid(&field, &format!("{kind:?}"), why));
+    }
+    for name in ["value", "averageValue"] {
+        if at.get(name).is_some() && !is_positive(at, name) {
+            let shown = format_value(at.get(name));
+            causes.push(Cause::invalid(&at.field_path(name), &shown, "must be positive"));
+        }
+    }
+    if let Some(percent) = at.number("averageUtilization").filter(|percent| *percent < 1) {
+        let field = at.field_path("averageUtilization");
+        causes.push(Cause::invalid(&field, &percent.to_string(), "must be greater than 0"));
+    }
+}
+
+/// The maximum of `stabilizationWindowSeconds`.
+const MAX_WINDOW_SECONDS: i64 = 3600;
+/// The maximum of `periodSeconds`.
+const MAX_PERIOD_SECONDS: i64 = 1800;
+
+fn check_scaling_rules(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let window = "stabilizationWindowSeconds";
+    if let Some(seconds) = at.number(window) {
+        let why = match seconds {
+            ..0 => Some("must be greater than or equal to zero".to_owned()),
+            seconds if seconds > MAX_WINDOW_SECONDS => {
+                Some(format!("must be less than or equal to {MAX_WINDOW_SECONDS}"))
+            }
+            _ => None,
+        };
+        let field = at.field_path(window);
+        causes.extend(why.map(|why| Cause::invalid(&field, &seconds.to_string(), &why)));
+    }
+    if read(at.text("tolerance")).is_some_and(|tolerance| tolerance < 0) {
+        let shown = format_value(at.get("tolerance"));
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid(&at.field_path("tolerance"), &shown, why));
+    }
+    let policy = at.text("selectPolicy");
+    if at.get("selectPolicy").is_some() && !["Disabled", "Max", "Min"].contains(&policy) {
+        causes.push(unsupported(&at.field_path("selectPolicy"), policy, &["Disabled", "Max", "Min"]));
+    }
+    let policies = at.items("policies");
+    if policies.is_empty() {
+        causes.push(required(&at.field_path("policies"), "must specify at least one Policy"));
+    }
+    for (index, policy) in policies.iter().enumerate() {
+        let path = at.field_path(&format!("policies[{index}]"));
+        let policy = FieldView { value: policy, old: None, path };
+        if !["Percent", "Pods"].contains(&policy.text("type")) {
+            let field = policy.field_path("type");
+            causes.push(unsupported(&field, policy.text("type"), &["Percent", "Pods"]));
+        }
+        for name in ["value", "periodSeconds"] {
+            let number = policy.number(name).unwrap_or_default();
+            let field = policy.field_path(name);
+            if number <= 0 {
+                causes.push(Cause::invalid(&field, &number.to_string(), "must be greater than zero"));
+            } else if name == "periodSeconds" && number > MAX_PERIOD_SECONDS {
+                let why = format!("must be less than or equal to {MAX_PERIOD_SECONDS}");
+                causes.push(Cause::invalid(&field, &number.to_string(), &why));
+            }
+        }
     }
 }
 

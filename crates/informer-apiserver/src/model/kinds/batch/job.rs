@@ -11,7 +11,8 @@ use crate::model::kinds::workload::{
 };
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, IMMUTABLE, is_missing, label_problems, not_negative, required, run, unsupported,
+    Check, FieldView, IMMUTABLE, NameFormat, duplicate, is_missing, label_problems, not_negative, required,
+    run, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::{get, set};
@@ -95,13 +96,121 @@ fn generate_job_selector(job: &mut Value) {
     job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
 }
 
+fn check_failure_limits(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let most = spec.number("maxFailedIndexes");
+    if most.is_some() && spec.get("backoffLimitPerIndex").is_none() {
+        let field = spec.field_path("backoffLimitPerIndex");
+        causes.push(required(&field, "when maxFailedIndexes is specified"));
+    }
+    if let (Some(most), Some(completions)) = (most, spec.number("completions"))
+        && most > completions
+    {
+        let why = "must be less than or equal to completions";
+        causes.push(Cause::invalid(&spec.field_path("maxFailedIndexes"), &most.to_string(), why));
+    }
+    let policies: &[&str] = match spec.get("podFailurePolicy") {
+        Some(_) => &["Failed"],
+        None => &["Failed", "TerminatingOrFailed"],
+    };
+    run_one_of(spec, "podReplacementPolicy", policies, causes);
+}
+
+fn run_one_of(at: &FieldView<'_>, name: &str, allowed: &[&str], causes: &mut Vec<Cause>) {
+    let text = at.text(name);
+    if !text.is_empty() && !allowed.contains(&text) {
+        causes.push(unsupported(&at.field_path(name), text, allowed));
+    }
+}
+
+/// Validates a rule of a Job's `podFailurePolicy`.
+fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
+    match at.text("action") {
+        "" => {
+            let why = "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]";
+            causes.push(required(&at.field_path("action"), why));
+        }
+        "FailIndex" if spec.get("backoffLimitPerIndex").is_none() => {
+            let why = "requires the backoffLimitPerIndex to be set";
+            causes.push(Cause::invalid(&at.field_path("action"), "\"FailIndex\"", why));
+        }
+        _ => run_one_of(at, "action", ACTIONS, causes),
+    }
+    let (codes, conditions) = (at.part("onExitCodes"), at.items("onPodConditions"));
+    match (codes.value.is_object(), conditions.is_empty()) {
+        (false, true) => {
+            let why = "specifying one of OnExitCodes and OnPodConditions is required";
+            causes.push(Cause::invalid(&at.path, &at.value.to_string(), why));
+        }
+        (true, false) => {
+            let why = "specifying both OnExitCodes and OnPodConditions is not supported";
+            causes.push(Cause::invalid(&at.path, &at.value.to_string(), why));
+        }
+        _ => {}
+    }
+    for (index, condition) in conditions.iter().enumerate() {
+        let path = at.field_path(&format!("onPodConditions[{index}]"));
+        let condition = FieldView { value: condition, old: None, path };
+        NameFormat::Qualified.check(&condition.field_path("type"), condition.text("type"), causes);
+        run_one_of(&condition, "status", &["False", "True", "Unknown"], causes);
+    }
+    if codes.value.is_object() {
+        check_exit_codes(&codes, spec, causes);
+    }
+}
+
+fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let operator = at.text("operator");
+    match operator {
+        "" => {
+            let why = "valid values: [\"In\" \"NotIn\"]";
+            causes.push(required(&at.field_path("operator"), why));
+        }
+        _ => run_one_of(at, "operator", &["In", "NotIn"], causes),
+    }
+    let containers = spec.items("template.spec.containers").iter();
+    let mut containers = containers.chain(spec.items("template.spec.initContainers"));
+    let name = at.text("containerName");
+    if at.get("containerName").is_some() && !containers.any(|container| container["name"] == name) {
+        let why = "must be one of the container or initContainer names in the pod template";
+        causes.push(Cause::invalid(&at.field_path("containerName"), &format!("{name:?}"), why));
+    }
+    let values = at.items("values");
+    if values.is_empty() {
+        let shown = at.get("values").map_or("null".to_owned(), ToString::to_string);
+        causes.push(Cause::invalid(&at.field_path("values"), &shown, "at least one value is required"));
+    }
+    for (index, value) in values.iter().enumerate() {
+        let field = at.field_path(&format!("values[{index}]"));
+        if operator == "In" && *value == 0 {
+            causes.push(Cause::invalid(&field, "0", "must not be 0 for the In operator"));
+        }
+        if values[..index].contains(value) {
+            causes.push(duplicate(&field, &value.to_string()));
+        }
+    }
+}
+
 pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    let numbers =
-        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"];
+    let numbers = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ];
     not_negative(spec, &numbers, causes);
     run(spec, &[Check::OneOf("completionMode", &["NonIndexed", "Indexed"])], causes);
     if spec.text("completionMode") == "Indexed" && spec.get("completions").is_none() {
         causes.push(required(&spec.field_path("completions"), "when completion mode is Indexed"));
+    }
+    check_failure_limits(spec, causes);
+    let failures = spec.part("podFailurePolicy");
+    for (index, rule) in failures.items("rules").iter().enumerate() {
+        let path = failures.field_path(&format!("rules[{index}]"));
+        check_failure_rule(&FieldView { value: rule, old: None, path }, spec, causes);
     }
     let template = spec.part("template");
     check_template(&template, causes);
@@ -174,6 +283,10 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         check_immutable("spec.template", causes);
     }
     check_immutable("spec.completionMode", causes);
+    check_immutable("spec.podFailurePolicy", causes);
+    check_immutable("spec.backoffLimitPerIndex", causes);
+    check_immutable("spec.managedBy", causes);
+    check_immutable("spec.successPolicy", causes);
 }
 
 /// An indexed Job causes a warning if its `completions` exceed this number and its `parallelism` exceeds

@@ -42,6 +42,10 @@ pub(crate) fn check_access_modes(at: &FieldView<'_>, detail: &str, causes: &mut 
     if given.is_empty() {
         causes.push(required(&at.field_path("accessModes"), detail));
     }
+    if given.len() > 1 && given.iter().any(|mode| mode == "ReadWriteOncePod") {
+        let why = "may not use ReadWriteOncePod with other access modes";
+        causes.push(Cause::forbidden(&at.field_path("accessModes"), why));
+    }
     for mode in given.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
         causes.push(unsupported(&at.field_path("accessModes"), mode, ACCESS_MODES));
     }

@@ -3,12 +3,13 @@ use serde_json::{Value, json};
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::persistent_volume::{
-    CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD, VOLUME_MODES, access_modes, check_access_modes, volume_status,
+    CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD, VOLUME_MODES, access_modes, check_access_modes, check_classes,
+    volume_status,
 };
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::quantity::exceeds;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, required, run};
+use crate::model::rules::checks::{Check, FieldView, check_selector, required, run};
 use crate::model::rules::defaults::Default::{self, Fill};
 use crate::model::rules::path::get;
 use crate::model::rules::warnings::{fractions, has_annotation, text};
@@ -42,6 +43,20 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         Some(_) => {}
     }
     run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
+    if spec.get("selector").is_some() {
+        check_selector(&spec.part("selector"), causes);
+    }
+    check_classes(&spec, causes);
+    for source in ["dataSource", "dataSourceRef"] {
+        if spec.get(source).is_some() {
+            let source = spec.part(source);
+            for name in ["kind", "name"] {
+                if source.text(name).is_empty() {
+                    causes.push(required(&source.field_path(name), ""));
+                }
+            }
+        }
+    }
 }
 
 fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {

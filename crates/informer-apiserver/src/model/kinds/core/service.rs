@@ -162,6 +162,47 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         }
     }
     check_load_balancer_fields(&spec, causes);
+    check_policies(&spec, causes);
+}
+
+/// The maximum of `timeoutSeconds` of client IP affinity: one day.
+const MAX_AFFINITY_SECONDS: i64 = 86_400;
+
+/// Validates the fields that decide how traffic is distributed.
+fn check_policies(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    const FAMILIES: &[&str] = &["IPv4", "IPv6"];
+    const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
+    run(spec, &[Check::OneOf("internalTrafficPolicy", &["Cluster", "Local"])], causes);
+    for (index, family) in spec.items("ipFamilies").iter().filter_map(Value::as_str).enumerate() {
+        if !FAMILIES.contains(&family) {
+            causes.push(unsupported(&spec.field_path(&format!("ipFamilies[{index}]")), family, FAMILIES));
+        }
+    }
+    let distribution = spec.text("trafficDistribution");
+    if spec.get("trafficDistribution").is_some() && !DISTRIBUTIONS.contains(&distribution) {
+        causes.push(unsupported(&spec.field_path("trafficDistribution"), distribution, DISTRIBUTIONS));
+    }
+    let timeout = "sessionAffinityConfig.clientIP.timeoutSeconds";
+    let seconds = spec.number(timeout).filter(|_| spec.text("sessionAffinity") == "ClientIP");
+    if let Some(seconds) = seconds.filter(|seconds| !(1..=MAX_AFFINITY_SECONDS).contains(seconds)) {
+        let why = format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}");
+        causes.push(Cause::invalid(&spec.field_path(timeout), &seconds.to_string(), &why));
+    }
+    let needs_health_check =
+        spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local";
+    let health_check = spec.number("healthCheckNodePort").filter(|port| *port != 0);
+    if let Some(port) = health_check.filter(|_| !needs_health_check) {
+        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        causes.push(Cause::invalid(&spec.field_path("healthCheckNodePort"), &port.to_string(), why));
+    }
+    if let Some(class) = spec.get("loadBalancerClass").and_then(Value::as_str) {
+        let field = spec.field_path("loadBalancerClass");
+        NameFormat::Qualified.check(&field, class, causes);
+        let was_load_balancer = spec.old.is_some_and(|old| old["type"] == "LoadBalancer");
+        if was_load_balancer && spec.old.is_some_and(|old| old["loadBalancerClass"] != class) {
+            causes.push(Cause::invalid(&field, &format!("{class:?}"), "may not change once set"));
+        }
+    }
 }
 
 /// Rejects load balancer fields in Services of other types, and validates `loadBalancerSourceRanges`.
@@ -226,6 +267,9 @@ fn check_service_port<'a>(
         }
         Some(Value::String(name)) => NameFormat::PortName.check(&at.field_path("targetPort"), name, causes),
         _ => {}
+    }
+    if at.get("appProtocol").is_some() {
+        NameFormat::Qualified.check(&at.field_path("appProtocol"), at.text("appProtocol"), causes);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, NameFormat, check_port, is_missing, required, unsupported,
+    Check, FieldView, NameFormat, check_port, is_missing, required, run, unsupported,
 };
 use crate::model::rules::warnings::{has_annotation, list, load_balancer_warnings, text};
 use crate::model::table::TableRow;
@@ -27,6 +27,14 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let why = "either `defaultBackend` or `rules` must be specified";
         causes.push(Cause::invalid("spec", "null", why));
     }
+    if spec.get("ingressClassName").is_some() {
+        let class = spec.text("ingressClassName");
+        NameFormat::Subdomain.check(&spec.field_path("ingressClassName"), class, causes);
+    }
+    for (index, tls) in spec.items("tls").iter().enumerate() {
+        let path = spec.field_path(&format!("tls[{index}]"));
+        check_tls(&FieldView { value: tls, old: None, path }, causes);
+    }
     if spec.get("defaultBackend").is_some() {
         backend(&spec.part("defaultBackend"), causes);
     }
@@ -36,6 +44,9 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         if !host.is_empty() && !host.starts_with("*.") {
             NameFormat::Subdomain.check(&rule.field_path("host"), host, causes);
         }
+        if rule.get("http").is_some() && rule.items("http.paths").is_empty() {
+            causes.push(required(&rule.field_path("http.paths"), ""));
+        }
         for (index, path) in rule.items("http.paths").iter().enumerate() {
             ingress_path(
                 &FieldView { value: path, old: None, path: rule.field_path(&format!("http.paths[{index}]")) },
@@ -43,6 +54,15 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             );
         }
     }
+}
+
+fn check_tls(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    for (index, host) in at.items("hosts").iter().filter_map(Value::as_str).enumerate() {
+        if !host.starts_with("*.") {
+            NameFormat::Subdomain.check(&at.field_path(&format!("hosts[{index}]")), host, causes);
+        }
+    }
+    run(at, &[Check::NameFormat("secretName", NameFormat::Subdomain)], causes);
 }
 
 fn ingress_path(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
@@ -72,8 +92,9 @@ fn backend(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         }
         (Some(_), None) => {
             let service = at.part("service");
-            if service.text("name").is_empty() {
-                causes.push(required(&service.field_path("name"), ""));
+            match service.text("name") {
+                "" => causes.push(required(&service.field_path("name"), "")),
+                name => NameFormat::Label.check(&service.field_path("name"), name, causes),
             }
             let (name, number) =
                 (service.text("port.name"), service.number("port.number").unwrap_or_default());

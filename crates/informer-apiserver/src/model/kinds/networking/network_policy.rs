@@ -6,7 +6,7 @@ use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::selector_cell;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, check_port, check_selector, is_missing, required, run, unsupported,
+    Check, FieldView, NameFormat, check_port, check_selector, is_missing, required, run, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, In};
 use crate::model::rules::defaults::TCP;
@@ -46,9 +46,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
                 let port =
                     FieldView { value: port, old: None, path: rule.field_path(&format!("ports[{index}]")) };
                 run(&port, &[Check::OneOf("protocol", &["TCP", "UDP", "SCTP"])], causes);
-                if let Some(number) = port.number("port") {
-                    check_port(&port.field_path("port"), number, causes);
-                }
+                check_ports(&port, causes);
             }
             for (index, peer) in rule.items(peers).iter().enumerate() {
                 if peer.as_object().is_none_or(serde_json::Map::is_empty) {
@@ -56,6 +54,18 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
                         &rule.field_path(&format!("{peers}[{index}]")),
                         "must specify a peer",
                     ));
+                }
+                let path = rule.field_path(&format!("{peers}[{index}]"));
+                let peer_view = FieldView { value: peer, old: None, path };
+                for selector in ["podSelector", "namespaceSelector"] {
+                    if peer[selector].is_object() {
+                        check_selector(&peer_view.part(selector), causes);
+                    }
+                }
+                let selects = peer["podSelector"].is_object() || peer["namespaceSelector"].is_object();
+                if selects && peer["ipBlock"].is_object() {
+                    let why = "may not specify both ipBlock and another peer";
+                    causes.push(Cause::forbidden(&peer_view.path, why));
                 }
                 if peer["ipBlock"].is_object() {
                     let path = rule.field_path(&format!("{peers}[{index}].ipBlock"));
@@ -68,6 +78,29 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         if !matches!(kind, "Ingress" | "Egress") {
             let field = spec.field_path(&format!("policyTypes[{index}]"));
             causes.push(unsupported(&field, kind, &["Ingress", "Egress"]));
+        }
+    }
+}
+
+fn check_ports(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (field, end_field) = (at.field_path("port"), at.field_path("endPort"));
+    let end = at.number("endPort");
+    let invalid_end = |why: &str| end.map(|end| Cause::invalid(&end_field, &end.to_string(), why));
+    match at.get("port") {
+        None => causes.extend(invalid_end("may not be specified when `port` is not specified")),
+        Some(Value::String(name)) => {
+            causes.extend(invalid_end("may not be specified when `port` is non-numeric"));
+            NameFormat::PortName.check(&field, name, causes);
+        }
+        Some(_) => {
+            let first = at.number("port").unwrap_or_default();
+            check_port(&field, first, causes);
+            if end.is_some_and(|end| end < first) {
+                causes.extend(invalid_end("must be greater than or equal to `port`"));
+            }
+            if let Some(end) = end {
+                check_port(&end_field, end, causes);
+            }
         }
     }
 }

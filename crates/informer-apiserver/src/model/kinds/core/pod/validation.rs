@@ -11,7 +11,7 @@ use crate::model::rules::checks::{
 };
 use crate::model::rules::ranges::check_address;
 use crate::model::rules::resources::{check_container_resource_name, check_resource_quantity};
-use crate::model::rules::scheduling::check_toleration;
+use crate::model::rules::scheduling::{check_node_selector, check_toleration};
 
 pub(crate) const POD: &[Check] = &[Check::Call(pod)];
 pub(crate) const CHANGES: &[Check] = &[Check::Call(changes)];
@@ -54,6 +54,11 @@ fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         ],
         causes,
     );
+    let affinity = at.part("affinity.nodeAffinity");
+    let required_terms = affinity.part("requiredDuringSchedulingIgnoredDuringExecution");
+    if required_terms.value.is_object() {
+        check_node_selector(&required_terms, causes);
+    }
     for (index, item) in at.items("tolerations").iter().enumerate() {
         check_toleration(
             &FieldView { value: item, old: None, path: at.field_path(&format!("tolerations[{index}]")) },
@@ -70,11 +75,55 @@ fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
+/// The sources of a volume in the order in which kube-apiserver validates them, and their names in errors.
+const SOURCES: [(&str, &str); 29] = [
+    ("emptyDir", "emptyDir"),
+    ("hostPath", "hostPath"),
+    ("gitRepo", "gitRepo"),
+    ("gcePersistentDisk", "persistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("secret", "secret"),
+    ("nfs", "nfs"),
+    ("iscsi", "iscsi"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("persistentVolumeClaim", "persistentVolumeClaim"),
+    ("rbd", "rbd"),
+    ("cinder", "cinder"),
+    ("cephfs", "cephFS"),
+    ("quobyte", "quobyte"),
+    ("downwardAPI", "downwarAPI"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("configMap", "configMap"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("storageos", "storageos"),
+    ("projected", "projected"),
+    ("scaleIO", "scaleIO"),
+    ("csi", "csi"),
+    ("ephemeral", "ephemeral"),
+];
+
 fn check_volumes<'a>(at: &FieldView<'a>, causes: &mut Vec<Cause>) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for (index, volume) in at.items("volumes").iter().enumerate() {
         let name = volume["name"].as_str().unwrap_or_default();
-        let field = at.field_path(&format!("volumes[{index}].name"));
+        let path = at.field_path(&format!("volumes[{index}]"));
+        let field = format!("{path}.name");
+        let sources = SOURCES.iter().filter(|(source, _)| volume[source].is_object());
+        let second = sources.skip(1).map(|(_, shown)| {
+            Cause::forbidden(&format!("{path}.{shown}"), "may not specify more than 1 volume type")
+        });
+        let known = causes.len();
+        causes.extend(second);
+        if causes.len() > known {
+            // Volume mounts of this volume are errors, too.
+            continue;
+        }
         if name.is_empty() {
             causes.push(required(&field, ""));
         } else if NameFormat::Label.is_valid(name) {
@@ -127,10 +176,26 @@ fn check_container(at: &FieldView<'_>, volumes: &HashSet<&str>, causes: &mut Vec
     }
     check_unique(at, "ports", "name", causes);
     for (index, variable) in at.items("env").iter().enumerate() {
-        if variable["name"].as_str().unwrap_or_default().is_empty() {
-            causes.push(required(&at.field_path(&format!("env[{index}].name")), ""));
+        let field = at.field_path(&format!("env[{index}].name"));
+        match variable["name"].as_str().unwrap_or_default() {
+            "" => causes.push(required(&field, "")),
+            name if !name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'=') => {
+                let why = "a valid environment variable name must consist only of printable ASCII characters \
+                           other than '='";
+                causes.push(Cause::invalid(&field, &format!("{name:?}"), why));
+            }
+            _ => {}
         }
     }
+    for hook in ["postStart", "preStop"] {
+        for handler in ["httpGet", "tcpSocket"] {
+            let handler = at.part("lifecycle").part(hook).part(handler);
+            if handler.value.is_object() {
+                check_handler_port(&handler, causes);
+            }
+        }
+    }
+    let mut paths = HashSet::new();
     for (index, mount) in at.items("volumeMounts").iter().enumerate() {
         let mount =
             FieldView { value: mount, old: None, path: at.field_path(&format!("volumeMounts[{index}]")) };
@@ -141,16 +206,31 @@ fn check_container(at: &FieldView<'_>, volumes: &HashSet<&str>, causes: &mut Vec
         if !volumes.contains(name) {
             causes.push(not_found(&mount.field_path("name"), name));
         }
-        if mount.text("mountPath").is_empty() {
+        let path = mount.text("mountPath");
+        if path.is_empty() {
             causes.push(required(&mount.field_path("mountPath"), ""));
+        }
+        if !paths.insert(path) {
+            let shown = format!("{path:?}");
+            causes.push(Cause::invalid(&mount.field_path("mountPath"), &shown, "must be unique"));
         }
     }
     run(at, &[Check::OneOf("imagePullPolicy", PULL)], causes);
+    run(at, &[Check::OneOf("restartPolicy", &["Always", "Never", "OnFailure"])], causes);
     check_resources(&at.part("resources"), causes);
 }
 
 fn check_probe(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let handlers = ["exec", "httpGet", "tcpSocket", "grpc"];
+    let given = handlers.iter().filter(|handler| at.get(handler).is_some());
+    for handler in given.skip(1) {
+        causes.push(Cause::forbidden(&at.field_path(handler), "may not specify more than 1 handler type"));
+    }
+    for handler in ["httpGet", "tcpSocket"] {
+        if at.get(handler).is_some() {
+            check_handler_port(&at.part(handler), causes);
+        }
+    }
     match handlers.iter().any(|handler| at.get(handler).is_some()) {
         true if at.get("exec").is_some() => {
             run(at, &[Check::In("exec", &[Check::Required("command", "")])], causes)
@@ -166,6 +246,18 @@ fn check_probe(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         Check::Min("failureThreshold", 0),
     ];
     run(at, numbers, causes);
+}
+
+/// Validates the port of a probe or a lifecycle hook: a number, or the name of a container port.
+fn check_handler_port(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let field = at.field_path("port");
+    match at.get("port") {
+        Some(Value::String(name)) => NameFormat::PortName.check(&field, name, causes),
+        port => check_port(&field, port.and_then(Value::as_i64).unwrap_or_default(), causes),
+    }
+    if at.path.ends_with("httpGet") {
+        run(at, &[Check::OneOf("scheme", &["HTTP", "HTTPS"])], causes);
+    }
 }
 
 fn check_container_port(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
