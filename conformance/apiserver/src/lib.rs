@@ -23,4 +23,7 @@ pub use run::{RunError, StepResponse, Transcript, run};
 pub use scenario::{Scenario, Step};
 pub use suite::{MAX_RUNS, Outcome, Suite, SuiteError};
 pub use target::{SendError, Target};
-pub use validation::{Comparison, KindFigures, Mismatch, ValidationError, compare_validation};
+pub use validation::{
+    Comparison, KindFigures, Mismatch, ValidationError, Verdict, check_recorded_validation,
+    compare_validation,
+};

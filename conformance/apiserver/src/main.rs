@@ -1,5 +1,6 @@
 //! `informer-differential`: runs the scenarios on the embedded or the real API server.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,7 +23,8 @@ struct Arguments {
     /// The certificate of the real server that is already running.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// Store the responses of the real server as the new recording.
+    /// Store the responses of the real server as the new recording; with --validation only those to objects for
+    /// which the servers agree.
     #[arg(long)]
     record: bool,
     /// Run only scenarios whose name contains this string.
@@ -30,7 +32,7 @@ struct Arguments {
     scenario: String,
     /// Instead of scenarios: compare the validation of this number of generated objects per kind on the embedded
     /// and the real server.
-    #[arg(long, value_name = "COUNT", conflicts_with = "record")]
+    #[arg(long, value_name = "COUNT")]
     validation: Option<u64>,
     /// The seed of the first generated object.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
@@ -74,6 +76,12 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> 
         let figures = compare_validation(&real.target, &arguments.scenario, arguments.seed, count).await?;
         if let Some(path) = &arguments.json {
             std::fs::write(path, serde_json::to_vec_pretty(&figures)?)?;
+        }
+        if arguments.record {
+            let recorded: BTreeMap<_, _> =
+                figures.iter().map(|(kind, figures)| (kind, &figures.agreed)).collect();
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("validation/recorded.json");
+            std::fs::write(path, serde_json::to_vec(&recorded)?)?;
         }
         return Ok(true);
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::target::{SendError, Target};
-pub use compare::{Comparison, KindFigures, Mismatch};
+pub use compare::{Comparison, KindFigures, Mismatch, Verdict};
 use generate::Change;
 use send::{Connection, Response};
 
@@ -110,6 +110,14 @@ impl Subject {
         seed: u64,
         connections: &mut [Connection<'_>; 2],
     ) -> Result<Comparison, ValidationError> {
+        let request = self.generate(seed);
+        let [embedded, real] = connections;
+        let embedded = self.send(embedded, request.method, &request.path, &request.object(self, 0)).await?;
+        let real = self.send(real, request.method, &request.path, &request.object(self, 1)).await?;
+        Ok(Comparison::new(self.name(), seed, request.method, request.changes, real, embedded))
+    }
+
+    fn generate(&self, seed: u64) -> Generated {
         let mut rng = StdRng::seed_from_u64(seed);
         let replaces = seed % 2 == 1;
         let changes = generate::changes(self.kind, &self.base, replaces, &mut rng);
@@ -117,19 +125,27 @@ impl Subject {
             true => ("PUT", format!("{}/base?dryRun=All", self.path)),
             false => ("POST", format!("{}?dryRun=All", self.path)),
         };
-        let [embedded, real] = connections;
-        let object = |stored: &Value| {
-            let mut object = if replaces { stored.clone() } else { self.base.clone() };
-            if !replaces {
-                object["metadata"]["name"] = "created".into();
-            }
-            changes.iter().for_each(|change| change.apply(&mut object));
-            object
-        };
-        let [for_embedded, for_real] = self.stored.each_ref().map(object);
-        let embedded = self.send(embedded, method, &path, &for_embedded).await?;
-        let real = self.send(real, method, &path, &for_real).await?;
-        Ok(Comparison::new(self.name(), seed, method, changes, real, embedded))
+        Generated { method, path, replaces, changes }
+    }
+}
+
+/// A request with a changed object.
+struct Generated {
+    method: &'static str,
+    path: String,
+    replaces: bool,
+    changes: Vec<Change>,
+}
+
+impl Generated {
+    /// Returns the object for one of the servers: the valid object, or the stored one, with the changes.
+    fn object(&self, subject: &Subject, server: usize) -> Value {
+        let mut object = if self.replaces { subject.stored[server].clone() } else { subject.base.clone() };
+        if !self.replaces {
+            object["metadata"]["name"] = "created".into();
+        }
+        self.changes.iter().for_each(|change| change.apply(&mut object));
+        object
     }
 }
 
@@ -150,6 +166,47 @@ fn namespace_of(path: &str) -> Option<&str> {
     path.split_once("/namespaces/")?.1.split('/').next().filter(|_| path.contains("/namespaces/validation-"))
 }
 
+fn subjects() -> Result<Vec<Subject>, ValidationError> {
+    // The schema is used until the end of the process.
+    let schema: &'static Schema = Box::leak(Box::new(Schema::builtin_served()));
+    let bases: Vec<Value> = serde_norway::from_str(KINDS)
+        .map_err(|error| ValidationError::Base { kind: "a kind".to_owned(), problem: error.to_string() })?;
+    bases.into_iter().map(|base| Subject::new(schema, base)).collect()
+}
+
+/// Sends the objects of recorded verdicts to the embedded server. Returns a description of each response that
+/// differs from the recorded one of the real server.
+///
+/// # Errors
+///
+/// When the server does not respond, or rejects one of the valid objects.
+pub async fn check_recorded_validation(
+    recorded: &BTreeMap<String, Vec<Verdict>>,
+) -> Result<Vec<String>, ValidationError> {
+    let embedded = Target::embedded();
+    let mut differences = Vec::new();
+    for mut subject in subjects()? {
+        let mut connection = Connection::new(&embedded);
+        subject.stored[0] = subject.create(&mut connection).await?;
+        for verdict in recorded.get(subject.name()).into_iter().flatten() {
+            let request = subject.generate(verdict.seed);
+            let object = request.object(&subject, 0);
+            let response = subject.send(&mut connection, request.method, &request.path, &object).await?;
+            let message = response.to_string();
+            let found = Verdict::new(verdict.seed, response);
+            if found != *verdict {
+                differences.push(format!(
+                    "{} seed {}: {}: recorded {verdict:?}, received {message}",
+                    subject.name(),
+                    verdict.seed,
+                    describe(&request.changes)
+                ));
+            }
+        }
+    }
+    Ok(differences)
+}
+
 /// Sends `count` generated objects of each kind whose name contains `filter` to both servers. The seeds are
 /// consecutive and start with `first`.
 ///
@@ -163,13 +220,8 @@ pub async fn compare_validation(
     count: u64,
 ) -> Result<BTreeMap<&'static str, KindFigures>, ValidationError> {
     let embedded = Target::embedded();
-    // The schema is used until the end of the process.
-    let schema: &'static Schema = Box::leak(Box::new(Schema::builtin_served()));
-    let bases: Vec<Value> = serde_norway::from_str(KINDS)
-        .map_err(|error| ValidationError::Base { kind: "a kind".to_owned(), problem: error.to_string() })?;
     let mut figures = BTreeMap::new();
-    for base in bases {
-        let mut subject = Subject::new(schema, base)?;
+    for mut subject in subjects()? {
         if !subject.name().contains(filter) {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::describe;
 use super::generate::Change;
@@ -98,6 +98,26 @@ pub struct Mismatch {
     pub examples: Vec<String>,
 }
 
+/// The response of the real server to one generated object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The seed from which the object is generated.
+    pub seed: u64,
+    /// The HTTP status.
+    pub status: u16,
+    /// The reason of the status; empty if the object was accepted.
+    pub reason: String,
+    /// The field and the reason of each cause, sorted.
+    pub causes: Vec<(String, String)>,
+}
+
+impl Verdict {
+    pub(super) fn new(seed: u64, response: Response) -> Self {
+        let Response { status, reason, causes, .. } = response;
+        Self { seed, status, reason, causes }
+    }
+}
+
 /// The figures of one kind.
 #[derive(Debug, Default, Serialize)]
 pub struct KindFigures {
@@ -109,6 +129,9 @@ pub struct KindFigures {
     pub same_verdict: u64,
     /// The number of objects with equal status, reason, and fields and reasons of all causes.
     pub same_causes: u64,
+    /// The responses to the objects for which the servers agree.
+    #[serde(skip)]
+    pub agreed: Vec<Verdict>,
     /// The differences, by their description.
     pub mismatches: BTreeMap<String, Mismatch>,
 }
@@ -120,6 +143,7 @@ impl KindFigures {
         self.same_verdict += u64::from(comparison.same_verdict());
         if comparison.same_causes() {
             self.same_causes += 1;
+            self.agreed.push(Verdict::new(comparison.seed, comparison.real));
             return;
         }
         let verdict = !comparison.same_verdict();

@@ -453,3 +453,27 @@ async fn fields_newer_than_the_served_release_are_unknown() {
         (201, &Value::Null)
     );
 }
+
+#[tokio::test]
+async fn containers_of_a_stateful_set_may_mount_its_claim_templates() {
+    let container = json!({
+        "name": "db",
+        "image": "registry.example.com/db:1",
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    });
+    let set = json!({
+        "metadata": {"name": "db"},
+        "spec": {
+            "serviceName": "db",
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [container]}},
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            }],
+        },
+    });
+    let path = "/apis/apps/v1/namespaces/n/statefulsets";
+    let (status, created) = json(&server(), "POST", path, &set.to_string()).await;
+    assert_eq!(status, 201, "{created}");
+}

@@ -9,7 +9,7 @@ use crate::model::kinds::workload::{
     SPEC_TEMPLATE, changed, check_selected_template, check_selector_of, check_status, container_cells,
 };
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, not_negative};
+use crate::model::rules::checks::{Check, FieldView, not_negative, run};
 use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{get, set};
@@ -88,7 +88,36 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     not_negative(&spec, &["replicas", "minReadySeconds"], causes);
     check_selector_of(&spec, "statefulset", causes);
+    let with_claims = with_claim_volumes(spec.value);
+    let spec = FieldView { value: &with_claims, ..spec };
     check_selected_template(&spec, "", causes);
+    let policy = spec.part("persistentVolumeClaimRetentionPolicy");
+    for event in ["whenDeleted", "whenScaled"] {
+        run(&policy, &[Check::OneOf(event, &["Delete", "Retain"])], causes);
+    }
+}
+
+/// Returns a spec whose pod template has the volumes of the claim templates. They replace the volumes of the
+/// template with the same names, as in the pods that the StatefulSet controller creates.
+fn with_claim_volumes(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    let claims: Vec<Value> = list(&spec["volumeClaimTemplates"])
+        .map(|claim| {
+            let name = &claim["metadata"]["name"];
+            json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
+        })
+        .collect();
+    if claims.is_empty() {
+        return spec;
+    }
+    let mut volumes = claims;
+    let others: Vec<Value> = list(&spec["template"]["spec"]["volumes"])
+        .filter(|volume| !volumes.iter().any(|claim| claim["name"] == volume["name"]))
+        .cloned()
+        .collect();
+    volumes.extend(others);
+    set(&mut spec, "template.spec.volumes", volumes.into());
+    spec
 }
 
 fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {

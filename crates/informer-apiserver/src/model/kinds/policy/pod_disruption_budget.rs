@@ -2,7 +2,7 @@ use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, check_selector};
+use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, check_selector, run};
 use crate::model::table::TableRow;
 use crate::model::table::text::{int_or_text, number};
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     check_int_or_percent(&spec, "minAvailable", causes);
     check_int_or_percent(&spec, "maxUnavailable", causes);
+    const POLICIES: &[&str] = &["AlwaysAllow", "IfHealthyBudget"];
+    run(&spec, &[Check::OneOf("unhealthyPodEvictionPolicy", POLICIES)], causes);
     if spec.get("selector").is_some() {
         check_selector(&spec.part("selector"), causes);
     }

@@ -2,7 +2,7 @@ use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, check_immutable};
+use crate::model::rules::checks::{Check, FieldView, check_immutable, run};
 use crate::model::rules::defaults::Default::{self, Fill};
 use crate::model::rules::warnings::text;
 use crate::model::table::TableRow;
@@ -26,6 +26,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let why = format!("maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}");
         causes.push(Cause::forbidden("value", &why));
     }
+    run(at, &[Check::OneOf("preemptionPolicy", &["PreemptLowerPriority", "Never"])], causes);
 }
 
 fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {

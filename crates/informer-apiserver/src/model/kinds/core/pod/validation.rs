@@ -29,6 +29,7 @@ fn check_spec(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_containers(at, "containers", &volumes, causes);
     check_containers(at, "initContainers", &volumes, causes);
     run(at, &[Check::OneOf("restartPolicy", RESTART), Check::OneOf("dnsPolicy", DNS)], causes);
+    run(at, &[Check::In("os", &[Check::OneOf("name", &["linux", "windows"])])], causes);
     check_labels(&at.field_path("nodeSelector"), at.get("nodeSelector"), causes);
     for (index, server) in at.items("dnsConfig.nameservers").iter().enumerate() {
         let server = server.as_str().unwrap_or_default();
@@ -123,6 +124,10 @@ fn check_volumes<'a>(at: &FieldView<'a>, causes: &mut Vec<Cause>) -> HashSet<&'a
         if causes.len() > known {
             // Volume mounts of this volume are errors, too.
             continue;
+        }
+        let claim = &volume["persistentVolumeClaim"];
+        if claim.is_object() && claim["claimName"].as_str().unwrap_or_default().is_empty() {
+            causes.push(required(&format!("{path}.persistentVolumeClaim.claimName"), ""));
         }
         if name.is_empty() {
             causes.push(required(&field, ""));
