@@ -59,10 +59,10 @@ pub(crate) fn build(root: &Path, executable: Executable<'_>) -> Result<PathBuf, 
     let path = target(root).join(profile).join(executable.path);
     let path = path.with_extension(std::env::consts::EXE_EXTENSION);
     if std::env::var_os("INFORMER_PREBUILT").is_some() {
-        return match path.exists() {
-            true => Ok(path),
-            false => Err(format!("{} does not exist; unset INFORMER_PREBUILT to build it", path.display())),
-        };
+        if !path.exists() {
+            return Err(format!("{} does not exist; unset INFORMER_PREBUILT to build it", path.display()));
+        }
+        return Ok(path);
     }
     let mut arguments = vec!["build", "--quiet", "--package", executable.package];
     arguments.extend(executable.selection);

@@ -6,6 +6,7 @@ mod kubectl;
 mod operators;
 mod programs;
 mod served;
+mod validation;
 
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,12 @@ pub(crate) struct Conformance {
     /// programs, operators or packages.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
+    /// The number of generated objects per kind in the suite validation.
+    #[arg(long, default_value_t = 300, value_name = "NUMBER")]
+    objects: u32,
+    /// The seed of the first generated object in the suite validation.
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    seed: u64,
     /// Skip the scenarios that take nearly a minute. In the suite operators: skip the runs of operators
     /// without a necessary permission.
     #[arg(long)]
@@ -51,6 +58,9 @@ enum Suite {
     Kubectl,
     /// Scripts of HTTP requests. Responses are compared with the recorded responses of a real server.
     Apiserver,
+    /// Generated objects, most of them invalid, on the embedded and on the real server. Compares verdicts,
+    /// reasons and causes. Needs Go.
+    Validation,
     /// Typical programs on client-go, controller-runtime and kube-rs, against `informer serve` or a real
     /// server with its controllers. Needs Go.
     Programs,
@@ -87,6 +97,7 @@ pub(crate) fn run(root: &Path, options: &Conformance) -> Report {
     match options.suite {
         Suite::Informer => informer(root, options),
         Suite::Apiserver => apiserver::run(root, options),
+        Suite::Validation => validation::run(root, options),
         Suite::Kubectl => kubectl::run(root, options),
         Suite::Programs => programs::run(root, options),
         Suite::Operators => operators::run(root, options),

@@ -121,9 +121,10 @@ impl Subject {
         let mut rng = StdRng::seed_from_u64(seed);
         let replaces = seed % 2 == 1;
         let changes = generate::changes(self.kind, &self.base, replaces, &mut rng);
-        let (method, path) = match replaces {
-            true => ("PUT", format!("{}/base?dryRun=All", self.path)),
-            false => ("POST", format!("{}?dryRun=All", self.path)),
+        let (method, path) = if replaces {
+            ("PUT", format!("{}/base?dryRun=All", self.path))
+        } else {
+            ("POST", format!("{}?dryRun=All", self.path))
         };
         Generated { method, path, replaces, changes }
     }
@@ -155,10 +156,11 @@ fn path(resource: Resource<'_>) -> String {
         (group, version) => format!("/apis/{group}/{version}"),
     };
     let plural = resource.plural();
-    match resource.is_namespaced() {
+    if resource.is_namespaced() {
         // Each kind has its own namespace, because objects such as quotas affect those of other kinds.
-        true => format!("{prefix}/namespaces/validation-{plural}/{plural}"),
-        false => format!("{prefix}/{plural}"),
+        format!("{prefix}/namespaces/validation-{plural}/{plural}")
+    } else {
+        format!("{prefix}/{plural}")
     }
 }
 

@@ -80,7 +80,7 @@ fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
 }
 
 /// Returns the folder with the programs etcd and kube-apiserver. If one of them is missing, both are built.
-fn programs(root: &Path) -> Result<PathBuf, GoError> {
+pub(super) fn programs(root: &Path) -> Result<PathBuf, GoError> {
     let folder = target(root).join("go");
     if !["etcd", "kube-apiserver"].iter().all(|program| folder.join(program).exists()) {
         let go = Go::find(root)?;

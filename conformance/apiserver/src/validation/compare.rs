@@ -60,11 +60,10 @@ impl Comparison {
         };
         let (real, embedded) = (&self.real, &self.embedded);
         let fields: Vec<String> = self.changes.iter().map(|change| without_indexes(&change.path)).collect();
-        let causes = match real.causes.is_empty() && embedded.causes.is_empty() {
-            true => fields.join(" and "),
-            false => {
-                format!("real only [{}], embedded only [{}]", only(real, embedded), only(embedded, real))
-            }
+        let causes = if real.causes.is_empty() && embedded.causes.is_empty() {
+            fields.join(" and ")
+        } else {
+            format!("real only [{}], embedded only [{}]", only(real, embedded), only(embedded, real))
         };
         format!("{} {} instead of {}: {causes}", self.method, embedded.status, real.status)
     }

@@ -36,15 +36,11 @@ impl Response {
         let mut causes: Vec<_> =
             causes.map(|cause| (text(&cause["field"]), text(&cause["reason"]))).collect();
         causes.sort_unstable();
-        match rejected {
-            true => Self {
-                status,
-                reason: text(&body["reason"]),
-                message: text(&body["message"]),
-                causes,
-                body: Value::Null,
-            },
-            false => Self { status, reason: String::new(), message: String::new(), causes, body },
+        if rejected {
+            let (reason, message) = (text(&body["reason"]), text(&body["message"]));
+            Self { status, reason, message, causes, body: Value::Null }
+        } else {
+            Self { status, reason: String::new(), message: String::new(), causes, body }
         }
     }
 }

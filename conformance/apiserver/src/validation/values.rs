@@ -84,9 +84,10 @@ fn string(name: &str, rng: &mut StdRng) -> String {
 }
 
 fn integer(rng: &mut StdRng) -> i64 {
-    match rng.random_bool(0.1) {
-        true => RARE_INTEGERS[rng.random_range(0..RARE_INTEGERS.len())],
-        false => INTEGERS[rng.random_range(0..INTEGERS.len())],
+    if rng.random_bool(0.1) {
+        RARE_INTEGERS[rng.random_range(0..RARE_INTEGERS.len())]
+    } else {
+        INTEGERS[rng.random_range(0..INTEGERS.len())]
     }
 }
 

@@ -55,13 +55,13 @@ pub(crate) fn check_node_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 pub(crate) fn check_node_selector_term(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    let requirements: [(&str, fn(&FieldView<'_>, &mut Vec<Cause>)); 2] =
-        [("matchExpressions", check_node_label), ("matchFields", check_node_field)];
-    for (list, check) in requirements {
-        for (index, requirement) in at.items(list).iter().enumerate() {
-            let path = at.field_path(&format!("{list}[{index}]"));
-            check(&FieldView { value: requirement, old: None, path }, causes);
-        }
+    for (index, requirement) in at.items("matchExpressions").iter().enumerate() {
+        let path = at.field_path(&format!("matchExpressions[{index}]"));
+        check_node_label(&FieldView { value: requirement, old: None, path }, causes);
+    }
+    for (index, requirement) in at.items("matchFields").iter().enumerate() {
+        let path = at.field_path(&format!("matchFields[{index}]"));
+        check_node_field(&FieldView { value: requirement, old: None, path }, causes);
     }
 }
 
