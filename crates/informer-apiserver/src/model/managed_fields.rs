@@ -27,4 +27,4 @@ pub(crate) use merge::merge_unmanaged;
 pub(crate) use set::Set;
 pub(crate) use types::Type;
 pub(crate) use update::{Applied, Applier, Conflict, Convert, Failed, Updater};
-pub(crate) use walk::{go_type, validate};
+pub(crate) use walk::validate;

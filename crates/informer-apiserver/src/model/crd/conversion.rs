@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::model::managed_fields::go_type;
+use crate::model::go_format::go_type;
 use crate::model::object_meta::check_converted;
 
 type Object = Map<String, Value>;

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::go_format;
+use super::{go_format, go_type};
 
 #[test]
 fn objects_are_formatted_as_go_maps() {
@@ -20,5 +20,16 @@ fn numbers_are_formatted_as_in_go() {
         (json!(1.25e300), "1.25e+300"),
     ] {
         assert_eq!(go_format(&number), text);
+    }
+}
+
+#[test]
+fn numbers_beyond_int64_are_decoded_to_float64() {
+    for (number, of, text) in [
+        (json!(7), "int64", "7"),
+        (json!(7.5), "float64", "7.5"),
+        (json!(u64::MAX), "float64", "18446744073709552000"),
+    ] {
+        assert_eq!((go_type(&number), go_format(&number).as_str()), (of, text));
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::element::Element;
 use super::set::{Node, Set};
 use super::types::{Atom, ListSort, ListType, MapType, Scalar, Type};
+use crate::model::go_format::{go_format, go_type};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeError {
@@ -49,8 +50,9 @@ impl TypeError {
 }
 
 fn check(of: Type<'_>, value: &Value, duplicates: bool, path: String, errors: &mut Vec<TypeError>) {
-    let wrong =
-        |wanted: &str| TypeError::new(path.clone(), format!("expected {wanted}, got &{{{}}}", plain(value)));
+    let wrong = |wanted: &str| {
+        TypeError::new(path.clone(), format!("expected {wanted}, got &{{{}}}", go_format(value)))
+    };
     match (of.atom(Some(value)), value) {
         (_, Value::Null) => {}
         (Atom::Scalar(scalar), value) => {
@@ -116,37 +118,9 @@ pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
         Scalar::Text => {
             format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))
         }
-        Scalar::Bool => format!("expected boolean, got &{{{}}}", plain(value)),
-        Scalar::Any => format!("expected any scalar, got &{{{}}}", plain(value)),
+        Scalar::Bool => format!("expected boolean, got &{{{}}}", go_format(value)),
+        Scalar::Any => format!("expected any scalar, got &{{{}}}", go_format(value)),
     })
-}
-
-/// Returns the Go type into which a JSON value is decoded.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// Formats a value like Go's `%v`.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
-        Value::Object(members) => {
-            let members: Vec<String> =
-                members.iter().map(|(name, value)| format!("{name}:{}", plain(value))).collect();
-            format!("map[{}]", members.join(" "))
-        }
-        other => other.to_string(),
-    }
 }
 
 /// Formats a value like Go's `%#v`.

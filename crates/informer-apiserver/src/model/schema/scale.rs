@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::model::cause::Cause;
+use crate::model::go_format::{go_format, go_type};
 
 /// The JSON paths of the `/scale` subresource, without the leading dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,31 +66,6 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
 }
 
 fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
-    let found = match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
-    format!(".{path} accessor error: {} is of the type {found}, expected {wanted}", go_value(value))
-}
-
-/// Formats a value as Go's `%v`.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) => super::validate::go_number(number),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Array(items) => {
-            format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" "))
-        }
-        Value::Object(members) => {
-            let pairs = members.iter().map(|(name, value)| format!("{name}:{}", go_value(value)));
-            format!("map[{}]", pairs.collect::<Vec<_>>().join(" "))
-        }
-    }
+    let (shown, found) = (go_format(value), go_type(value));
+    format!(".{path} accessor error: {shown} is of the type {found}, expected {wanted}")
 }

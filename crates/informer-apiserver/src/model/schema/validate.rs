@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Schema;
 use super::formats::{has_format, is_supported};
 use crate::model::cause::Cause;
-pub(super) use number::go_number;
+use crate::model::go_format::go_number;
 
 /// Maximum number of validation errors for one object, as a limit for hostile objects.
 const MAX_CAUSES: usize = 1000;

@@ -3,32 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::ValidationResult;
-
-/// Formats a number as Go's `%v`.
-pub(crate) fn go_number(number: &Number) -> String {
-    match number.as_f64().filter(|_| number.is_f64()) {
-        Some(float) => go_float(float),
-        None => number.to_string(),
-    }
-}
-
-pub(super) fn go_float(float: f64) -> String {
-    let exponent = if float == 0.0 { 0.0 } else { float.abs().log10().floor() };
-    if (-4.0..21.0).contains(&exponent) {
-        return float.to_string();
-    }
-    let text = format!("{float:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let (sign, number) = match exponent.strip_prefix('-') {
-                Some(number) => ('-', number),
-                None => ('+', exponent),
-            };
-            format!("{digits}e{sign}{number:0>2}")
-        }
-        None => text,
-    }
-}
+use crate::model::go_format::{go_float, go_number};
 
 /// Returns true if Go converts the number to the type and format without an error.
 fn is_in_range(number: &Number, kind: &str, format: &str) -> bool {
