@@ -11,6 +11,7 @@
 mod body;
 mod decode_error;
 mod dynamic;
+mod held_view;
 mod interner;
 mod lazy;
 mod metadata;

@@ -79,8 +79,8 @@ impl Body {
     }
 
     #[cfg(feature = "packed")]
-    pub(crate) fn into_common(self) -> Option<Arc<Template>> {
-        self.common
+    pub(crate) fn common(&self) -> Option<&Arc<Template>> {
+        self.common.as_ref()
     }
 }
 

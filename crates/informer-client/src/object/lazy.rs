@@ -1,28 +1,19 @@
 //! The lazy representation: header and bytes, decoded on first typed access.
 //!
-//! # Invariants
-//!
-//! 1. The bytes never change, so every typed view of one object is equal to every other.
-//! 2. `view` is a weak reference and keeps no view alive. If views are cached, the cache of the source owns
-//!    them.
-//!
-//! # Lock order
-//!
-//! `view` is the only lock. While `view` is locked, no object is decoded, because decoding runs code of the
-//! type `K`. No view is added to the view cache either, because that takes another lock.
+//! The bytes never change, so every typed view of one object is equal to every other.
 
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use informer_core::{FieldPath, Header, Labels, Object};
 use kube_core::{DynamicObject, Resource};
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::body::{Body, OwnBytes};
-use super::stored::Stored;
+use super::held_view::HeldView;
+use super::stored::{ReadBody, Stored};
 use super::{DecodeError, Encoding, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind, StaticResource};
 
@@ -36,6 +27,12 @@ use crate::{ResourceKind, StaticKind, StaticResource};
 /// [`get`](Self::get) decodes. While a caller holds the result, other calls return the same one; afterwards
 /// the next access decodes again, unless views are cached:
 /// [`ReadOptions::view_bytes`](crate::ReadOptions::view_bytes).
+///
+/// A [memory budget](crate::MemoryBudget) compresses the bytes. If they cannot be decompressed, which a lack
+/// of memory, corrupted memory or a defect of this crate can cause, [`get`](Self::get) and
+/// [`json`](Self::json) return an error. Methods without an error, such as [`field`](Object::field),
+/// [`annotation`](Object::annotation) and [`annotations`](Object::annotations), then return nothing. In both
+/// cases the object is reported to its informer as undecodable, which logs and counts it.
 ///
 /// ```
 /// use informer_client::Lazy;
@@ -53,7 +50,7 @@ use crate::{ResourceKind, StaticKind, StaticResource};
 pub struct Lazy<K> {
     header: Header,
     pub(super) body: Stored,
-    view: Mutex<Weak<K>>,
+    view: HeldView<K>,
     origin: Arc<Origin>,
 }
 
@@ -65,24 +62,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
     /// When the object does not fit the type. The error names the field. The first failure of each
     /// resourceVersion is also reported to the informer of the object, which counts it.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
-        if let Some(view) = self.view.lock().upgrade() {
-            return Ok(view);
-        }
-        self.decoded().inspect_err(|error| self.origin.report(&self.header, error))
-    }
-
-    fn decoded(&self) -> Result<Arc<K>, DecodeError> {
-        self.body.with(&self.origin, &self.header, |body| {
-            let decoded = Arc::new(body.decode(&self.origin, &self.header)?);
-            let mut view = self.view.lock();
-            if let Some(first) = view.upgrade() {
-                return Ok(first);
-            }
-            *view = Arc::downgrade(&decoded);
-            drop(view);
-            self.origin.keep(&decoded, body);
-            Ok(decoded)
-        })?
+        self.view.get(&self.body, &self.origin, &self.header)
     }
 }
 
@@ -97,9 +77,6 @@ impl<K> Lazy<K> {
     ///
     /// When the object was received as invalid protobuf.
     pub fn json(&self) -> Result<Cow<'_, str>, DecodeError> {
-        if self.body.is_partial(&self.origin, &self.header) {
-            self.origin.require_json();
-        }
         self.body.json(&self.origin, &self.header)
     }
 
@@ -116,7 +93,7 @@ impl<K> Lazy<K> {
     }
 
     fn new(header: Header, body: Stored, origin: Arc<Origin>) -> Self {
-        let object = Self { header, body, view: Mutex::new(Weak::new()), origin };
+        let object = Self { header, body, view: HeldView::default(), origin };
         if let Some(memory) = object.origin.memory() {
             memory.charge(object.size());
         }
@@ -179,7 +156,7 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn annotations(&self) -> Cow<'_, Labels> {
-        Cow::Owned(self.body.with(&self.origin, &self.header, |body| body.annotations()).unwrap_or_default())
+        Cow::Owned(self.body.annotations(&self.origin, &self.header))
     }
 
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {

@@ -205,6 +205,11 @@ impl PackedBytes {
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
+
+    #[cfg(test)]
+    pub(super) fn truncate(&mut self) {
+        self.bytes = self.bytes[..self.bytes.len() / 2].into();
+    }
 }
 
 impl fmt::Debug for Packing {

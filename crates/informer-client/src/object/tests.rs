@@ -7,6 +7,7 @@ use informer_core::{FieldPath, Object};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::stored::Stored;
 use super::{Dynamic, Interner, Lazy, Metadata, Origin, Packed, RawBytes, RawObject, Representation, Typed};
 use crate::header::RawHeader;
 use crate::scan::Cursor;
@@ -121,6 +122,35 @@ proptest! {
         for origin in [&*ORIGIN, &*SHARING, &*SHARING, &*COMPRESSED, &*COMPRESSED] {
             agree(&text, origin)?;
         }
+    }
+}
+
+#[test]
+fn corrupted_compressed_body_is_reported_by_each_read() {
+    type ReadObject = fn(&dyn Object) -> bool;
+    let reads: [ReadObject; 3] = [
+        |object| object.annotation("a").is_some(),
+        |object| !object.annotations().is_empty(),
+        |object| object.field(&"data.text".parse().unwrap()).is_some(),
+    ];
+    for read_object in reads {
+        let memory = MemoryBudget::new(0).source("things".to_owned());
+        let origins = [Arc::new(origin().with_memory(Some(memory))), Arc::new(origin())];
+        let mut lazy = read::<Lazy<Value>>(&config_map(1), &origins[0]).unwrap();
+        let mut packed = read::<Packed<Value>>(&config_map(2), &origins[1]).unwrap();
+        assert!(read_object(&lazy) && read_object(&packed));
+        let Stored::Packed(body) = &mut lazy.body else { panic!("the memory budget demands compression") };
+        body.truncate();
+        packed.body.truncate();
+        for (object, origin) in [(&lazy as &dyn Object, &origins[0]), (&packed, &origins[1])] {
+            assert!(!read_object(object));
+            let entries = origin.undecodable().entries();
+            assert_eq!(entries[0].key(), Some(object.key()));
+            assert!(entries[0].error().to_string().contains("decompress"), "{}", entries[0].error());
+        }
+        assert!(
+            lazy.get().is_err() && lazy.json().is_err() && packed.get().is_err() && packed.json().is_err()
+        );
     }
 }
 
