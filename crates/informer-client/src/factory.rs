@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fmt::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
@@ -20,9 +21,11 @@ use crate::{
 
 /// Creates informers for one API server, one per kind and representation, and starts and stops them together.
 ///
-/// A factory has one namespace and one pair of selectors. A clone of a factory can set a different namespace
-/// or different selectors. The clone then creates separate informers, which are started and stopped together
-/// with the informers of the original factory.
+/// A clone of a factory can set a different namespace, selectors, query parameters, resync period or
+/// transform. The clone then creates separate informers, which are started and stopped together with the
+/// informers of the original factory. The name of an informer, which is a label of its metrics, contains these
+/// settings: `pods.v1 namespace=a resync=30s transform=1`. All other settings apply to the informers that a
+/// factory creates, and do not tell informers apart.
 ///
 /// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory),
 /// and its dynamic and metadata variants.
@@ -46,6 +49,8 @@ pub struct SharedInformerFactory {
     client: Client,
     set: InformerSet,
     options: Arc<Options>,
+    /// The number of transforms that this factory and its clones were given.
+    transforms: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Default)]
@@ -56,12 +61,20 @@ struct Options {
     resync: Option<Duration>,
     /// The resync periods of single kinds, which take precedence over `resync`.
     resync_of: HashMap<Gvr, Duration>,
-    transform: Option<AnyTransform>,
+    transform: Option<NumberedTransform>,
     tweak: Option<ListOptionsTweak>,
     read: ReadOptions,
     streaming: StreamingLists,
     reflector: ReflectorConfig,
     metrics: Option<Arc<dyn InformerMetrics>>,
+}
+
+/// A transform, and its number among those of a factory and its clones. The number is part of the names of
+/// informers, because functions cannot be compared.
+#[derive(Clone)]
+struct NumberedTransform {
+    number: usize,
+    transform: AnyTransform,
 }
 
 impl Options {
@@ -74,8 +87,13 @@ impl Options {
         options
     }
 
-    /// Returns the name of an informer: its resource, followed by the namespace, the selectors and the query
-    /// parameters if they are set.
+    /// Returns the resync period of the informer of a resource.
+    fn resync(&self, gvr: &Gvr) -> Option<Duration> {
+        self.resync_of.get(gvr).copied().or(self.resync)
+    }
+
+    /// Returns the name of an informer: its resource, followed by the namespace, the selectors, the query
+    /// parameters, the resync period and the number of the transform if they are set.
     fn name_of(&self, gvr: &Gvr, options: &ListWatchOptions) -> String {
         let mut name = gvr.to_string();
         let mut add = |what: &str, value: &dyn fmt::Display| {
@@ -93,6 +111,12 @@ impl Options {
         for (parameter, value) in options.parameters() {
             add(parameter, value);
         }
+        if let Some(period) = self.resync(gvr) {
+            add("resync", &format_args!("{period:?}"));
+        }
+        if let Some(transform) = &self.transform {
+            add("transform", &transform.number);
+        }
         name
     }
 }
@@ -100,7 +124,12 @@ impl Options {
 impl SharedInformerFactory {
     /// Creates a factory whose informers watch all namespaces.
     pub fn new(client: impl Into<Client>) -> Self {
-        Self { client: client.into(), set: InformerSet::new(), options: Arc::default() }
+        Self {
+            client: client.into(),
+            set: InformerSet::new(),
+            options: Arc::default(),
+            transforms: Arc::default(),
+        }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
@@ -144,11 +173,16 @@ impl SharedInformerFactory {
     /// Sets a function that changes each object of any kind before it is stored: [`AnyTransform`]. A
     /// transform that [`informer_with`](Self::informer_with) sets replaces it for that informer. Upstream:
     /// `WithTransform`.
+    ///
+    /// Each call numbers its transform, also if the function is the same. Call this method once, and clone the
+    /// factory, to share informers.
     pub fn transform(
         self,
         transform: impl Fn(AnyObject) -> Result<AnyObject, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
     ) -> Self {
-        self.with(|options| options.transform = Some(AnyTransform::new(transform)))
+        let number = self.transforms.fetch_add(1, Ordering::Relaxed) + 1;
+        let transform = NumberedTransform { number, transform: AnyTransform::new(transform) };
+        self.with(|options| options.transform = Some(transform))
     }
 
     /// Sets a function that changes the selectors and query parameters of each informer, by its resource:
@@ -299,7 +333,7 @@ impl SharedInformerFactory {
         kind: ResourceKind,
     ) -> SharedInformerBuilder<O> {
         let options = &*self.options;
-        let resync = options.resync_of.get(&kind.gvr()).copied().or(options.resync);
+        let resync = options.resync(&kind.gvr());
         let mut source = KubeListWatch::<O>::of(self.client.clone(), kind)
             .list_options(list_options)
             .read_options(options.read.clone())
@@ -311,7 +345,7 @@ impl SharedInformerFactory {
         if let Some(period) = resync {
             informer = informer.resync(period);
         }
-        if let Some(transform) = options.transform.clone() {
+        if let Some(NumberedTransform { transform, .. }) = options.transform.clone() {
             informer = informer.transform(move |object: Arc<O>| transform.apply(object));
         }
         if let Some(metrics) = &options.metrics {

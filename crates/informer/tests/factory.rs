@@ -51,6 +51,27 @@ async fn a_clone_with_another_selection_makes_informers_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clone_with_another_transform_or_resync_period_makes_informers_with_other_names() {
+    let server = TestServer::start().await;
+    server.create(&pod("a/one")).await.unwrap();
+    let plain = factory(&server);
+    let resynced = plain.clone().resync(Duration::from_secs(90));
+    let rejecting = plain.clone().transform(|_| Err("rejected".into()));
+    let other = resynced.clone().transform(Ok);
+    let informers = [&plain, &resynced, &rejecting, &other].map(|factory| factory.informer::<Pod>());
+    plain.start();
+    plain.wait_for_cache_sync(SOON).await.unwrap();
+    let names: Vec<_> = plain.states().into_iter().map(|state| state.name.to_string()).collect();
+    let all = ["pods.v1", "pods.v1 resync=90s", "pods.v1 resync=90s transform=2", "pods.v1 transform=1"];
+    assert_eq!(names, all);
+    assert_eq!(informers.map(|informer| informer.indexer().len()), [1, 1, 0, 1]);
+    let gvr = Gvr::new("", "v1", "pods");
+    assert!(rejecting.existing(&gvr).unwrap().is_some() && rejecting.release::<Lazy<Pod>>(&gvr));
+    assert_eq!(plain.states().len(), 3);
+    assert_eq!(rejecting.clone().informer::<Pod>().indexer().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_informer_takes_settings_of_its_own() {
     let server = TestServer::start().await;
     for key in ["a/one", "a/two"] {
