@@ -23,9 +23,9 @@ use crate::{
 ///
 /// A clone of a factory can set a different namespace, selectors, query parameters, resync period or
 /// transform. The clone then creates separate informers, which are started and stopped together with the
-/// informers of the original factory. The name of an informer, which is a label of its metrics, contains these
-/// settings: `pods.v1 namespace=a resync=30s transform=1`. All other settings apply to the informers that a
-/// factory creates, and do not tell informers apart.
+/// informers of the original factory. The name of an informer, which is a label of its metrics, contains
+/// these settings: `pods.v1 namespace=a resync=30s transform=1`. All other settings apply to the informers
+/// that a factory creates, and do not tell informers apart.
 ///
 /// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory),
 /// and its dynamic and metadata variants.
@@ -174,8 +174,8 @@ impl SharedInformerFactory {
     /// transform that [`informer_with`](Self::informer_with) sets replaces it for that informer. Upstream:
     /// `WithTransform`.
     ///
-    /// Each call numbers its transform, also if the function is the same. Call this method once, and clone the
-    /// factory, to share informers.
+    /// Each call numbers its transform, also if the function is the same. Call this method once, and clone
+    /// the factory, to share informers.
     pub fn transform(
         self,
         transform: impl Fn(AnyObject) -> Result<AnyObject, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
