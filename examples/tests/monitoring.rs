@@ -11,7 +11,9 @@ use informer::Gvk;
 use informer::prelude::*;
 use informer::runtime::client::metrics::prometheus::PrometheusClient;
 use informer::runtime::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};
-use informer::runtime::{CachedClient, ClientMetrics, LeaderElection, ManagerStatus, ShardGroup, Tls};
+use informer::runtime::{
+    CachedClient, ClientMetrics, HttpServer, LeaderElection, ManagerStatus, ServerTls, ShardGroup, Tls,
+};
 use informer::testing::TestServer;
 use informer_apiserver::CertificateAuthority;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -102,6 +104,7 @@ async fn served() -> Served {
     let group = ShardGroup::new("settings").namespace("default").identity("one");
     let manager = Manager::new(server.client())
         .metrics(listener)
+        .health(HttpServer::at("127.0.0.1:0").tls(ServerTls::self_signed()))
         .leader_election(LeaderElection::new("operator").namespace("default").identity("one"))
         .controller(Controller::new::<ConfigMap>("settings").reconcile(reconciler(&calls)))
         .controller(

@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use informer_client::Client;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
 pub(crate) use driver::{Rotation, RotationStatus};
@@ -38,6 +38,9 @@ use targets::{Target, TargetKind};
 
 use crate::BoxError;
 use crate::api_request::is_name;
+
+/// Called with the time at which a certificate expires, when a server begins to use it.
+pub(crate) type OnServe = Box<dyn Fn(Timestamp) + Send + Sync>;
 
 /// The protocols that servers offer in the TLS handshake.
 const ALPN: &[&[u8]] = &[b"http/1.1"];

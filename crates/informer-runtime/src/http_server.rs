@@ -19,7 +19,7 @@
 
 mod access;
 #[cfg(feature = "prometheus")]
-mod certificate_reads;
+mod certificate_metrics;
 mod response_body;
 mod serve;
 #[cfg(test)]
@@ -43,7 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 use access::Access;
 #[cfg(feature = "prometheus")]
-pub(crate) use certificate_reads::CertificateReads;
+pub(crate) use certificate_metrics::CertificateMetrics;
 #[doc(inline)]
 pub use informer_http::{Tls, TlsError, TlsOptions, TlsOptionsError, TlsVersion};
 #[cfg(feature = "console")]
@@ -106,7 +106,7 @@ pub struct HttpServer {
     tls: Transport,
     tls_options: Option<TlsOptions>,
     #[cfg(feature = "prometheus")]
-    reads: CertificateReads,
+    certificates: CertificateMetrics,
     access: Option<Arc<Access>>,
     pub(crate) body_max: usize,
     bound: watch::Sender<Option<SocketAddr>>,
@@ -163,7 +163,7 @@ impl HttpServer {
             tls: Transport::Default,
             tls_options: None,
             #[cfg(feature = "prometheus")]
-            reads: CertificateReads::default(),
+            certificates: CertificateMetrics::default(),
             access: None,
             body_max: MAX_BODY_BYTES,
             bound: watch::Sender::new(None),
@@ -259,10 +259,10 @@ impl HttpServer {
         self.access.is_some()
     }
 
-    /// Counts in `reads` how often the server reads its certificate files.
+    /// Makes the server report its certificate to the metrics of its manager.
     #[cfg(feature = "prometheus")]
-    pub(crate) fn counted(mut self, reads: CertificateReads) -> Self {
-        self.reads = reads;
+    pub(crate) fn counted(mut self, certificates: CertificateMetrics) -> Self {
+        self.certificates = certificates;
         self
     }
 

@@ -29,7 +29,7 @@ use crate::leader::health::LeaseHealth;
 
 #[cfg(feature = "prometheus")]
 use {
-    crate::client::metrics::prometheus::PrometheusClient, crate::http_server::CertificateReads,
+    crate::client::metrics::prometheus::PrometheusClient, crate::http_server::CertificateMetrics,
     crate::leader::health::LeaseFailureMetrics, informer_cache::metrics::prometheus::PrometheusInformers,
     informer_workqueue::PrometheusMetrics, parking_lot::RwLock, prometheus_client::registry::Registry,
 };
@@ -61,7 +61,7 @@ pub(crate) struct Prometheus {
     pub(crate) registry: RwLock<Registry>,
     informers: PrometheusInformers,
     queues: PrometheusMetrics,
-    pub(crate) certificates: CertificateReads,
+    pub(crate) certificates: CertificateMetrics,
     pub(crate) leases: LeaseFailureMetrics,
     #[cfg(feature = "webhook")]
     pub(crate) webhooks: crate::webhook::WebhookMetrics,
@@ -73,7 +73,7 @@ impl Default for Prometheus {
         let mut registry = Registry::default();
         let informers = PrometheusInformers::register(&mut registry);
         let queues = PrometheusMetrics::register(&mut registry);
-        let certificates = CertificateReads::register(&mut registry);
+        let certificates = CertificateMetrics::register(&mut registry);
         let leases = LeaseFailureMetrics::register(&mut registry);
         #[cfg(feature = "webhook")]
         let webhooks = crate::webhook::WebhookMetrics::register(&mut registry);

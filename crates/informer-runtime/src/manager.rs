@@ -241,6 +241,7 @@ impl Manager {
     ///
     /// - informers with their lists and watches (`informer_…`);
     /// - reads that waited for own writes (`informer_client_read_wait_…`);
+    /// - the expiry of generated certificates (`informer_certificate_expiration_timestamp_seconds`);
     /// - failed requests of elections and shard groups (`informer_lease_request_failures_total`);
     /// - shards (`informer_shard_…`).
     #[cfg(feature = "prometheus")]
@@ -315,7 +316,7 @@ impl Manager {
 
     fn serve(self, server: HttpServer) -> Self {
         #[cfg(feature = "prometheus")]
-        let server = server.counted(self.handle.certificate_reads());
+        let server = server.counted(self.handle.certificate_metrics());
         self.add(server)
     }
 

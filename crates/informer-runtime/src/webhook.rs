@@ -51,7 +51,7 @@ pub use registered::RegisteredWebhook;
 use review::ReviewResponse;
 
 #[cfg(feature = "prometheus")]
-use crate::http_server::CertificateReads;
+use crate::http_server::CertificateMetrics;
 use crate::http_server::text;
 use crate::{BoxError, HttpServer, RunnableGroup, ServerTls, TlsOptions};
 #[cfg(feature = "prometheus")]
@@ -490,7 +490,7 @@ impl WebhookServer {
     /// Makes the webhook server report to the metrics of its manager: admission and conversion reviews, and
     /// reads of the certificate files.
     #[cfg(feature = "prometheus")]
-    pub(crate) fn counted(mut self, metrics: WebhookMetrics, certificates: CertificateReads) -> Self {
+    pub(crate) fn counted(mut self, metrics: WebhookMetrics, certificates: CertificateMetrics) -> Self {
         let _ = self.metrics.set(metrics);
         self.server = self.server.counted(certificates);
         self

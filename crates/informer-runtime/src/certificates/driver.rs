@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use super::secret::{ChangeContext, Content};
 use super::state::{CertificateId, Change, Observed, Step, next_step};
 use super::targets::Callee;
-use super::{ALPN, ManagedCertificates};
+use super::{ALPN, ManagedCertificates, OnServe};
 use crate::BoxError;
 use crate::api_request::{exchange, json_request, watch_request, watch_with_hints};
 use crate::leader::driver::own_identity;
@@ -66,6 +66,7 @@ pub(crate) struct Rotation {
     /// The Secret as last read or written, from which it is restored after a deletion.
     last: Option<Content>,
     serves: Option<CertificateId>,
+    on_serve: OnServe,
     config: Option<watch::Sender<Arc<informer_http::ServerConfig>>>,
     status: watch::Sender<RotationStatus>,
     hints: mpsc::Receiver<()>,
@@ -83,7 +84,11 @@ impl Rotation {
     /// # Errors
     ///
     /// Returns an error if a name in the settings is invalid.
-    pub(crate) fn new(settings: ManagedCertificates, options: TlsOptions) -> Result<Self, BoxError> {
+    pub(crate) fn new(
+        settings: ManagedCertificates,
+        options: TlsOptions,
+        on_serve: OnServe,
+    ) -> Result<Self, BoxError> {
         settings.check()?;
         let (hint, hints) = mpsc::channel(1);
         let secret = watch_request(&secrets(&settings.namespace), &settings.secret);
@@ -100,6 +105,7 @@ impl Rotation {
             clock: Clock::start(),
             last: None,
             serves: None,
+            on_serve,
             config: None,
             status: settings.status.clone(),
             hints,
@@ -336,6 +342,7 @@ impl Rotation {
         }
         tracing::info!(secret = self.settings.secret, until = %certificate.period.until, "serving a new certificate");
         self.serves = Some(certificate.id.clone());
+        (self.on_serve)(certificate.period.until);
         Ok(())
     }
 

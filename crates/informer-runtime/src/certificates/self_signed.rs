@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_http::{ServerConfig, TlsConfig, TlsOptions, certified_key, default_provider};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
-use super::ALPN;
 use super::state::Validity;
-use super::x509::generate_self_signed;
+use super::x509::{Parsed, generate_self_signed};
+use super::{ALPN, OnServe};
 use crate::BoxError;
 use crate::services::Clock;
 
@@ -24,16 +24,18 @@ pub(crate) struct SelfSigned {
     options: TlsOptions,
     clock: Clock,
     config: watch::Sender<Arc<ServerConfig>>,
+    on_serve: OnServe,
 }
 
 impl SelfSigned {
     /// # Errors
     ///
     /// Returns an error if no crypto provider is installed, or if the options are invalid.
-    pub(crate) fn new(options: TlsOptions) -> Result<Self, BoxError> {
+    pub(crate) fn new(options: TlsOptions, on_serve: OnServe) -> Result<Self, BoxError> {
         let clock = Clock::start();
-        let config = watch::Sender::new(Arc::new(generate(&options, &clock)?));
-        Ok(Self { options, clock, config })
+        let (config, until) = generate(&options, &clock)?;
+        on_serve(until);
+        Ok(Self { options, clock, config: watch::Sender::new(Arc::new(config)), on_serve })
     }
 
     pub(crate) fn config(&self) -> TlsConfig {
@@ -45,19 +47,24 @@ impl SelfSigned {
         loop {
             tokio::time::sleep(RENEWAL).await;
             match generate(&self.options, &self.clock) {
-                Ok(config) => drop(self.config.send_replace(Arc::new(config))),
+                Ok((config, until)) => {
+                    self.config.send_replace(Arc::new(config));
+                    (self.on_serve)(until);
+                }
                 Err(error) => tracing::warn!(error, "cannot renew the self-signed certificate of a server"),
             }
         }
     }
 }
 
-fn generate(options: &TlsOptions, clock: &Clock) -> Result<ServerConfig, BoxError> {
+/// Generates a certificate. Returns the configuration that uses it, and the time at which it expires.
+fn generate(options: &TlsOptions, clock: &Clock) -> Result<(ServerConfig, Timestamp), BoxError> {
     let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
     let names: Vec<String> = host.into_iter().chain(["localhost".to_owned()]).collect();
     let validity = Validity { authority: VALIDITY, certificate: VALIDITY };
     let own = generate_self_signed(&names, clock.now(), validity)?;
     let provider = default_provider().ok_or("no crypto provider of rustls is installed")?;
     let pair = certified_key(own.certificate.as_bytes(), own.key.as_bytes(), &provider)?;
-    Ok(options.server_config(provider, pair, None, ALPN)?)
+    let parsed = Parsed::from_pem(&own.certificate).ok_or("the generated certificate cannot be parsed")?;
+    Ok((options.server_config(provider, pair, None, ALPN)?, parsed.period.until))
 }

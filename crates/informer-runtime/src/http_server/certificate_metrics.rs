@@ -1,28 +1,52 @@
-use prometheus_client::{metrics::counter::Counter, registry::Registry};
+use std::sync::atomic::AtomicI64;
 
-/// Counts how often the servers of a manager have read their certificate files, under the names of these
-/// metrics in controller-runtime.
+use jiff::Timestamp;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// The metrics of the certificates of a manager's servers: how often their files were read, under the names
+/// of controller-runtime, and when the certificates that the program generates expire.
 #[derive(Clone, Default)]
-pub(crate) struct CertificateReads {
-    all: Counter,
-    failed: Counter,
+pub(crate) struct CertificateMetrics {
+    reads: Counter,
+    failed_reads: Counter,
+    expirations: Family<ServerLabel, Gauge<i64, AtomicI64>>,
 }
 
-impl CertificateReads {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ServerLabel {
+    server: String,
+}
+
+impl CertificateMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
-        let reads = Self::default();
+        let metrics = Self::default();
         let name = "certwatcher_read_certificate";
-        registry.register(name, "Reads of certificates", reads.all.clone());
+        registry.register(name, "Reads of certificates", metrics.reads.clone());
         registry.register(
             format!("{name}_errors"),
             "Reads of certificates that failed",
-            reads.failed.clone(),
+            metrics.failed_reads.clone(),
         );
-        reads
+        registry.register(
+            "informer_certificate_expiration_timestamp_seconds",
+            "When the generated certificate that a server uses expires, in seconds since 1970",
+            metrics.expirations.clone(),
+        );
+        metrics
     }
 
     pub(super) fn count(&self, failed: bool) {
-        self.all.inc();
-        self.failed.inc_by(u64::from(failed));
+        self.reads.inc();
+        self.failed_reads.inc_by(u64::from(failed));
+    }
+
+    /// Records that a server uses a generated certificate, which expires at this time.
+    pub(super) fn serves(&self, server: &str, until: Timestamp) {
+        let label = ServerLabel { server: server.to_owned() };
+        self.expirations.get_or_create(&label).set(until.as_second());
     }
 }

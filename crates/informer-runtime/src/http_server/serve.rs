@@ -10,14 +10,14 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use informer_http::{
-    Certificates, Connection, Incoming, Server, ServerOptions, Service, Timeouts, TlsError, TokioClock,
+    Certificates, Connection, Incoming, Server, ServerOptions, Service, Timeouts, TokioClock,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Access;
 use super::response_body::ResponseBody;
-use super::tls::LoadedTls;
+use super::tls::{CertificateObserver, LoadedTls};
 use super::{
     Address, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, MAX_CONNECTIONS, REQUEST_TIMEOUT,
     RESPONSE_TIMEOUT, Routes, text,
@@ -36,16 +36,11 @@ struct Responder {
 }
 
 pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(), BoxError> {
-    #[cfg(feature = "prometheus")]
-    let reads = server.reads;
-    let on_read = move |_read: Result<(), &TlsError>| {
-        #[cfg(feature = "prometheus")]
-        reads.count(_read.is_err());
-    };
+    let observer = observer(&server);
     let HttpServer { name, address, routes, tls, tls_options, access, body_max, bound, .. } = server;
     let mut tls = match tls.certificate(access.is_some())? {
         Some(tls) => {
-            let load = tls.load(tls_options, on_read);
+            let load = tls.load(tls_options, observer);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
@@ -88,6 +83,25 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
         tls.stop().await;
     }
     Ok(())
+}
+
+/// Returns the observer that reports the certificate of a server to the metrics.
+fn observer(server: &HttpServer) -> CertificateObserver {
+    #[cfg(feature = "prometheus")]
+    let (reads, expirations, name) =
+        (server.certificates.clone(), server.certificates.clone(), server.name.clone());
+    #[cfg(not(feature = "prometheus"))]
+    let _ = server;
+    CertificateObserver {
+        on_read: Box::new(move |_read| {
+            #[cfg(feature = "prometheus")]
+            reads.count(_read.is_err());
+        }),
+        on_serve: Box::new(move |_until| {
+            #[cfg(feature = "prometheus")]
+            expirations.serves(&name, _until);
+        }),
+    }
 }
 
 async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError> {

@@ -209,7 +209,7 @@ async fn reads_of_the_certificate_are_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, _) = certificate(folder.path());
     let mut registry = prometheus_client::registry::Registry::default();
-    let reads = super::CertificateReads::register(&mut registry);
+    let reads = super::CertificateMetrics::register(&mut registry);
     let _running = run(here().tls(tls.clone()).counted(reads.clone())).await;
     std::fs::remove_file(folder.path().join("tls.key")).expect("it exists");
     let server = Box::new(here().tls(tls).counted(reads));

@@ -223,7 +223,7 @@ impl ManagerHandle {
     }
 
     #[cfg(feature = "prometheus")]
-    pub(crate) fn certificate_reads(&self) -> crate::http_server::CertificateReads {
+    pub(crate) fn certificate_metrics(&self) -> crate::http_server::CertificateMetrics {
         self.shared.instrumentation.prometheus.certificates.clone()
     }
 

@@ -47,7 +47,7 @@ impl IntoRunnable for WebhookServer {
     #[cfg_attr(not(feature = "prometheus"), expect(unused_variables, reason = "the manager has no metrics"))]
     fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
         #[cfg(feature = "prometheus")]
-        let this = self.counted(manager.webhook_metrics(), manager.certificate_reads());
+        let this = self.counted(manager.webhook_metrics(), manager.certificate_metrics());
         #[cfg(not(feature = "prometheus"))]
         let this = self;
         Ok(Box::new(this.into_server()?))

@@ -9,7 +9,7 @@ use informer_core::Gvr;
 use informer_runtime::webhook::{Allowed, WebhookServer};
 use informer_runtime::{
     CachedClient, HttpServer, ManagedCertificates, Manager, ManagerError, ManagerHandle, ManagerStatus,
-    TlsOptions, TlsVersion,
+    ServerTls, TlsOptions, TlsVersion,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -115,6 +115,49 @@ async fn no_request_is_refused_while_certificates_and_authorities_rotate_on_two_
     assert_eq!(replicas_at(&server), 1, "a replica that stops removes its report");
     review(&server, &client, &first.address).await.unwrap();
     first.stop().await;
+}
+
+/// Returns the time at which the certificate of a server expires, from the metrics of its manager.
+fn expiration(handle: &ManagerHandle, server: &str) -> i64 {
+    let text = handle.register_metrics(|registry| {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        text
+    });
+    let series = format!("informer_certificate_expiration_timestamp_seconds{{server=\"{server}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn expiration_of_managed_certificate_is_a_metric_that_moves_with_each_renewal() {
+    let server = Server::start();
+    register(&server.api);
+    let replica = Replica::start(&server).await;
+    let first = expiration(&replica.handle, "webhooks");
+    // A certificate that is valid for 12 h is renewed after 8 h.
+    tokio::time::sleep(7 * HOUR).await;
+    assert_eq!(expiration(&replica.handle, "webhooks"), first);
+    tokio::time::sleep(2 * HOUR).await;
+    let renewed = expiration(&replica.handle, "webhooks") - first;
+    assert!((7 * 3600..=9 * 3600).contains(&renewed), "{renewed}");
+    replica.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn expiration_of_self_signed_certificate_is_a_metric_that_moves_with_each_renewal() {
+    let server = Server::start();
+    let probes = HttpServer::at("127.0.0.1:0").tls(ServerTls::self_signed());
+    let manager = Manager::new(server.api_client()).health(probes);
+    let handle = manager.handle();
+    let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.unwrap();
+    let first = expiration(&handle, "probes");
+    // The certificate is valid for 365 days, and is renewed after 180 days.
+    tokio::time::sleep(181 * 24 * HOUR).await;
+    let renewed = expiration(&handle, "probes") - first;
+    assert!((180 * 24 * 3600..181 * 24 * 3600).contains(&renewed), "{renewed}");
+    handle.stop();
+    task.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
