@@ -32,7 +32,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 
 use crate::unknown_fields::{UnknownFields, UnknownFieldsLog};
-use crate::{ListKeys, ResourceKind};
+use crate::{ListKeys, ResourceKind, TraceContext, TracePropagation};
 
 pub(crate) use body::BodyError;
 pub use body::ResponseBody;
@@ -91,6 +91,7 @@ pub(crate) enum Protocols {
 pub struct Client {
     transport: Arc<Transport>,
     inner: Arc<Inner>,
+    traces: Option<Arc<dyn TracePropagation>>,
 }
 
 /// State of a client that is shared by its clones and by the clients that
@@ -209,7 +210,7 @@ impl Client {
         match &*self.transport {
             Transport::Own(_, Some(new_service)) => {
                 let transport = Transport::Own(new_service(protocols), Some(Arc::clone(new_service)));
-                Self { transport: Arc::new(transport), inner: Arc::clone(&self.inner) }
+                Self { transport: Arc::new(transport), ..self.clone() }
             }
             Transport::Own(_, None) | Transport::Kube(_) => self.clone(),
         }
@@ -257,7 +258,32 @@ impl Client {
             unknown_fields: UnknownFieldsLog::default(),
             warnings: warnings::Warnings::default(),
         };
-        Self { transport: Arc::new(transport), inner: Arc::new(inner) }
+        Self { transport: Arc::new(transport), inner: Arc::new(inner), traces: None }
+    }
+
+    /// Sends the context of the current span in the headers `traceparent` and `tracestate` of each request,
+    /// and lets controllers link reconciles to traces. This applies to this handle, and to its later clones
+    /// and the managers and caches that are created with them.
+    ///
+    /// kube-apiserver continues the trace if its tracing is configured. Requests outside of a span, such as
+    /// the lists and watches of informers, have no trace context.
+    #[must_use = "the method returns the client with the propagation"]
+    pub fn trace_propagation(self, traces: impl TracePropagation) -> Self {
+        Self { traces: Some(Arc::new(traces)), ..self }
+    }
+
+    /// Returns the context of the current span; `None` outside of a trace, or without
+    /// [`trace_propagation`](Self::trace_propagation). [`TraceContext::annotate`] stores it in an object.
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.traces.as_ref()?.current()
+    }
+
+    /// Links a span of this program to the span of another one; see
+    /// [`TracePropagation::link`].
+    pub fn link_trace(&self, span: &tracing::Span, to: &TraceContext) {
+        if let Some(traces) = &self.traces {
+            traces.link(span, to);
+        }
     }
 
     /// Returns the server's address for error messages: its URL, or a description if the client has no URL.
@@ -290,6 +316,9 @@ impl Client {
         // member, and a watch response has one member for each event.
         let encoding = if inner.gzip { "gzip" } else { "identity" };
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static(encoding));
+        if let Some(context) = self.trace_context() {
+            context.inject(headers);
+        }
         let result = match &*self.transport {
             Transport::Own(service, _) => service.clone().oneshot(request.map(Full::new)).await,
             Transport::Kube(client) => {

@@ -51,6 +51,7 @@ mod object;
 mod prune;
 mod scan;
 mod splitter;
+mod trace;
 mod unknown_fields;
 mod watch_stream;
 
@@ -77,4 +78,7 @@ pub use object::Packed;
 pub use object::{DecodeError, Dynamic, Encoding, Lazy, Metadata, Origin, RawObject, Representation, Typed};
 pub use prune::Pruning;
 pub use splitter::Limits;
+#[cfg(feature = "otel")]
+pub use trace::OpenTelemetry;
+pub use trace::{ParseTraceContextError, TRACE_ANNOTATION, TraceContext, TracePropagation};
 pub use watch_stream::WatchChanges;

@@ -37,6 +37,7 @@ mod sharded;
 mod state_page;
 #[cfg(test)]
 mod tests;
+mod trace_links;
 mod worker;
 
 use std::time::Duration;

@@ -10,19 +10,22 @@
 //! | changes of objects without a cache | [`Client::watch`], [`WatchChanges`] |
 //! | kinds, static or discovered at run time | [`ResourceKind`], [`RestMapper`], [`Discovery`] |
 //! | single requests | [`Call`], [`Client::call`] |
+//! | trace contexts of requests and objects | [`Client::trace_propagation`], [`TraceContext`] |
 //! | logs, exec, attach, port-forward, evictions | [`Client::kube_api`] |
 //!
 //! Controllers read and write through the client of the [runtime](crate::runtime), which is built on this
 //! one.
 
+#[cfg(feature = "otel")]
+pub use informer_client::OpenTelemetry;
 #[cfg(feature = "packed")]
 pub use informer_client::Packed;
 pub use informer_client::{
     AnyTransform, Call, CallError, CallRetries, Client, ClientError, ClientOptions, DecodeError,
     DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, Dynamic, Encoding, Encodings, HashKey,
     HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, ListOptionsTweak,
-    ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin, PatchFormat, Pruning, RawObject,
-    ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody, RestMapper,
-    SourceMemoryState, SplitLists, StaticKind, StaticResource, StreamingLists, Typed, WatchChanges,
-    program_name,
+    ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin, ParseTraceContextError, PatchFormat,
+    Pruning, RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody,
+    RestMapper, SourceMemoryState, SplitLists, StaticKind, StaticResource, StreamingLists, TRACE_ANNOTATION,
+    TraceContext, TracePropagation, Typed, WatchChanges, program_name,
 };

@@ -117,6 +117,7 @@
 //! | `certificates` | certificates of servers that the program generates and renews |
 //! | `ws` | exec, attach and port-forward of pods |
 //! | `oidc`, `oauth` | credentials of the auth providers `oidc` and `gcp` |
+//! | `otel` | trace contexts of OpenTelemetry in requests and objects |
 //! | `testing` | an API server inside a test |
 //! | `packed` | objects that are held compressed |
 //! | `prometheus` | metrics of informers, queues and controllers |

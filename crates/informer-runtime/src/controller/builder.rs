@@ -7,6 +7,7 @@ use informer_client::{Lazy, Representation};
 use super::options::ControllerOptions;
 use super::reconciler::DynReconciler;
 use super::sharded::KeyOf;
+use super::trace_links::{LinkedReconciler, TraceOf, trace_of_object};
 use super::{BuildError, Context, ControllerHandle, Outcome, ReconcileError, Reconciler};
 use crate::client::field_owner_problem;
 use crate::handler::{Handler, Mapper, enqueue_object, enqueue_owner_of, map};
@@ -72,6 +73,8 @@ pub struct ControllerBuilder<R: ReconcileRequest = Request> {
     filter: Option<EventFilter>,
     for_twice: bool,
     owns: bool,
+    trace_of: Option<TraceOf<R>>,
+    links_traces: bool,
 }
 
 impl<R: ReconcileRequest> ControllerBuilder<R> {
@@ -86,6 +89,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
             filter: None,
             for_twice: false,
             owns: false,
+            trace_of: None,
+            links_traces: false,
         }
     }
 
@@ -277,6 +282,14 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         }
     }
 
+    /// Returns a reconciler that links its spans to traces, if the builder enables that.
+    pub(super) fn linked(&mut self, reconciler: Box<dyn DynReconciler<R>>) -> Box<dyn DynReconciler<R>> {
+        match self.trace_of.take().filter(|_| self.links_traces) {
+            Some(trace_of) => Box::new(LinkedReconciler { reconciler, trace_of }),
+            None => reconciler,
+        }
+    }
+
     pub(super) fn take_sources(&mut self, name: &str) -> Result<Vec<Arc<dyn Source<R>>>, BuildError> {
         let controller = name.to_owned();
         if self.for_twice {
@@ -307,7 +320,21 @@ impl ControllerBuilder<Request> {
     pub fn for_with<O: Representation>(mut self, watch: Watch<O>) -> Self {
         self.for_twice |= self.kind.is_some();
         self.kind = Some(watch.kind.clone());
+        self.trace_of = Some(trace_of_object::<O>(watch.kind.clone()));
         self.watches_with(watch, enqueue_object())
+    }
+
+    /// Links the span of each reconcile to the trace in which its object was written, if the object has the
+    /// annotation [`TRACE_ANNOTATION`](informer_client::TRACE_ANNOTATION). Retries and later reconciles of
+    /// the object are linked, too, until the annotation changes. This needs a client with
+    /// [`trace_propagation`](informer_client::Client::trace_propagation). The writer of the object sets the
+    /// annotation with [`TraceContext::annotate`](informer_client::TraceContext::annotate).
+    ///
+    /// A reconcile is a span of its own trace, because it merges several changes, and is repeated. The
+    /// requests of the reconcile belong to this trace.
+    pub fn link_traces(mut self) -> Self {
+        self.links_traces = true;
+        self
     }
 
     /// Watches objects that the reconciled kind owns; a change of such an object enqueues its controller

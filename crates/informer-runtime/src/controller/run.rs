@@ -31,6 +31,7 @@ impl<R: ReconcileRequest> Controller<R> {
     /// manager runs the runnable.
     pub(crate) fn assemble(self, environment: Environment) -> Result<ControllerRunnable<R>, BuildError> {
         let Self { mut builder, reconciler } = self;
+        let reconciler = builder.linked(reconciler);
         let name = builder.final_name()?;
         let sources = builder.take_sources(&name)?;
         let kind: Arc<str> = builder.kind.as_ref().map(group_kind).unwrap_or_default().into();
