@@ -1,5 +1,5 @@
 //! Benchmarks of decoding: a list of pods of 5.9 KB from network frames to objects, the same list with all
-//! objects cached (only splitter and header scan), and single objects.
+//! objects cached (only splitter and header scan), the same list with a filter, and single objects.
 //!
 //! Run with `cargo bench -p informer-client`. Lists are measured in CPU time of the thread (Linux only),
 //! which other load on the machine does not distort. Throughput is in bytes of the JSON list.
@@ -15,9 +15,9 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use informer_cache::UndecodableLog;
-use informer_cache::source::{KnownObjects, Listed, SourceContext};
+use informer_cache::source::{FilteredSource, KnownObjects, Listed, SourceContext};
 use informer_client::{KubeListWatch, Lazy, Metadata, Packed, Representation, ResourceKind, Typed};
-use informer_core::{Object, ObjectKey};
+use informer_core::{FieldPath, Object, ObjectKey};
 use informer_schema::Schema;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -123,6 +123,37 @@ async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<Listed<O>> 
     let kept = canned::list(source, SourceContext::default()).await;
     assert_eq!(kept.len(), PODS);
     kept
+}
+
+/// Measures a filter next to the header scan and the ingest without a filter: one that keeps no object by its
+/// labels, and one that keeps no object by a field of its body.
+fn filters(criterion: &mut Criterion<CpuTime>) {
+    let text = list_text();
+    let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let mut group = criterion.benchmark_group("filter of 10,000 pods");
+    group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(20);
+    let path: FieldPath = "spec.nodeName".parse().expect("a path");
+    for (name, client) in
+        [("JSON", canned::client(JSON, text.as_bytes())), ("protobuf", canned::client(PROTOBUF, &wire))]
+    {
+        let source = || KubeListWatch::<Lazy<Pod>>::all(&client);
+        group.bench_function(format!("no filter, {name}"), |bencher| {
+            bencher.iter(|| black_box(runtime.block_on(ingest(&source()))))
+        });
+        let by_label = FilteredSource::new(source(), |pod| pod.labels().get("app") == Some("other"));
+        let path = path.clone();
+        let by_field = FilteredSource::new(source(), move |pod| pod.field(&path).as_deref() == Some("other"));
+        for (of, source) in [("label", by_label), ("field", by_field)] {
+            group.bench_function(format!("by {of}, {name}"), |bencher| {
+                bencher.iter(|| {
+                    let kept = runtime.block_on(canned::list(&source, SourceContext::default()));
+                    assert!(kept.is_empty());
+                })
+            });
+        }
+    }
+    group.finish();
 }
 
 struct Held(HashMap<String, Arc<Lazy<Pod>>>);
@@ -254,7 +285,7 @@ fn objects(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(CpuTime);
-    targets = lists, relists
+    targets = lists, relists, filters
 }
 criterion_group!(small, objects, reads);
 criterion_main!(benches, small);

@@ -8,7 +8,7 @@ use http::{HeaderValue, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use informer_cache::source::{ListPart, ListRequest, ListSource, Listed, SourceContext, VersionMatch};
-use informer_client::{Client, KubeListWatch, Representation};
+use informer_client::{Client, Representation};
 use informer_core::ResourceVersion;
 
 pub(crate) const JSON: &str = "application/json";
@@ -37,7 +37,7 @@ pub(crate) fn client(content_type: &'static str, body: &[u8]) -> Client {
 ///
 /// Panics if an object is undecodable.
 pub(crate) async fn list<O: Representation>(
-    source: &KubeListWatch<O>,
+    source: &impl ListSource<O>,
     context: SourceContext<O>,
 ) -> Vec<Listed<O>> {
     let request = ListRequest {

@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use informer_client::{Client, ClientOptions};
 use kube_client::Config;
+use kube_client::config::AuthProviderConfig;
 use parking_lot::Mutex;
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -263,4 +264,54 @@ async fn rejected_client_certificate_is_reported_as_the_cause() {
         "{text}"
     );
     assert!(server.seen.lock().is_empty());
+}
+
+/// Returns the configuration of a user with the auth provider `oidc`, whose token has this payload.
+fn oidc(address: SocketAddr, payload: &str, more: &[(&str, &str)]) -> (Config, String) {
+    use base64::Engine as _;
+    let encode = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
+    let token = format!("{}.{}.signature", encode("{}"), encode(payload));
+    let settings = [("id-token", &*token)].into_iter().chain(more.iter().copied());
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let mut config = plain(address);
+    config.auth_info.auth_provider = Some(AuthProviderConfig {
+        name: "oidc".to_owned(),
+        config: settings,
+        ..AuthProviderConfig::default()
+    });
+    (config, token)
+}
+
+#[tokio::test]
+async fn id_token_of_an_oidc_provider_is_sent() {
+    let server = Server::default();
+    let address = server.listen(None).await;
+    // The token is valid until the year 9999.
+    let (config, token) = oidc(address, r#"{"exp":253402000000}"#, &[]);
+    let client = Client::new(config).unwrap();
+    let response = client.request(Request::get("/api").body(Bytes::new()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(server.tokens(), [format!("Bearer {token}")]);
+}
+
+#[tokio::test]
+async fn expired_id_token_is_not_sent_if_it_cannot_be_refreshed() {
+    let server = Server::default();
+    let address = server.listen(None).await;
+    let (config, _) = oidc(address, r#"{"exp":1000000000}"#, &[("idp-issuer-url", "https://127.0.0.1:1")]);
+    // kube refreshes the token when the client is created, or with the first request.
+    let failure = match Client::new(config) {
+        Ok(client) => {
+            let sent = client.request(Request::get("/api").body(Bytes::new()).unwrap()).await;
+            causes(&sent.err().unwrap())
+        }
+        Err(error) => causes(&error),
+    };
+    assert!(failure.contains("ID token expired"), "{failure}");
+    assert!(server.tokens().is_empty());
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

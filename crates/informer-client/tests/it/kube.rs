@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use futures_util::SinkExt as _;
+use futures_util::{SinkExt as _, StreamExt as _};
 use informer_client::{Client, ClientOptions};
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Config;
@@ -11,16 +11,21 @@ use kube_client::api::AttachParams;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
 use crate::script::{Reply, script};
 
+const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STATUS: u8 = 3;
+
+type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
 /// The parts of a received request: the path, the token, and the negotiated protocol of the TLS connection.
 type ReceivedRequests = Arc<Mutex<Vec<(String, String, Option<Vec<u8>>)>>>;
@@ -36,14 +41,21 @@ fn tls() -> (ServerConfig, CertificateDer<'static>) {
     (config, certificate)
 }
 
-/// Accepts one exec request after the other: sends a line of output and the status, and closes.
+/// Accepts one WebSocket request after the other.
 async fn serve(listener: TcpListener, tls: TlsAcceptor, seen: ReceivedRequests) {
     while let Ok((socket, _)) = listener.accept().await {
-        exec(socket, &tls, &seen).await;
+        let socket = upgrade(socket, &tls, &seen).await;
+        let path = seen.lock().last().map(|(path, ..)| path.clone()).unwrap_or_default();
+        match path.split_once('?').and_then(|(path, _)| path.rsplit('/').next()) {
+            Some("exec") => exec(socket).await,
+            Some("attach") => attach(socket).await,
+            Some("portforward") => forward(socket).await,
+            other => panic!("an unexpected request: {other:?}"),
+        }
     }
 }
 
-async fn exec(socket: TcpStream, tls: &TlsAcceptor, seen: &ReceivedRequests) {
+async fn upgrade(socket: TcpStream, tls: &TlsAcceptor, seen: &ReceivedRequests) -> Socket {
     let socket = tls.accept(socket).await.unwrap();
     let protocol = socket.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
     #[expect(clippy::result_large_err, reason = "the type of the error is that of the callback")]
@@ -53,13 +65,54 @@ async fn exec(socket: TcpStream, tls: &TlsAcceptor, seen: &ReceivedRequests) {
         response.headers_mut().insert("sec-websocket-protocol", "v5.channel.k8s.io".parse().unwrap());
         Ok(response)
     };
-    let mut socket = tokio_tungstenite::accept_hdr_async(socket, negotiate).await.unwrap();
-    let mut send = async |channel: u8, text: &str| {
-        let frame = [&[channel], text.as_bytes()].concat();
-        socket.send(Message::binary(frame)).await.unwrap();
-    };
-    send(STDOUT, "hello\n").await;
-    send(STATUS, r#"{"kind":"Status","status":"Success"}"#).await;
+    tokio_tungstenite::accept_hdr_async(socket, negotiate).await.unwrap()
+}
+
+async fn send(socket: &mut Socket, channel: u8, data: &[u8]) {
+    socket.send(Message::binary([&[channel], data].concat())).await.unwrap();
+}
+
+/// Receives the next data that the client sends on a channel.
+async fn receive(socket: &mut Socket, channel: u8) -> Vec<u8> {
+    while let Some(message) = socket.next().await {
+        if let Message::Binary(frame) = message.unwrap()
+            && let Some((&sent_on, data)) = frame.split_first()
+            && !data.is_empty()
+        {
+            assert_eq!(sent_on, channel);
+            return data.to_vec();
+        }
+    }
+    panic!("the client closed the connection");
+}
+
+async fn succeed(mut socket: Socket) {
+    send(&mut socket, STATUS, br#"{"kind":"Status","status":"Success"}"#).await;
+    socket.close(None).await.unwrap();
+}
+
+/// Sends a line of output and the status.
+async fn exec(mut socket: Socket) {
+    send(&mut socket, STDOUT, b"hello\n").await;
+    succeed(socket).await;
+}
+
+/// Returns the input of the client as output, then sends the status.
+async fn attach(mut socket: Socket) {
+    let input = receive(&mut socket, STDIN).await;
+    send(&mut socket, STDOUT, &input).await;
+    succeed(socket).await;
+}
+
+/// Forwards two ports: returns the data of the first one in upper case, and reports an error of the second
+/// one. Each port has a channel for data and one for errors, which begin with the number of the port.
+async fn forward(mut socket: Socket) {
+    for (channel, port) in [(0, 8080_u16), (1, 8080), (2, 9090), (3, 9090)] {
+        send(&mut socket, channel, &port.to_le_bytes()).await;
+    }
+    let request = receive(&mut socket, 0).await;
+    send(&mut socket, 0, &request.to_ascii_uppercase()).await;
+    send(&mut socket, 3, b"nothing listens at 9090").await;
     socket.close(None).await.unwrap();
 }
 
@@ -69,6 +122,48 @@ async fn listen() -> (SocketAddr, CertificateDer<'static>, ReceivedRequests) {
     let (address, seen) = (listener.local_addr().unwrap(), ReceivedRequests::default());
     tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), Arc::clone(&seen)));
     (address, certificate, seen)
+}
+
+/// Returns a client with a token, for a server at this address.
+fn client(address: SocketAddr, certificate: &CertificateDer<'_>) -> Client {
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    config.root_cert = Some(vec![certificate.to_vec()]);
+    config.auth_info.token = Some("first".to_owned().into());
+    Client::new(config).unwrap()
+}
+
+#[tokio::test]
+async fn attach_sends_input_and_receives_output_over_a_websocket() {
+    let (address, certificate, seen) = listen().await;
+    let pods = client(address, &certificate).kube_api::<Pod>(Some("web"));
+    let params = AttachParams::default().stdin(true).stderr(false);
+    let mut process = pods.attach("web-0", &params).await.unwrap();
+    let status = process.take_status().unwrap();
+    process.stdin().unwrap().write_all(b"a line\n").await.unwrap();
+    let mut output = String::new();
+    process.stdout().unwrap().read_to_string(&mut output).await.unwrap();
+    assert_eq!(output, "a line\n");
+    assert_eq!(status.await.unwrap().status.as_deref(), Some("Success"));
+    let (path, token, _) = seen.lock()[0].clone();
+    assert!(path.starts_with("/api/v1/namespaces/web/pods/web-0/attach?"), "{path}");
+    assert_eq!(token, "Bearer first");
+}
+
+#[tokio::test]
+async fn port_forward_connects_each_port_and_returns_its_error() {
+    let (address, certificate, seen) = listen().await;
+    let pods = client(address, &certificate).kube_api::<Pod>(Some("web"));
+    let mut forwarded = pods.portforward("web-0", &[8080, 9090]).await.unwrap();
+    let mut stream = forwarded.take_stream(8080).unwrap();
+    let error = forwarded.take_error(9090).unwrap();
+    stream.write_all(b"ping").await.unwrap();
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"PING");
+    assert_eq!(error.await.as_deref(), Some("nothing listens at 9090"));
+    let (path, token, _) = seen.lock()[0].clone();
+    assert!(path.starts_with("/api/v1/namespaces/web/pods/web-0/portforward?"), "{path}");
+    assert_eq!(token, "Bearer first");
 }
 
 #[tokio::test]
