@@ -9,6 +9,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -27,12 +28,14 @@ pub struct LongRunning;
 pub(crate) struct ConnectionMonitor {
     clock: Arc<dyn Clock>,
     timer: Arc<Mutex<ConnectionTimer>>,
+    /// The number of the next response.
+    next: Arc<AtomicU64>,
 }
 
 impl ConnectionMonitor {
     pub(crate) fn new(timeouts: Timeouts, clock: Arc<dyn Clock>) -> Self {
         let timer = Arc::new(Mutex::new(ConnectionTimer::new(timeouts, clock.elapsed())));
-        Self { clock, timer }
+        Self { clock, timer, next: Arc::default() }
     }
 
     /// Wraps the stream of a connection, in order to record reads and blocked writes.
@@ -69,7 +72,8 @@ impl InFlightGuard {
     /// Records that the response body begins. It is in flight until the returned body is dropped.
     pub(crate) fn on_response<B>(self, body: B, long_running: bool) -> InFlightBody<B> {
         self.0.timer.lock().on_response(long_running, self.0.clock.elapsed());
-        InFlightBody { body, _in_flight: self }
+        let number = long_running.then(|| self.0.next.fetch_add(1, Ordering::Relaxed));
+        InFlightBody { body, number, in_flight: self }
     }
 }
 
@@ -82,7 +86,24 @@ impl Drop for InFlightGuard {
 /// A response body that is in flight until it is dropped.
 pub(crate) struct InFlightBody<B> {
     body: B,
-    _in_flight: InFlightGuard,
+    /// The number of a long-running response.
+    number: Option<u64>,
+    in_flight: InFlightGuard,
+}
+
+impl<B> InFlightBody<B> {
+    fn report(&self, report: impl FnOnce(&mut ConnectionTimer, u64, Duration)) {
+        let ConnectionMonitor { clock, timer, .. } = &self.in_flight.0;
+        if let Some(number) = self.number {
+            report(&mut timer.lock(), number, clock.elapsed());
+        }
+    }
+}
+
+impl<B> Drop for InFlightBody<B> {
+    fn drop(&mut self) {
+        self.report(|timer, number, _| timer.on_part_accepted(number));
+    }
 }
 
 impl<B: Body + Unpin> Body for InFlightBody<B> {
@@ -93,7 +114,13 @@ impl<B: Body + Unpin> Body for InFlightBody<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        // hyper asks for another part only if it has room for it.
+        self.report(|timer, number, _| timer.on_part_accepted(number));
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(_))) = &polled {
+            self.report(ConnectionTimer::on_part);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -121,6 +148,8 @@ impl<S> MonitoredStream<S> {
         if written.is_pending() {
             self.blocked = true;
             self.monitor.timer.lock().on_write_blocked(self.monitor.clock.elapsed());
+        } else if self.blocked {
+            self.monitor.timer.lock().on_progress(self.monitor.clock.elapsed());
         }
         written
     }

@@ -1,5 +1,6 @@
 //! Connection timeouts as a sans-io state machine: no clock, socket or lock.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -15,13 +16,16 @@ pub struct Timeouts {
     /// The timeout over HTTP/1.1 for the client to read a response, from the moment the service returns it.
     /// A [`LongRunning`](crate::LongRunning) response has this timeout only after its body has ended.
     pub response: Duration,
+    /// The timeout for the client to accept a part of a [`LongRunning`](crate::LongRunning) response. Over
+    /// HTTP/1.1, each byte that the client accepts extends it. `None` if such a response may wait forever.
+    pub stalled: Option<Duration>,
 }
 
 impl Timeouts {
     /// The longest time between two checks of a connection: an event may begin a timeout that is shorter than
     /// the one that was pending at the last check.
     fn check_interval(&self) -> Duration {
-        self.head.min(self.idle).min(self.response)
+        self.head.min(self.idle).min(self.response).min(self.stalled.unwrap_or(Duration::MAX))
     }
 }
 
@@ -60,12 +64,23 @@ pub(crate) struct ConnectionTimer {
     long_running: bool,
     /// The client does not read as fast as the server writes.
     blocked: bool,
+    /// The long-running responses of which the client has not accepted the last part, by number, and the time
+    /// of the last progress. They are recorded only if there is a timeout for them.
+    stalled: BTreeMap<u64, Duration>,
 }
 
 impl ConnectionTimer {
     pub(crate) fn new(timeouts: Timeouts, now: Duration) -> Self {
         let state = ConnectionState::First { matching: 0 };
-        Self { timeouts, state, since: now, http2: false, long_running: false, blocked: false }
+        Self {
+            timeouts,
+            state,
+            since: now,
+            http2: false,
+            long_running: false,
+            blocked: false,
+            stalled: BTreeMap::new(),
+        }
     }
 
     fn transition(&mut self, state: ConnectionState, now: Duration) {
@@ -141,6 +156,27 @@ impl ConnectionTimer {
         }
     }
 
+    /// Records that the body of a long-running response has produced a part, which the server has yet to write.
+    pub(crate) fn on_part(&mut self, response: u64, now: Duration) {
+        if self.timeouts.stalled.is_some() {
+            self.stalled.insert(response, now);
+        }
+    }
+
+    /// Records that the server has accepted the last part of a long-running response and can write more, or
+    /// that the response has ended.
+    pub(crate) fn on_part_accepted(&mut self, response: u64) {
+        self.stalled.remove(&response);
+    }
+
+    /// Records that the client has accepted bytes after a write that waited for it.
+    pub(crate) fn on_progress(&mut self, now: Duration) {
+        // Over HTTP/2 the bytes may belong to another response.
+        if !self.http2 {
+            self.stalled.values_mut().for_each(|since| *since = now);
+        }
+    }
+
     /// Records that all data was written.
     pub(crate) fn on_flush(&mut self, now: Duration) {
         self.blocked = false;
@@ -152,8 +188,14 @@ impl ConnectionTimer {
     /// Checks the timeouts of the connection. The caller must check again at the returned time. Events in
     /// between do not require an earlier check.
     pub(crate) fn check_timeout(&self, now: Duration) -> TimeoutCheck {
-        let Timeouts { head, idle, response } = self.timeouts;
+        let Timeouts { head, idle, response, .. } = self.timeouts;
         let next_check = now + self.timeouts.check_interval();
+        let stalled =
+            self.timeouts.stalled.zip(self.stalled.values().min()).map(|(wait, since)| *since + wait);
+        if stalled.is_some_and(|due| due <= now) {
+            return TimeoutCheck::TimedOut;
+        }
+        let next_check = stalled.map_or(next_check, |due| due.min(next_check));
         let (wait, over) = match self.state {
             ConnectionState::First { .. } | ConnectionState::Head => (head, TimeoutCheck::TimedOut),
             ConnectionState::Next => (idle, TimeoutCheck::Idle),

@@ -5,7 +5,8 @@
 //! A server has at most [`MAX_CONNECTIONS`] connections. Each server has a limit for request bodies, and
 //! reads no more bytes of a body than that. A peer (the client of a connection) has [`HEADER_TIMEOUT`] for
 //! the TLS handshake, for a request head, and for the next request; [`REQUEST_TIMEOUT`] for the body and the
-//! handler; and [`RESPONSE_TIMEOUT`] to read the response. When the maximum number of connections is reached,
+//! handler; [`RESPONSE_TIMEOUT`] to read the response; and [`STALLED_TIMEOUT`] to read the next part of a
+//! stream. When the maximum number of connections is reached,
 //! the one whose peer has been idle for the longest time is closed in favor of a new one.
 //!
 //! # Lock order
@@ -66,6 +67,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The timeout for a client to read a response. controller-runtime has the same timeout for a whole request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The timeout for a client to accept a part of a stream. Such a client has gone, or has stopped reading and
+/// holds one of the limited streams.
+pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(15);
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -1,11 +1,14 @@
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -22,27 +25,38 @@ use crate::{
 };
 
 const RESPONSE_BYTES: usize = 100_000;
+const STALLED: Duration = Duration::from_secs(15);
 pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_secs(32),
     idle: Duration::from_secs(40),
     response: Duration::from_secs(60),
+    stalled: Some(STALLED),
 };
 
-/// Responds with a large body to `/` and `/long`, which is long-running, and with `short` to other paths.
+/// Responds with a large body to `/` and `/long`, with a part of a large body every second to `/stream`, and with
+/// `short` to other paths. `/long` and `/stream` are long-running.
 pub(crate) struct Pages;
 
 impl Service for Pages {
-    type Body = Full<Bytes>;
+    type Body = UnsyncBoxBody<Bytes, Infallible>;
     type Client = ();
 
     fn client(&self, _: Option<Certificates<'_>>) {}
 
-    async fn respond(&self, request: Request<Incoming>, _: &Connection<()>) -> Response<Full<Bytes>> {
+    async fn respond(&self, request: Request<Incoming>, _: &Connection<()>) -> Response<Self::Body> {
+        let part = || Bytes::from("x".repeat(RESPONSE_BYTES));
         let mut response = Response::new(match request.uri().path() {
-            "/" | "/long" => Full::from("x".repeat(RESPONSE_BYTES)),
-            _ => Full::from("short"),
+            "/" | "/long" => Full::from(part()).boxed_unsync(),
+            "/stream" => {
+                let part = move |()| async move {
+                    sleep(Duration::from_secs(1)).await;
+                    Ok(Frame::data(part()))
+                };
+                BodyExt::boxed_unsync(StreamBody::new(stream::repeat(()).then(part)))
+            }
+            _ => Full::from("short").boxed_unsync(),
         });
-        if request.uri().path() == "/long" {
+        if matches!(request.uri().path(), "/long" | "/stream") {
             response.extensions_mut().insert(LongRunning);
         }
         response
@@ -207,4 +221,29 @@ async fn unread_rest_of_a_long_running_response_times_out_after_its_end() {
     let (mut peer, task) = connected(None).await;
     peer.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
     ended_after_the_response_timeout(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_that_its_client_stops_reading_is_closed_after_the_stalled_timeout() {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"GET /stream HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
+    let mut part = vec![0; RESPONSE_BYTES];
+    for _ in 0..100 {
+        peer.read_exact(&mut part).await.expect("a client that reads is served without a limit");
+    }
+    // The server buffers some parts before it waits for the client.
+    let (start, limit) = (Instant::now(), STALLED + Duration::from_secs(10));
+    timeout(limit, task).await.expect("the connection is closed").expect("no panic");
+    assert!(start.elapsed() >= STALLED, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_that_its_client_reads_slowly_stays_open() {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"GET /stream HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("the server reads");
+    for _ in 0..20 {
+        sleep(STALLED * 2 / 3).await;
+        peer.read_exact(&mut [0; 4096]).await.expect("an open connection");
+    }
+    assert!(!task.is_finished());
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{ConnectionTimer, TimeoutCheck, Timeouts};
 
-const TIMEOUTS: Timeouts = Timeouts { head: at(32), idle: at(90), response: at(60) };
+const TIMEOUTS: Timeouts = Timeouts { head: at(32), idle: at(90), response: at(60), stalled: None };
 
 const fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -140,11 +140,44 @@ fn blocked_write_of_http2_or_of_an_open_watch_does_not_time_out() {
 
 #[test]
 fn next_check_is_early_enough_for_the_shortest_timeout() {
-    let timeouts = Timeouts { head: at(32), idle: at(5), response: at(60) };
+    let timeouts = Timeouts { head: at(32), idle: at(5), response: at(60), stalled: None };
     let mut timer = ConnectionTimer::new(timeouts, at(0));
     assert_eq!(timer.check_timeout(at(0)), TimeoutCheck::Pending(at(5)));
     timer.on_request(at(0));
     timer.on_response(false, at(0));
     timer.on_response_end(at(0));
     assert_eq!(timer.check_timeout(at(5)), TimeoutCheck::Idle);
+}
+
+#[test]
+fn stalled_long_running_response_times_out_and_progress_extends_it() {
+    let limited = Timeouts { stalled: Some(at(15)), ..TIMEOUTS };
+    let mut waiting = ConnectionTimer::new(limited, at(0));
+    waiting.on_request(at(0));
+    waiting.on_response(true, at(0));
+    waiting.on_part(7, at(1));
+    waiting.on_part_accepted(7);
+    assert_eq!(end(&waiting, 1).0, u64::MAX, "a response that waits for its body does not time out");
+    waiting.on_part(7, at(2));
+    waiting.on_part(8, at(5));
+    assert_eq!(end(&waiting, 2), (17, TimeoutCheck::TimedOut));
+    waiting.on_progress(at(10));
+    assert_eq!(end(&waiting, 10), (25, TimeoutCheck::TimedOut));
+    let mut unlimited = ConnectionTimer::new(TIMEOUTS, at(0));
+    unlimited.on_request(at(0));
+    unlimited.on_response(true, at(0));
+    unlimited.on_part(7, at(1));
+    assert_eq!(end(&unlimited, 1).0, u64::MAX);
+}
+
+#[test]
+fn another_response_over_http2_does_not_extend_a_stalled_one() {
+    let limited = Timeouts { stalled: Some(at(15)), ..TIMEOUTS };
+    let mut waiting = ConnectionTimer::new(limited, at(0));
+    waiting.on_read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", at(0));
+    waiting.on_request(at(0));
+    waiting.on_response(true, at(0));
+    waiting.on_part(0, at(1));
+    waiting.on_progress(at(10));
+    assert_eq!(end(&waiting, 10), (16, TimeoutCheck::TimedOut));
 }

@@ -20,12 +20,16 @@ use super::response_body::ResponseBody;
 use super::tls::{CertificateObserver, LoadedTls};
 use super::{
     Address, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, MAX_CONNECTIONS, REQUEST_TIMEOUT,
-    RESPONSE_TIMEOUT, Routes, text,
+    RESPONSE_TIMEOUT, Routes, STALLED_TIMEOUT, text,
 };
 use crate::BoxError;
 
-const TIMEOUTS: Timeouts =
-    Timeouts { head: HEADER_TIMEOUT, idle: HEADER_TIMEOUT, response: RESPONSE_TIMEOUT };
+const TIMEOUTS: Timeouts = Timeouts {
+    head: HEADER_TIMEOUT,
+    idle: HEADER_TIMEOUT,
+    response: RESPONSE_TIMEOUT,
+    stalled: Some(STALLED_TIMEOUT),
+};
 
 struct Responder {
     routes: Routes,
