@@ -114,10 +114,13 @@ export interface Snapshot {
   leases: Lease[];
   client: { server: string; requests: { verb: string; code: number; count: number; seconds: number }[] };
   omitted: { informers: number; queues: number; controllers: number; leases: number };
+  /** Only in events. */
   reconciles?: Reconcile[];
+  /** The reconciles that ended since the last event and are missing in `reconciles`; only in events. */
+  dropped?: number;
 }
 
-export interface Story {
+export interface KeyHistory {
   key: string;
   controllers: {
     controller: string;

@@ -27,6 +27,8 @@ export class Store {
   times: number[] = [];
   series = Object.fromEntries(SERIES.map((name) => [name, []])) as unknown as Record<SeriesName, (number | null)[]>;
   reconciles: Reconcile[] = [];
+  /** The number of ended reconciles that the page did not receive. */
+  dropped = 0;
   #seen = new Set<string>();
   #at = 0;
   #before = 0;
@@ -146,6 +148,7 @@ export class Store {
       for (const { id } of all.splice(0, Math.max(0, all.length - MAX_RECONCILES))) this.#seen.delete(id);
       this.reconciles = all;
     }
+    this.dropped += snapshot.dropped ?? 0;
     delete snapshot.reconciles;
     this.#sample(now / 1000);
     [this.connection, this.problem] = ["live", ""];

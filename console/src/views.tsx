@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Chart } from "./chart";
 import {
-  type Controller, finished, type Informer, informerName, type Queue, type Reconcile, type Snapshot, type Story, sum,
+  type Controller, finished, type Informer, informerName, type Queue, type Reconcile, type Snapshot, type KeyHistory, sum,
 } from "./data";
 import { bytes, clock, count, NONE, rate, seconds } from "./format";
 import { problems } from "./health";
@@ -335,8 +335,16 @@ const reconcileColumns: Column<Reconcile>[] = [
 
 export function Reconciles({ store, parameter }: ViewProps) {
   return (
-    <Table name="reconciles" rows={store.reconciles} columns={reconcileColumns} id={(one) => one.id} newestFirst filter={parameter("result")}
-      empty="No reconcile has ended since the console was enabled." />
+    <>
+      {store.dropped > 0 && (
+        <p class="card warn" role="status">
+          {count(store.dropped)} more reconciles ended while this page was open. They are not in the list, because an
+          event contains at most 500 of a controller.
+        </p>
+      )}
+      <Table name="reconciles" rows={store.reconciles} columns={reconcileColumns} id={(one) => one.id} newestFirst filter={parameter("result")}
+        empty="No reconcile has ended since the console was enabled." />
+    </>
   );
 }
 
@@ -373,19 +381,19 @@ interface Entry extends Reconcile {
 export function Key({ store, parameter }: ViewProps) {
   const key = parameter("key");
   const [text, setText] = useState(key);
-  const [story, setStory] = useState<{ of: Story; at: number } | null>(null);
+  const [shown, setShown] = useState<{ of: KeyHistory; at: number } | null>(null);
   const [problem, setProblem] = useState("");
   useEffect(() => {
     setText(key);
-    setStory(null);
+    setShown(null);
     if (!key) return;
     let active = true;
     const read = async () => {
       try {
-        const response = await fetch(`v1/story?key=${encodeURIComponent(key)}`, { headers: store.headers, cache: "no-store" });
+        const response = await fetch(`v1/history?key=${encodeURIComponent(key)}`, { headers: store.headers, cache: "no-store" });
         if (!response.ok) throw new Error((await response.text()).slice(0, 300));
-        const of = (await response.json()) as Story;
-        if (active) setStory({ of, at: Date.now() });
+        const of = (await response.json()) as KeyHistory;
+        if (active) setShown({ of, at: Date.now() });
         if (active) setProblem("");
       } catch (error) {
         if (active) setProblem(error instanceof Error ? error.message : String(error));
@@ -409,37 +417,37 @@ export function Key({ store, parameter }: ViewProps) {
         </label>
         <button type="submit">Show</button>
       </form>
-      {problem && <p class="error-text" role="alert">The story cannot be read: {problem}</p>}
-      {story && <StoryView story={story.of} at={story.at} />}
+      {problem && <p class="error-text" role="alert">The history cannot be read: {problem}</p>}
+      {shown && <HistoryView history={shown.of} at={shown.at} />}
       {!key && <p class="muted lead">Enter a key, or choose one in the list of reconciles, to see why it was reconciled.</p>}
     </>
   );
 }
 
-function StoryView({ story, at }: { story: Story; at: number }) {
+function HistoryView({ history, at }: { history: KeyHistory; at: number }) {
   const began = (one: Reconcile) => at - one.beganSecondsAgo * 1000;
   const entry = (controller: string) => (one: Reconcile): Entry =>
     ({ ...one, controller, began: began(one), end: one.seconds === null ? at : began(one) + one.seconds * 1000 });
-  const entries = story.controllers
+  const entries = history.controllers
     .flatMap((of) => [...of.running, ...of.reconciles].map(entry(of.controller)))
     .sort((a, b) => b.began - a.began);
-  if (story.controllers.length === 0) {
+  if (history.controllers.length === 0) {
     return <p class="muted lead">Nothing is known about this key. The last 1,000 reconciles of each controller are kept.</p>;
   }
   return (
     <>
-      {story.controllers.filter((of) => of.queued).map((of) => (
+      {history.controllers.filter((of) => of.queued).map((of) => (
         <section class="card" key={of.controller}>
           <Badge level="warn">queued</Badge> in <b>{of.controller}</b> for {seconds(of.queued?.ageSeconds)}: {of.queued?.causes.join("; ")}
         </section>
       ))}
       {entries.length > 0 && <Track entries={entries} at={at} />}
-      <ol class="story">
+      <ol class="history">
         {entries.slice(0, 200).map((one) => (
           <li class={`card ${one.result === "error" ? "bad" : ""}`} key={one.controller + one.id}>
-            <div class="story-head">
+            <div class="history-head">
               <time>{clock(one.began)}</time> <b>{one.controller}</b> {result(one.result)}
-              {one.request !== story.key && <span>reconciled <a href={keyLink(one.request)}>{one.request}</a></span>}
+              {one.request !== history.key && <span>reconciled <a href={keyLink(one.request)}>{one.request}</a></span>}
             </div>
             <p class="muted">
               {one.waitedSeconds !== null && <>{seconds(one.waitedSeconds)} after its first cause, </>}

@@ -77,6 +77,7 @@ export class Mock {
   event(size, first) {
     const snapshot = this.snapshot();
     snapshot.reconciles = [];
+    snapshot.dropped = first ? 0 : this.dropped ?? 0;
     for (let at = 0; at < size; at++) snapshot.reconciles.push(reconcile(this.number++, (first ? (size - at) / 40 : (size - at) / size)));
     if (this.healthy) for (const one of snapshot.reconciles) if (one.error) [one.result, one.error] = ["success", null];
     return `event: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`;
@@ -102,7 +103,7 @@ export class Mock {
       return send(401, "text/plain", "401 unauthorized: a bearer token of the cluster is required\n");
     }
     if (name === "v1/snapshot") return send(200, "application/json", JSON.stringify(this.snapshot()));
-    if (name === "v1/story") {
+    if (name === "v1/history") {
       const key = url.searchParams.get("key");
       const of = (number, ago) => ({ ...reconcile(number, ago), request: key });
       const known = key !== "default/unknown";

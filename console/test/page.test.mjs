@@ -25,7 +25,7 @@ async function served(t, options) {
 async function go(page, view) {
   await page.evaluate((to) => { location.hash = `#/${to}`; }, view);
   await page.waitForFunction((name) => document.querySelector("nav [aria-current]")?.getAttribute("href") === `#/${name}`, view.split("?")[0]);
-  if (view.startsWith("key")) await page.waitForSelector(".story li");
+  if (view.startsWith("key")) await page.waitForSelector(".history li");
 }
 
 for (const colorScheme of ["light", "dark"]) {
@@ -111,7 +111,7 @@ test("hostile name is shown as text", async (t) => {
   const link = page.getByRole("cell").getByRole("link").first();
   assert.equal(await link.textContent(), HOSTILE);
   await link.click();
-  await page.waitForSelector(".story li");
+  await page.waitForSelector(".history li");
   assert.equal(await page.getByLabel(/^Key, such as/).inputValue(), HOSTILE);
   assert.equal(await page.locator("main img").count(), 0);
   assert.equal(await page.title(), "Key · informer console");
@@ -155,6 +155,16 @@ test("100,000 rows are filtered, sorted and scrolled without blocking", async (t
   await page.getByRole("button", { name: "Duration" }).click();
   await page.waitForSelector("[aria-sort=descending]");
   t.diagnostic(`filter and sort of 100,000 rows: ${Date.now() - began} ms`);
+  await close();
+});
+
+test("reconciles beyond the limit of an event are counted", async (t) => {
+  const { url } = await served(t, { dropped: 1200, period: 200 });
+  const { page, errors, close } = await open(browser, url);
+  await page.waitForSelector(".tiles");
+  await go(page, "reconciles");
+  await page.getByText(/^[\d,]+00 more reconciles ended while this page was open/).waitFor();
+  assert.deepEqual(errors, []);
   await close();
 });
 

@@ -43,6 +43,10 @@ const MAX_REQUEUED: usize = MAX_REQUESTS / 2;
 /// The maximum number of reconciles, and of queued requests, whose causes a debug page shows per controller.
 const MAX_SHOWN: usize = 100;
 
+/// The maximum number of running reconciles that the console shows per controller.
+#[cfg(feature = "console")]
+pub(crate) const MAX_RUNNING: usize = 200;
+
 /// An event that has enqueued a request of a controller. `Display` prints it, for example `updated
 /// Deployment.apps default/web (spec, labels)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +204,7 @@ pub(crate) trait ControllerPage: Send + Sync {
     #[cfg(feature = "console")]
     fn run(&self) -> u64;
 
-    /// Returns the state of the controller as JSON, with its running reconciles.
+    /// Returns the state of the controller as JSON, with at most [`MAX_RUNNING`] of its running reconciles.
     #[cfg(feature = "console")]
     fn state(&self, now: Instant) -> Value;
 
@@ -212,7 +216,7 @@ pub(crate) trait ControllerPage: Send + Sync {
     /// Returns the history of one key as JSON: the causes for which it is queued, and the running and recent
     /// reconciles that have the key as request or as cause. Returns `None` if there are none of these.
     #[cfg(feature = "console")]
-    fn story(&self, key: &str, now: Instant) -> Option<Value>;
+    fn history(&self, key: &str, now: Instant) -> Option<Value>;
 }
 
 impl<R: ReconcileRequest> CauseLog<R> {
@@ -286,7 +290,7 @@ impl<R: ReconcileRequest> CauseLog<R> {
 #[cfg(feature = "console")]
 impl<R: ReconcileRequest> CauseLog<R> {
     pub(crate) fn running(&self, run: u64, now: Instant) -> Vec<Value> {
-        self.recent.running().iter().map(|record| record.page(run, now)).collect()
+        self.recent.running(MAX_RUNNING).iter().map(|record| record.page(run, now)).collect()
     }
 
     pub(crate) fn ended(&self, after: u64, max: usize, run: u64, now: Instant) -> (Vec<Value>, u64) {
@@ -294,7 +298,7 @@ impl<R: ReconcileRequest> CauseLog<R> {
         (records.iter().map(|record| record.page(run, now)).collect(), total)
     }
 
-    pub(crate) fn story(&self, key: &str, run: u64, now: Instant) -> Option<Value> {
+    pub(crate) fn history(&self, key: &str, run: u64, now: Instant) -> Option<Value> {
         let all: Vec<R> = self.by_request.lock().keys().cloned().collect();
         // `Display` of a request is code of the program, so it does not run under the lock.
         let request = all.into_iter().find(|request| request.to_string() == key);
@@ -306,10 +310,11 @@ impl<R: ReconcileRequest> CauseLog<R> {
             let age = now.saturating_duration_since(since).as_secs_f64();
             json!({"ageSeconds": age, "causes": texts(&causes), "omitted": causes.omitted()})
         });
-        let of_key = |records: Vec<ReconcileRecord<R>>| -> Vec<Value> {
+        let of_key = |records: Vec<Arc<ReconcileRecord<R>>>| -> Vec<Value> {
             records.iter().filter(|record| record.concerns(key)).map(|record| record.page(run, now)).collect()
         };
-        let (running, ended) = (of_key(self.recent.running()), of_key(self.recent.ended(0, usize::MAX).0));
+        let (running, ended) =
+            (of_key(self.recent.running(usize::MAX)), of_key(self.recent.ended(0, usize::MAX).0));
         let known = queued.is_some() || !running.is_empty() || !ended.is_empty();
         known.then(|| json!({"queued": queued, "running": running, "reconciles": ended}))
     }

@@ -1,5 +1,9 @@
 //! The console: a page in the browser that shows the parts of a manager live, and the data of this page.
 //!
+//! [`Manager::console`](crate::Manager::console) serves both over HTTP, and
+//! [`Manager::console_data`](crate::Manager::console_data) reads the data in the process. The types of this
+//! module are those of the JSON of the HTTP paths.
+//!
 //! # Invariants
 //!
 //! 1. A snapshot is computed only for a request: for each request of `snapshot`, and once a second for each
@@ -10,34 +14,39 @@
 //!
 //! # Lock order
 //!
-//! The console has no lock.
+//! The console has no lock of its own.
 //!
 //! # Shutdown
 //!
 //! Open streams end when their server stops.
 
+mod data;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::clock::now;
+pub use data::{
+    ClientSnapshot, ConsoleEvent, ConsoleSnapshot, ControllerHistory, ControllerSnapshot, HandlerSnapshot,
+    InformerSnapshot, KeyHistory, LeaseSnapshot, OmittedParts, ProcessSnapshot, QueueDepthSnapshot,
+    QueueSnapshot, QueuedCauses, ReconcileResults, ReconcileSnapshot, RequestTotals, ShardSnapshot,
+};
+pub use snapshot::{ConsoleData, ConsoleEvents};
+
 use crate::http_server::{HttpServer, ResponseStream, text, typed_response};
-use crate::instrumentation::Instrumentation;
 
 /// The path of the page. The page uses relative paths only, so a proxy may serve it under any prefix.
 const PAGE: &str = "/debug/informer";
@@ -51,9 +60,6 @@ const MAX_EVENTS: usize = 300;
 
 /// The maximum length of a key in bytes. Keys of objects consist of two names with at most 253 bytes each.
 const MAX_KEY_BYTES: usize = 1_024;
-
-/// Returns the status of the manager as a text.
-pub(crate) type ManagerStatusText = Box<dyn Fn() -> String + Send + Sync>;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -75,30 +81,16 @@ const ASSETS: [(&str, &str, &str); 3] = [
 ];
 
 struct Console {
-    instrumentation: Arc<Instrumentation>,
-    status: ManagerStatusText,
-    /// The address of the API server.
-    server: String,
-    created: Instant,
+    data: ConsoleData,
     listeners: Arc<AtomicUsize>,
     /// The address of a server that does not authorize requests; `None` if the server authorizes them.
     open_address: Option<watch::Receiver<Option<SocketAddr>>>,
 }
 
-/// Adds the page and its data to a server. From now on the controllers of the manager record their causes and
-/// reconciles.
-pub(crate) fn routes(
-    server: HttpServer,
-    instrumentation: Arc<Instrumentation>,
-    status: ManagerStatusText,
-    address: String,
-) -> HttpServer {
-    instrumentation.console.enabled.store(true, Ordering::Relaxed);
+/// Adds the page and its data to a server.
+pub(crate) fn routes(server: HttpServer, data: ConsoleData) -> HttpServer {
     let console = Arc::new(Console {
-        instrumentation,
-        status,
-        server: address,
-        created: now(),
+        data,
         listeners: Arc::default(),
         open_address: (!server.authorizes()).then(|| server.bound()),
     });
@@ -111,9 +103,9 @@ pub(crate) fn routes(
                 std::future::ready(with_policy(response))
             })
         };
-    let server = data(server, "snapshot", |console, _| json_response(&console.snapshot(now())));
+    let server = data(server, "snapshot", |console, _| json_response(&console.data.snapshot_page()));
     let server = data(server, "events", |console, _| console.events());
-    let server = data(server, "story", Console::story);
+    let server = data(server, "history", Console::history);
     let page = Arc::clone(&console);
     let respond = move |request: Request<Bytes>| {
         let response = page.check(request.method(), request.headers());
@@ -156,7 +148,7 @@ impl Console {
         None
     }
 
-    fn story(self: &Arc<Self>, request: &Request<Bytes>) -> Response<Bytes> {
+    fn history(self: &Arc<Self>, request: &Request<Bytes>) -> Response<Bytes> {
         let query = request.uri().query().unwrap_or_default();
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         let key = pairs.find_map(|(name, value)| (name == "key").then_some(value)).unwrap_or_default();
@@ -165,13 +157,7 @@ impl Console {
                 "400: the parameter `key` is missing or too long; set it to a key such as `default/web`\n";
             return text(StatusCode::BAD_REQUEST, problem);
         }
-        let now = now();
-        let stories = self.instrumentation.controllers().into_iter().filter_map(|controller| {
-            let mut story = controller.story(&key, now)?;
-            story["controller"] = json!(controller.name());
-            Some(story)
-        });
-        json_response(&json!({"version": 1, "key": key, "controllers": stories.collect::<Vec<_>>()}))
+        json_response(&self.data.history_page(&key))
     }
 
     fn events(self: &Arc<Self>) -> Response<Bytes> {
@@ -192,8 +178,7 @@ impl Console {
 struct Listener {
     console: Arc<Console>,
     timer: Interval,
-    /// The number of ended reconciles that were sent, by the run of their controller.
-    sent: HashMap<u64, u64>,
+    events: ConsoleEvents,
 }
 
 impl Listener {
@@ -203,21 +188,15 @@ impl Listener {
         console.listeners.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         let mut timer = tokio::time::interval(PERIOD);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Some(Self { console: Arc::clone(console), timer, sent: HashMap::new() })
+        Some(Self { console: Arc::clone(console), timer, events: console.data.events() })
     }
 
     fn events(self) -> impl Stream<Item = Bytes> + Send + 'static {
         stream::unfold(self, |mut listener| async move {
             listener.timer.tick().await;
-            Some((listener.event(), listener))
+            let event = listener.events.next_page();
+            Some((Bytes::from(format!("event: snapshot\ndata: {event}\n\n")), listener))
         })
-    }
-
-    fn event(&mut self) -> Bytes {
-        let now = now();
-        let mut snapshot = self.console.snapshot(now);
-        snapshot["reconciles"] = self.console.new_reconciles(&mut self.sent, now);
-        format!("event: snapshot\ndata: {snapshot}\n\n").into()
     }
 }
 

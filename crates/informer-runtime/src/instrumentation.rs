@@ -139,14 +139,22 @@ impl Instrumentation {
     }
 
     pub(crate) fn informers_page(&self, now: Instant) -> Value {
-        let probes = all(&self.informers);
-        let states = probes.iter().filter_map(InformerProbe::state);
-        let mut page = json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()});
+        let mut page = json!({"informers": self.informers(MAX_PROBES, now).0});
         let budgets = self.budgets.lock().clone();
         if !budgets.is_empty() {
             page["memory"] = budgets.iter().map(|budget| memory(&budget.state())).collect();
         }
         page
+    }
+
+    /// Returns the states of the first `max` informers as JSON, and the number of the others.
+    pub(crate) fn informers(&self, max: usize, now: Instant) -> (Vec<Value>, usize) {
+        first(
+            &all(&self.informers),
+            max,
+            |probe| Some(informer(&probe.state()?, now)),
+            InformerProbe::is_alive,
+        )
     }
 
     /// Adds an election or a member of a shard group to the page `/debug/leases`, which shows at most
@@ -159,8 +167,12 @@ impl Instrumentation {
     }
 
     pub(crate) fn leases_page(&self, now: Instant) -> Value {
-        let leases = self.leases.lock().clone();
-        json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})
+        json!({"leases": self.leases(MAX_LEASES, now).0})
+    }
+
+    /// Returns the first `max` elections and members of shard groups as JSON, and the number of the others.
+    pub(crate) fn leases(&self, max: usize, now: Instant) -> (Vec<Value>, usize) {
+        first(&self.leases.lock().clone(), max, |lease| Some(lease.page(now)), |_| true)
     }
 
     /// Adds a controller to the debug pages.
@@ -197,9 +209,13 @@ impl Instrumentation {
     }
 
     pub(crate) fn queues_page(&self) -> Value {
-        let probes = all(&self.queues);
-        let stats = probes.iter().filter_map(|probe| Some((probe, probe.probe.stats()?)));
-        json!({"queues": stats.map(|(probe, stats)| probe.page(&stats)).collect::<Vec<_>>()})
+        json!({"queues": self.queues(MAX_PROBES).0})
+    }
+
+    /// Returns the states of the first `max` queues as JSON, and the number of the others.
+    pub(crate) fn queues(&self, max: usize) -> (Vec<Value>, usize) {
+        let page = |queue: &NamedQueue| Some(queue.page(&queue.probe.stats()?));
+        first(&all(&self.queues), max, page, |queue| queue.probe.is_alive())
     }
 }
 
@@ -352,6 +368,18 @@ fn add_probe<T: Clone>(probes: &Mutex<Probes<T>>, probe: T, is_alive: impl Fn(&T
 
 fn all<T: Clone>(probes: &Mutex<Probes<T>>) -> Vec<T> {
     probes.lock().all.values().cloned().collect()
+}
+
+/// Renders the first `max` elements that exist, and counts the others without reading their state.
+fn first<T>(
+    all: &[T],
+    max: usize,
+    render: impl Fn(&T) -> Option<Value>,
+    is_alive: impl Fn(&T) -> bool,
+) -> (Vec<Value>, usize) {
+    let mut rest = all.iter();
+    let shown = rest.by_ref().filter_map(render).take(max).collect();
+    (shown, rest.filter(|one| is_alive(one)).count())
 }
 
 impl InformerMetrics for Instrumentation {

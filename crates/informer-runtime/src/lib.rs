@@ -5,6 +5,8 @@
 
 pub mod client;
 pub mod conditions;
+#[cfg(feature = "console")]
+pub mod console;
 pub mod handler;
 pub mod multicluster;
 pub mod predicate;
@@ -21,8 +23,6 @@ mod causes;
 #[cfg(all(feature = "certificates", any(feature = "ring", feature = "aws-lc-rs")))]
 mod certificates;
 mod clock;
-#[cfg(feature = "console")]
-mod console;
 mod controller;
 mod error;
 mod events;

@@ -305,13 +305,19 @@ impl Manager {
     /// ```
     #[cfg(feature = "console")]
     pub fn console(self, server: impl Into<HttpServer>) -> Self {
+        let server = crate::console::routes(server.into().named("console"), self.console_data());
+        self.serve(server)
+    }
+
+    /// Returns a reader of the data that the [console](Self::console) shows. Like the console, it makes all
+    /// controllers of the manager record causes.
+    #[cfg(feature = "console")]
+    pub fn console_data(&self) -> crate::console::ConsoleData {
         let instrumentation = Arc::clone(&self.handle.shared.instrumentation);
         let address = crate::instrumentation::host(self.handle.client().address());
-        let server = server.into().named("console");
         let status = self.handle.status();
         let status = Box::new(move || format!("{:?}", *status.borrow()));
-        let server = crate::console::routes(server, instrumentation, status, address);
-        self.serve(server)
+        crate::console::ConsoleData::new(instrumentation, status, address)
     }
 
     fn serve(self, server: HttpServer) -> Self {

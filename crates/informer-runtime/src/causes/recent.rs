@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! The lock of the records is never held together with another lock. Records are cloned under it, and dropped
-//! and converted to text without it.
+//! The lock of the records is never held together with another lock. Only the pointers to records are cloned
+//! under it. Records are dropped and converted to text without it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,9 +59,9 @@ impl ReconcileEnd {
 
 struct Records<R> {
     /// At most one reconcile for each worker of the controller.
-    running: Vec<ReconcileRecord<R>>,
+    running: Vec<Arc<ReconcileRecord<R>>>,
     /// The last reconciles, oldest first.
-    ended: VecDeque<ReconcileRecord<R>>,
+    ended: VecDeque<Arc<ReconcileRecord<R>>>,
     /// The number of reconciles that have ended so far.
     total: u64,
 }
@@ -76,17 +76,17 @@ impl<R> Default for RecentReconciles<R> {
 
 impl<R: ReconcileRequest> RecentReconciles<R> {
     pub(super) fn begin(&self, record: ReconcileRecord<R>) -> ActiveReconcile<'_, R> {
-        let number = record.number;
+        let (number, record) = (record.number, Arc::new(record));
         self.0.lock().running.push(record);
         ActiveReconcile { recent: self, number }
     }
 
     /// Returns at most `max` of the last ended reconciles, newest first.
-    pub(super) fn newest(&self, max: usize) -> Vec<ReconcileRecord<R>> {
+    pub(super) fn newest(&self, max: usize) -> Vec<Arc<ReconcileRecord<R>>> {
         self.0.lock().ended.iter().rev().take(max).cloned().collect()
     }
 
-    fn remove_running(&self, number: u64) -> Option<ReconcileRecord<R>> {
+    fn remove_running(&self, number: u64) -> Option<Arc<ReconcileRecord<R>>> {
         let mut records = self.0.lock();
         let at = records.running.iter().position(|record| record.number == number)?;
         Some(records.running.swap_remove(at))
@@ -96,7 +96,7 @@ impl<R: ReconcileRequest> RecentReconciles<R> {
         let oldest = {
             let mut records = self.0.lock();
             records.total += 1;
-            records.ended.push_back(record);
+            records.ended.push_back(Arc::new(record));
             if records.ended.len() > MAX_RECENT { records.ended.pop_front() } else { None }
         };
         drop(oldest);
@@ -105,13 +105,14 @@ impl<R: ReconcileRequest> RecentReconciles<R> {
 
 #[cfg(feature = "console")]
 impl<R: ReconcileRequest> RecentReconciles<R> {
-    pub(super) fn running(&self) -> Vec<ReconcileRecord<R>> {
-        self.0.lock().running.clone()
+    /// Returns at most `max` of the running reconciles.
+    pub(super) fn running(&self, max: usize) -> Vec<Arc<ReconcileRecord<R>>> {
+        self.0.lock().running.iter().take(max).cloned().collect()
     }
 
     /// Returns at most `max` of the newest reconciles that ended after the first `after` ones, oldest first,
     /// and the number of all that ended so far.
-    pub(super) fn ended(&self, after: u64, max: usize) -> (Vec<ReconcileRecord<R>>, u64) {
+    pub(super) fn ended(&self, after: u64, max: usize) -> (Vec<Arc<ReconcileRecord<R>>>, u64) {
         let records = self.0.lock();
         let new = usize::try_from(records.total.saturating_sub(after)).unwrap_or(usize::MAX);
         let skipped = records.ended.len().saturating_sub(new.min(max));
@@ -129,7 +130,8 @@ pub(crate) struct ActiveReconcile<'a, R: ReconcileRequest> {
 impl<R: ReconcileRequest> ActiveReconcile<'_, R> {
     /// Moves the reconcile to the ended ones. Later calls have no effect.
     pub(crate) fn end(&self, end: ReconcileEnd) {
-        if let Some(mut record) = self.recent.remove_running(self.number) {
+        if let Some(record) = self.recent.remove_running(self.number) {
+            let mut record = Arc::unwrap_or_clone(record);
             record.end = Some(end);
             self.recent.add_ended(record);
         }
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn reader_gets_each_ended_reconcile_once() {
         let recent = RecentReconciles::default();
-        let numbers = |(records, total): (Vec<ReconcileRecord<Request>>, u64)| {
+        let numbers = |(records, total): (Vec<Arc<ReconcileRecord<Request>>>, u64)| {
             (records.iter().map(|record| record.number).collect::<Vec<_>>(), total)
         };
         let (first, second) = (recent.begin(record(1)), recent.begin(record(2)));

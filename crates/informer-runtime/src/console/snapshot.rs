@@ -1,11 +1,17 @@
-//! The data of the console. It is that of the debug pages, with a few additions.
+//! Reads the data of the console. It is that of the debug pages, with a few additions.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::Console;
+use super::{ConsoleEvent, ConsoleSnapshot, KeyHistory};
+use crate::clock::now;
+use crate::instrumentation::Instrumentation;
 
 /// The maximum number of informers in a snapshot, and of queues, of controllers and of leases. A browser
 /// reads a snapshot of this size each second without delay.
@@ -17,13 +23,109 @@ const MAX_RECONCILES: usize = 500;
 /// The maximum number of ended reconciles of all controllers in an event.
 const MAX_ALL_RECONCILES: usize = 2_000;
 
-impl Console {
+/// Returns the status of the manager as a text.
+pub(crate) type ManagerStatusText = Box<dyn Fn() -> String + Send + Sync>;
+
+/// Reads the data of the console in the process of the manager.
+///
+/// Clones read the same manager. The data contains names, numbers and errors, and no content of objects. A
+/// read takes the time of one pass over the informers, queues and controllers; nothing is computed without a
+/// read. A read outside of a tokio runtime panics.
+#[derive(Clone)]
+pub struct ConsoleData(Arc<DataSource>);
+
+struct DataSource {
+    instrumentation: Arc<Instrumentation>,
+    status: ManagerStatusText,
+    /// The address of the API server.
+    server: String,
+    created: Instant,
+}
+
+impl fmt::Debug for ConsoleData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsoleData").field("server", &self.0.server).finish_non_exhaustive()
+    }
+}
+
+impl ConsoleData {
+    /// From now on the controllers of the manager record their causes and reconciles.
+    pub(crate) fn new(
+        instrumentation: Arc<Instrumentation>,
+        status: ManagerStatusText,
+        server: String,
+    ) -> Self {
+        instrumentation.console.enabled.store(true, Ordering::Relaxed);
+        Self(Arc::new(DataSource { instrumentation, status, server, created: now() }))
+    }
+
     /// Returns the state of all parts of the manager.
-    pub(super) fn snapshot(&self, now: Instant) -> Value {
+    pub fn snapshot(&self) -> ConsoleSnapshot {
+        typed(self.snapshot_page())
+    }
+
+    /// Returns the causes and reconciles of a key, such as `default/web`.
+    pub fn history(&self, key: &str) -> KeyHistory {
+        typed(self.history_page(key))
+    }
+
+    /// Returns a reader of events, which returns each ended reconcile once.
+    pub fn events(&self) -> ConsoleEvents {
+        ConsoleEvents { data: self.clone(), sent: None }
+    }
+
+    pub(super) fn snapshot_page(&self) -> Value {
+        self.0.snapshot(now())
+    }
+
+    pub(super) fn history_page(&self, key: &str) -> Value {
+        let now = now();
+        let histories = self.0.instrumentation.controllers().into_iter().filter_map(|controller| {
+            let mut history = controller.history(key, now)?;
+            history["controller"] = json!(controller.name());
+            Some(history)
+        });
+        json!({"version": 1, "key": key, "controllers": histories.collect::<Vec<_>>()})
+    }
+}
+
+/// Converts data that this module has rendered to its public type.
+fn typed<T: DeserializeOwned>(page: Value) -> T {
+    serde_json::from_value(page).expect("the public types describe the rendered data")
+}
+
+/// Returns snapshots with the reconciles that ended in between.
+#[derive(Debug)]
+pub struct ConsoleEvents {
+    data: ConsoleData,
+    /// The number of ended reconciles that were returned, by the run of their controller; `None` before the
+    /// first event.
+    sent: Option<HashMap<u64, u64>>,
+}
+
+impl ConsoleEvents {
+    /// Returns the present state, and the reconciles that ended since the last call.
+    pub fn next_event(&mut self) -> ConsoleEvent {
+        typed(self.next_page())
+    }
+
+    pub(super) fn next_page(&mut self) -> Value {
+        let (now, source) = (now(), &self.data.0);
+        let mut page = source.snapshot(now);
+        let (reconciles, dropped) = source.new_reconciles(&mut self.sent, now);
+        page["reconciles"] = reconciles;
+        page["dropped"] = json!(dropped);
+        page
+    }
+}
+
+impl DataSource {
+    /// Returns the state of all parts of the manager.
+    fn snapshot(&self, now: Instant) -> Value {
         let shared = &self.instrumentation;
-        let (informers, more_informers) = limited(shared.informers_page(now)["informers"].take());
-        let (queues, more_queues) = limited(shared.queues_page()["queues"].take());
-        let (leases, more_leases) = limited(shared.leases_page(now)["leases"].take());
+        let (informers, more_informers) = shared.informers(MAX_SHOWN, now);
+        let (queues, more_queues) = shared.queues(MAX_SHOWN);
+        let (leases, more_leases) = shared.leases(MAX_SHOWN, now);
         let all = shared.controllers();
         let controllers: Vec<Value> =
             all.iter().take(MAX_SHOWN).map(|controller| controller.state(now)).collect();
@@ -57,32 +159,30 @@ impl Console {
         })
     }
 
-    /// Returns the reconciles that ended after those counted in `sent`, oldest first for each controller.
-    /// Updates `sent`.
-    pub(super) fn new_reconciles(&self, sent: &mut HashMap<u64, u64>, now: Instant) -> Value {
-        let mut new = Vec::new();
-        let mut runs = HashMap::new();
+    /// Returns the newest reconciles that ended after those counted in `sent`, oldest first for each
+    /// controller, and the number of others, which are dropped because there are more than the limit or because
+    /// the controller has kept only newer ones. Updates `sent`. The reconciles before the first call do not
+    /// count as dropped.
+    fn new_reconciles(&self, sent: &mut Option<HashMap<u64, u64>>, now: Instant) -> (Value, u64) {
+        let (mut new, mut dropped) = (Vec::new(), 0);
+        let (mut runs, is_first) = (HashMap::new(), sent.is_none());
+        let before = sent.take().unwrap_or_default();
         for controller in self.instrumentation.controllers() {
-            let after = sent.get(&controller.run()).copied().unwrap_or_default();
+            let after = before.get(&controller.run()).copied().unwrap_or_default();
             let max = MAX_RECONCILES.min(MAX_ALL_RECONCILES.saturating_sub(new.len()));
             let (mut ended, total) = controller.reconciles(after, max, now);
+            if !is_first {
+                dropped += total.saturating_sub(after).saturating_sub(ended.len() as u64);
+            }
             for reconcile in &mut ended {
                 reconcile["controller"] = json!(controller.name());
             }
             new.append(&mut ended);
             runs.insert(controller.run(), total);
         }
-        *sent = runs;
-        new.into()
+        *sent = Some(runs);
+        (new.into(), dropped)
     }
-}
-
-/// Returns the first [`MAX_SHOWN`] elements of a JSON array, and the number of the others.
-fn limited(value: Value) -> (Value, usize) {
-    let Value::Array(mut all) = value else { return (value, 0) };
-    let omitted = all.len().saturating_sub(MAX_SHOWN);
-    all.truncate(MAX_SHOWN);
-    (all.into(), omitted)
 }
 
 /// Returns the resident memory of the process; `None` if `/proc/self/status`, which Linux has, cannot be

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_apiserver::ApiServer;
@@ -10,8 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
+use super::ConsoleData;
 use crate::http_server::HttpServer;
-use crate::{Controller, Manager, ManagerHandle, ManagerStatus, Outcome, ReconcileError};
+use crate::{Controller, ControllerHandle, Manager, ManagerHandle, ManagerStatus, Outcome, ReconcileError};
 
 const MARKER: &str = "do-not-show-this";
 
@@ -21,12 +23,29 @@ struct Running {
     task: tokio::task::JoinHandle<Result<(), crate::ManagerError>>,
     /// Keeps the API server alive.
     _server: ApiServer,
+    data: ConsoleData,
+    trigger: ControllerHandle,
+    /// The number of reconciles that have begun, and the notification of each.
+    count: Arc<(AtomicUsize, Notify)>,
 }
 
 impl Running {
     async fn stop(self) {
         self.handle.stop();
         self.task.await.expect("no panic").expect("a clean stop");
+    }
+
+    /// Waits until `reconciles` reconciles have begun.
+    async fn reconciled(&self, reconciles: usize) {
+        while self.count.0.load(Ordering::Relaxed) < reconciles {
+            self.count.1.notified().await;
+        }
+    }
+
+    async fn succeeded(&self, reconciles: usize) {
+        while self.data.snapshot().controllers[0].results.success < reconciles as u64 {
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn get(&self, path: &str) -> String {
@@ -58,29 +77,31 @@ async fn running(console: HttpServer, reconciles: usize) -> Running {
     let data = json!({"metadata": {"name": "s", "namespace": "default", "annotations": annotations},
         "stringData": {"password": MARKER}});
     server.create(&Gvr::new("", "v1", "secrets"), "default", data).expect("a valid object");
-    let count = Arc::new((std::sync::atomic::AtomicUsize::new(0), Notify::new()));
+    let count = Arc::new((AtomicUsize::new(0), Notify::new()));
     let counted = Arc::clone(&count);
     let controller = Controller::new::<Secret>("rotate").reconcile(move |request, context| {
         let counted = Arc::clone(&counted);
         async move {
             let secret = context.get::<Secret>(&request.key).await?;
-            assert!(secret.is_some_and(|secret| secret.data.is_some()), "the Secret is cached");
-            let before = counted.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let is_cached = secret.is_some_and(|secret| secret.data.is_some());
+            assert_eq!(is_cached, request.key.as_str() == "default/s", "only this Secret is cached");
+            let before = counted.0.fetch_add(1, Ordering::Relaxed);
             counted.1.notify_one();
             if before == 0 { Err(ReconcileError::from("the vault is sealed")) } else { Ok(Outcome::Done) }
         }
     });
     let mut bound = console.bound();
     let client = Client::from_service(server.service(), "default");
+    let trigger = controller.handle();
     let manager = Manager::new(client).console(console).controller(controller);
+    let data = manager.console_data();
     let handle = manager.handle();
     let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
     let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("an address");
     handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it runs");
-    while count.0.load(std::sync::atomic::Ordering::Relaxed) < reconciles {
-        count.1.notified().await;
-    }
-    Running { address, handle, task, _server: server }
+    let running = Running { address, handle, task, _server: server, data, trigger, count };
+    running.reconciled(reconciles).await;
+    running
 }
 
 fn here() -> HttpServer {
@@ -110,7 +131,7 @@ async fn events(address: std::net::SocketAddr, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn snapshot_and_story_show_the_reconciles_of_a_key_and_no_secret() {
+async fn snapshot_and_history_show_the_reconciles_of_a_key_and_no_secret() {
     let running = running(here(), 2).await;
     let events = events(running.address, 2).await;
     let reconciles: Vec<&Value> =
@@ -132,12 +153,12 @@ async fn snapshot_and_story_show_the_reconciles_of_a_key_and_no_secret() {
     assert_eq!((&queue["name"], &queue["retries"], &queue["done"]), (&json!("rotate"), &json!(1), &json!(2)));
     assert_eq!(snapshot["manager"], "Running");
 
-    let story = running.json("/debug/informer/v1/story?key=default%2Fs").await;
-    assert_eq!(story["controllers"][0]["reconciles"].as_array().map(Vec::len), Some(2), "{story}");
-    let other = running.json("/debug/informer/v1/story?key=default%2Fother").await;
+    let history = running.json("/debug/informer/v1/history?key=default%2Fs").await;
+    assert_eq!(history["controllers"][0]["reconciles"].as_array().map(Vec::len), Some(2), "{history}");
+    let other = running.json("/debug/informer/v1/history?key=default%2Fother").await;
     assert_eq!(other["controllers"], json!([]));
 
-    for text in [format!("{events:?}"), snapshot.to_string(), story.to_string()] {
+    for text in [format!("{events:?}"), snapshot.to_string(), history.to_string()] {
         let encoded = "ZG8tbm90LXNob3ctdGhpcw";
         assert!(!text.contains(MARKER) && !text.contains(encoded), "{text}");
     }
@@ -160,7 +181,7 @@ async fn page_is_served_with_a_strict_policy_and_relative_redirect() {
         assert!(asset.contains(content_type), "{path}");
     }
     assert!(running.get("/debug/informer/v1/other").await.starts_with("HTTP/1.1 404"));
-    assert!(running.get("/debug/informer/v1/story").await.starts_with("HTTP/1.1 400"));
+    assert!(running.get("/debug/informer/v1/history").await.starts_with("HTTP/1.1 400"));
     running.stop().await;
 }
 
@@ -196,7 +217,7 @@ async fn requests_of_other_sites_are_refused() {
 async fn data_needs_permission_and_page_does_not() {
     let reviewer = Client::from_service(ApiServer::builder().build().service(), "default");
     let running = running(here().authorized_by(reviewer).plain_http(), 0).await;
-    for data in ["snapshot", "events", "story?key=a"] {
+    for data in ["snapshot", "events", "history?key=a"] {
         let response = running.get(&format!("/debug/informer/v1/{data}")).await;
         assert!(response.starts_with("HTTP/1.1 401"), "{data}: {response}");
     }
@@ -223,4 +244,67 @@ async fn streams_are_limited_and_end_with_the_server() {
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.expect("the end of the stream");
     }
+}
+
+/// Asserts that a public type has all fields of the rendered data, and no others.
+fn same<T: serde::Serialize + serde::de::DeserializeOwned>(page: &Value) {
+    let typed: T = serde_json::from_value(page.clone()).expect("the type of the data");
+    let typed = serde_json::to_value(typed).expect("JSON");
+    assert_eq!(sorted_fields(&typed), sorted_fields(page));
+}
+
+/// Returns the paths of all fields.
+fn sorted_fields(value: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    collect_fields(value, "", &mut paths);
+    paths.sort();
+    paths
+}
+
+fn collect_fields(value: &Value, path: &str, paths: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                collect_fields(value, &format!("{path}.{name}"), paths);
+            }
+        }
+        Value::Array(all) => {
+            for (at, value) in all.iter().enumerate() {
+                collect_fields(value, &format!("{path}[{at}]"), paths);
+            }
+        }
+        // Only reconciles of all controllers name their controller.
+        Value::String(name) if name.is_empty() && path.ends_with(".controller") => {}
+        other => paths.push(format!("{path} = {other}")),
+    }
+}
+
+#[tokio::test]
+async fn public_types_have_the_fields_of_the_data() {
+    let running = running(here(), 2).await;
+    let mut events = running.data.events();
+    let event = events.next_page();
+    assert!(event["reconciles"].as_array().is_some_and(|reconciles| !reconciles.is_empty()), "{event}");
+    same::<super::ConsoleEvent>(&event);
+    same::<super::KeyHistory>(&running.json("/debug/informer/v1/history?key=default%2Fs").await);
+    assert_eq!(running.data.snapshot().informers.len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn event_counts_the_reconciles_that_are_dropped_beyond_the_limit() {
+    const MORE: usize = 700;
+    let running = running(here(), 2).await;
+    running.succeeded(1).await;
+    let mut events = running.data.events();
+    assert_eq!(events.next_event().dropped, 0, "a reader does not miss what ended before its first event");
+    for number in 0..MORE {
+        running.trigger.enqueue(format!("default/{number}").parse::<crate::Request>().expect("a key"));
+    }
+    running.reconciled(MORE + 2).await;
+    running.succeeded(MORE + 1).await;
+    let event = events.next_event();
+    assert_eq!((event.reconciles.len(), event.dropped), (500, MORE as u64 - 500));
+    assert_eq!(events.next_event().dropped, 0);
+    running.stop().await;
 }

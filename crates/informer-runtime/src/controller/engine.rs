@@ -384,8 +384,8 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
     }
 
     #[cfg(feature = "console")]
-    fn story(&self, key: &str, now: std::time::Instant) -> Option<Value> {
-        self.causes()?.story(key, self.run, now)
+    fn history(&self, key: &str, now: std::time::Instant) -> Option<Value> {
+        self.causes()?.history(key, self.run, now)
     }
 }
 

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ControllerState, ShardState};
-
-/// The maximum number of running reconciles that are shown per controller.
-const MAX_RUNNING: usize = 200;
+use crate::causes::MAX_RUNNING;
 
 impl ControllerState {
     /// Returns the state as JSON. `running` are the running reconciles with their causes; without them, only
@@ -13,10 +11,9 @@ impl ControllerState {
     pub(super) fn page(&self, running: Option<Vec<Value>>) -> Value {
         let busy = || {
             let one = |(request, duration): &(String, std::time::Duration)| json!({"request": request, "beganSecondsAgo": duration.as_secs_f64()});
-            self.busy.iter().map(one).collect()
+            self.busy.iter().take(MAX_RUNNING).map(one).collect()
         };
-        let mut running: Vec<Value> = running.unwrap_or_else(busy);
-        running.truncate(MAX_RUNNING);
+        let running: Vec<Value> = running.unwrap_or_else(busy);
         let counts = &self.reconciles;
         json!({
             "name": self.name,
