@@ -31,7 +31,7 @@ pub(crate) struct ConnectionArguments {
     as_groups: Vec<String>,
 }
 
-fn server_url(text: &str) -> Result<http::Uri, String> {
+pub(crate) fn server_url(text: &str) -> Result<http::Uri, String> {
     let advice = "write it as http://127.0.0.1:8001";
     let url: http::Uri = text.parse().map_err(|error| format!("not a URL ({error}); {advice}"))?;
     match url.scheme_str() {

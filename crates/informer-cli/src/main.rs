@@ -4,18 +4,22 @@
 
 mod certificates;
 mod connection;
+mod console;
 mod demo;
 mod doctor;
 mod envtest;
 mod explore;
 mod failure;
+mod live;
 mod request_text;
 mod scaffold;
 mod serve;
 mod signals;
 mod terminal;
+mod top;
 mod watch;
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -39,6 +43,7 @@ Examples:
   informer new website-operator    create the project of an operator
   informer serve                   run a Kubernetes API in memory on port 8001
   informer watch pods -A           print the changes of all pods of a cluster
+  informer top pods deploy -A      show informers of these kinds live in the terminal
 
 Exit codes: 0 success; 1 the command failed or found a problem; 2 wrong usage.
 Logs: RUST_LOG=informer=debug. Colors: only on a terminal, never with NO_COLOR."
@@ -55,6 +60,8 @@ enum Command {
     Manifests(scaffold::ManifestsArguments),
     Demo(demo::DemoArguments),
     Watch(watch::WatchArguments),
+    Top(top::TopArguments),
+    Console(console::ConsoleArguments),
     Doctor(doctor::DoctorArguments),
     Serve(serve::ServeArguments),
     Envtest(envtest::EnvtestArguments),
@@ -87,7 +94,10 @@ async fn main() -> ExitCode {
         return role.run(given.collect()).await;
     }
     let arguments = Arguments::parse();
-    log_to_stderr();
+    // Lines of logs would destroy the screen of `informer top`.
+    if !matches!(arguments.command, Command::Top(_)) || !std::io::stderr().is_terminal() {
+        log_to_stderr();
+    }
     let outcome = match arguments.command {
         // The commands `serve` and `explore` handle Ctrl-C themselves: `serve` shuts down gracefully, and
         // `explore` kills the processes that it has started and reports an error.
@@ -120,6 +130,8 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
         Command::Add(arguments) => scaffold::add(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Manifests(arguments) => scaffold::manifests(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
+        Command::Top(arguments) => top::run(arguments).await.map(|()| ExitCode::SUCCESS),
+        Command::Console(arguments) => console::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::run(arguments).await,
         Command::Explore(arguments) => explore::run(arguments).await,

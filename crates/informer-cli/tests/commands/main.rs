@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod command;
+mod console;
 mod doctor;
 #[cfg(unix)]
 mod envtest;

@@ -1,0 +1,59 @@
+//! `informer console`: serves the page that shows informers, queues, controllers and reconciles live.
+//!
+//! # Shutdown
+//!
+//! Ctrl-C drops the server, which closes its connections, and the informers.
+
+mod proxy;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use clap::Args;
+use informer::runtime::HttpServer;
+
+use crate::failure::{Failure, chain};
+use crate::live::LiveArguments;
+
+/// Serve a page that shows informers, queues, controllers and reconciles live in the browser.
+///
+/// With --attach, the page is that of a running program that serves the console; the command adds the bearer
+/// token to its requests. Without it, the command runs an informer for each named kind of a cluster, caches the
+/// metadata of the objects, and records their changes. It only reads, and listens on the loopback interface.
+#[derive(Debug, Clone, Args)]
+#[command(after_long_help = "\
+Examples:
+  informer console pods deploy,rs -A
+      Own informers of three kinds in all namespaces.
+  INFORMER_TOKEN=$(kubectl create token viewer) informer console --attach https://operator.example.com
+      The page of an operator that authorizes requests. Each program that can connect to the local port then
+      reads it with this token.")]
+pub(crate) struct ConsoleArguments {
+    #[command(flatten)]
+    live: LiveArguments,
+    /// The port on 127.0.0.1; by default the system chooses a free one.
+    #[arg(short, long, default_value_t = 0)]
+    port: u16,
+}
+
+pub(crate) async fn run(arguments: ConsoleArguments) -> Result<(), Failure> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
+    if let Some(client) = arguments.live.attach.client()? {
+        return proxy::serve(client, address).await;
+    }
+    let manager = arguments.live.manager().await?;
+    let server = HttpServer::at(address.to_string());
+    let mut bound = server.bound();
+    let running = manager.console(server).run_until(std::future::pending::<()>());
+    let announced = async {
+        if let Ok(address) = bound.wait_for(Option::is_some).await
+            && let Some(address) = *address
+        {
+            println!("http://{address}/debug/informer/");
+        }
+        std::future::pending::<()>().await
+    };
+    tokio::select! {
+        ended = running => ended.map_err(|error| Failure::new(chain(&error))),
+        () = announced => Ok(()),
+    }
+}

@@ -1,0 +1,113 @@
+//! The live data of `informer top` and `informer console`: that of the console of a running program, or that of
+//! informers that the command runs itself.
+//!
+//! # Shutdown
+//!
+//! Dropping a [`LiveSource`] ends its task, which stops the informers or closes the connection.
+
+mod attach;
+mod local;
+
+use std::time::Duration;
+
+use clap::Args;
+use informer::runtime::Manager;
+use informer::runtime::console::{ConsoleData, ConsoleEvent, KeyHistory};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use self::attach::Attached;
+pub(crate) use self::attach::{AttachArguments, ConsoleClient};
+use crate::connection::ConnectionArguments;
+use crate::failure::Failure;
+
+/// The time between two snapshots; the same as that of the events of a console.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The number of updates that wait for a slow terminal. Older data is of no use.
+const MAX_PENDING: usize = 4;
+
+/// Selects a running program, or the kinds and the cluster of own informers.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LiveArguments {
+    /// Kinds to watch with own informers, by kind, plural or short name: `pods`, `deploy,rs`; with the group if
+    /// the name alone is ambiguous: `deployments.apps`.
+    #[arg(value_name = "KIND[.GROUP]", value_delimiter = ',', required_unless_present = "attach")]
+    kinds: Vec<String>,
+    #[command(flatten)]
+    pub(crate) attach: AttachArguments,
+    /// Watch the objects of this namespace; by default that of the kubeconfig.
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Watch the objects of all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+impl LiveArguments {
+    /// Returns a manager that runs an informer and an empty controller for each kind. It only reads.
+    pub(crate) async fn manager(&self) -> Result<Manager, Failure> {
+        let client = self.connection.client().await?;
+        let namespace = match (&self.namespace, self.all_namespaces) {
+            (_, true) => None,
+            (Some(namespace), false) => Some(namespace.clone()),
+            (None, false) => Some(client.default_namespace().to_owned()),
+        };
+        local::manager(&client, &self.kinds, namespace).await
+    }
+}
+
+/// A change of what is known about the watched program.
+#[derive(Debug)]
+pub(crate) enum LiveUpdate {
+    Event(Box<ConsoleEvent>),
+    /// There is no data for this reason. The source tries again, unless it has ended.
+    Lost(String),
+}
+
+/// A source of live data.
+pub(crate) struct LiveSource {
+    pub(crate) updates: mpsc::Receiver<LiveUpdate>,
+    pub(crate) reader: HistoryReader,
+    task: JoinHandle<()>,
+}
+
+/// Reads the history of keys. Clones read the same source.
+#[derive(Clone)]
+pub(crate) enum HistoryReader {
+    Local(ConsoleData),
+    Attached(ConsoleClient),
+}
+
+impl LiveSource {
+    pub(crate) async fn open(arguments: &LiveArguments) -> Result<Self, Failure> {
+        let (sender, updates) = mpsc::channel(MAX_PENDING);
+        if let Some(client) = arguments.attach.client()? {
+            let reader = HistoryReader::Attached(client.clone());
+            let task = tokio::spawn(Attached { client, sender }.run());
+            return Ok(Self { updates, reader, task });
+        }
+        let manager = arguments.manager().await?;
+        let data = manager.console_data();
+        let reader = HistoryReader::Local(data.clone());
+        let task = tokio::spawn(local::run(manager, data, sender));
+        Ok(Self { updates, reader, task })
+    }
+}
+
+impl Drop for LiveSource {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl HistoryReader {
+    pub(crate) async fn read(&self, key: &str) -> Result<KeyHistory, String> {
+        match self {
+            Self::Local(data) => Ok(data.history(key)),
+            Self::Attached(client) => client.history(key).await,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The console of a running program, over HTTP.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::BodyExt;
+use informer::client::{Client, ResponseBody};
+use informer::kube_client::Config;
+use informer::runtime::console::{ConsoleEvent, KeyHistory};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::LiveUpdate;
+use crate::connection::server_url;
+use crate::failure::{Failure, chain};
+
+/// The path of the console of a program, unless the URL has a path.
+const DEFAULT_PATH: &str = "/debug/informer";
+
+/// The maximum size of an event. An event of 2,000 informers, queues and controllers has less than 10 MB.
+const MAX_EVENT_BYTES: usize = 64 << 20;
+
+/// The maximum number of bytes of the body of an error that is shown.
+const MAX_PROBLEM_BYTES: usize = 300;
+
+/// A program sends an event each second, so a long silence means that the connection is broken.
+const SILENCE: Duration = Duration::from_secs(15);
+
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Selects the console of a running program.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AttachArguments {
+    /// The URL of the console of a running program, for example `http://127.0.0.1:8082`. Without a path, the
+    /// path is /debug/informer.
+    #[arg(long, value_name = "URL", value_parser = server_url, conflicts_with_all = ["kinds", "namespace", "all_namespaces", "server"])]
+    pub(crate) attach: Option<Uri>,
+    /// A file with the bearer token for the console; the environment variable INFORMER_TOKEN by default.
+    #[arg(long, value_name = "FILE", requires = "attach")]
+    token_file: Option<PathBuf>,
+    /// A file with the CA certificates of the console's server, for https.
+    #[arg(long, value_name = "FILE", requires = "attach")]
+    certificate_authority: Option<PathBuf>,
+}
+
+/// The environment variable of the bearer token. An option would show the token in the list of processes.
+const TOKEN: &str = "INFORMER_TOKEN";
+
+impl AttachArguments {
+    /// Returns a client for the console of `--attach`; `None` without this option.
+    pub(crate) fn client(&self) -> Result<Option<ConsoleClient>, Failure> {
+        let Some(url) = &self.attach else { return Ok(None) };
+        let mut parts = url.clone().into_parts();
+        let path = url.path().trim_end_matches('/');
+        let path = if path.is_empty() { DEFAULT_PATH } else { path }.to_owned();
+        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
+        let base =
+            Uri::from_parts(parts).map_err(|error| Failure::caused(format!("cannot use {url}"), error))?;
+        let mut config = Config::new(base);
+        let token = match &self.token_file {
+            Some(file) => Some(
+                fs::read_to_string(file)
+                    .map_err(|error| Failure::io(&format!("read {}", file.display()), error))?,
+            ),
+            None => std::env::var(TOKEN).ok(),
+        };
+        let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+        config.auth_info.token = token.map(Into::into);
+        if let Some(file) = &self.certificate_authority {
+            let pem =
+                fs::read(file).map_err(|error| Failure::io(&format!("read {}", file.display()), error))?;
+            let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+            let certificates = certificates.map_err(|error| {
+                Failure::caused(format!("cannot use the certificates in {}", file.display()), error)
+            })?;
+            config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
+        }
+        let client = Client::new(config).map_err(|error| Failure::new(chain(&error)))?;
+        Ok(Some(ConsoleClient { client, path }))
+    }
+}
+
+/// Reads the console of a program. Clones share the connections.
+#[derive(Clone)]
+pub(crate) struct ConsoleClient {
+    client: Client,
+    /// The path of the console, without a slash at the end.
+    path: String,
+}
+
+impl ConsoleClient {
+    /// Sends a GET request for a path below that of the console, such as `/v1/events`. The response has any
+    /// status.
+    pub(crate) async fn get(&self, path: &str) -> Result<Response<ResponseBody>, String> {
+        let request = Request::builder().method(Method::GET).uri(format!("{}{path}", self.path));
+        let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
+        self.client.request(request).await.map_err(|error| chain(&error))
+    }
+
+    pub(super) async fn history(&self, key: &str) -> Result<KeyHistory, String> {
+        let query = percent_encode(key);
+        let response = self.get(&format!("/v1/history?key={query}")).await?;
+        let body = successful(response).await?.collect().await.map_err(|error| error.to_string())?;
+        parse(&body.to_bytes())
+    }
+}
+
+fn percent_encode(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+async fn successful(response: Response<ResponseBody>) -> Result<ResponseBody, String> {
+    let status = response.status();
+    if status == StatusCode::OK {
+        return Ok(response.into_body());
+    }
+    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_PROBLEM_BYTES)]).trim().to_owned();
+    let remedy = match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; set --token-file or INFORMER_TOKEN",
+        StatusCode::NOT_FOUND => "; name the URL of the console, such as http://HOST:PORT/debug/informer",
+        _ => "",
+    };
+    Err(format!("status {status}: {text}{remedy}"))
+}
+
+fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| format!("the response is not that of a console: {error}"))
+}
+
+/// Reads the events of a console and reconnects.
+pub(super) struct Attached {
+    pub(super) client: ConsoleClient,
+    pub(super) sender: mpsc::Sender<LiveUpdate>,
+}
+
+impl Attached {
+    pub(super) async fn run(self) {
+        while !self.sender.is_closed() {
+            // A program ends each stream after some minutes, so the end of one is not reported.
+            if let Err(problem) = self.read().await
+                && self.sender.send(LiveUpdate::Lost(problem)).await.is_err()
+            {
+                return;
+            }
+            sleep(RETRY_DELAY).await;
+        }
+    }
+
+    async fn read(&self) -> Result<(), String> {
+        let mut body = successful(self.client.get("/v1/events").await?).await?;
+        let mut buffer = EventBuffer::default();
+        loop {
+            let frame = timeout(SILENCE, body.frame()).await.map_err(|_| "no event in 15 s".to_owned())?;
+            let Some(frame) = frame else { return Ok(()) };
+            let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
+            for event in buffer.push(&data)? {
+                let event: ConsoleEvent = parse(&event)?;
+                if self.sender.send(LiveUpdate::Event(Box::new(event))).await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Splits a stream of server-sent events.
+#[derive(Default)]
+struct EventBuffer {
+    pending: Vec<u8>,
+    /// The bytes at the start of `pending` that contain no end of an event.
+    scanned: usize,
+}
+
+impl EventBuffer {
+    /// Adds bytes of the stream, and returns the data of the events that they complete.
+    fn push(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        self.pending.extend_from_slice(bytes);
+        let mut events = Vec::new();
+        while let Some(end) = self.pending[self.scanned..].windows(2).position(|two| two == b"\n\n") {
+            let rest = self.pending.split_off(self.scanned + end + 2);
+            let event = std::mem::replace(&mut self.pending, rest);
+            self.scanned = 0;
+            let data = event.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"data: "));
+            events.extend(data.map(<[u8]>::to_vec));
+        }
+        self.scanned = self.pending.len().saturating_sub(1);
+        if self.pending.len() > MAX_EVENT_BYTES {
+            return Err(format!("an event has more than {MAX_EVENT_BYTES} bytes"));
+        }
+        Ok(events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_split_at_any_boundary() {
+        let stream = b"retry: 1000\n\nevent: snapshot\ndata: {\"a\":1}\n\nevent: snapshot\ndata: {}\n\n";
+        for size in 1..stream.len() {
+            let mut buffer = EventBuffer::default();
+            let events: Vec<Vec<u8>> =
+                stream.chunks(size).flat_map(|chunk| buffer.push(chunk).expect("a small event")).collect();
+            assert_eq!(events, [b"{\"a\":1}".to_vec(), b"{}".to_vec()], "chunks of {size} bytes");
+        }
+    }
+
+    #[test]
+    fn key_is_encoded_for_a_query() {
+        assert_eq!(percent_encode("default/a&b é"), "default%2Fa%26b%20%C3%A9");
+    }
+}

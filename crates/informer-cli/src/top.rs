@@ -1,0 +1,143 @@
+//! `informer top`: shows informers, queues, controllers and reconciles live in a terminal.
+//!
+//! # Threads
+//!
+//! Reading the keyboard blocks, so a thread of its own does it. It ends with the process.
+//!
+//! # Shutdown
+//!
+//! The terminal is restored when the command ends, also after an error or a panic.
+
+mod app;
+mod format;
+mod health;
+mod sample;
+mod table;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io::{IsTerminal, stdout};
+use std::time::Duration;
+
+use clap::Args;
+use informer::runtime::console::KeyHistory;
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
+use ratatui::crossterm::execute;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use self::app::App;
+use self::view::Theme;
+use crate::failure::Failure;
+use crate::live::{LiveArguments, LiveSource};
+
+/// The time between two reads of the history of the shown key.
+const HISTORY_PERIOD: Duration = Duration::from_secs(1);
+
+const HISTORY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of keystrokes that wait for the terminal.
+const MAX_INPUT: usize = 64;
+
+/// Show informers, queues, controllers and reconciles live in the terminal.
+///
+/// With --attach, they are those of a running program that serves the console. Without it, the command runs an
+/// informer for each named kind of a cluster, caches the metadata of the objects, and records their changes.
+/// It only reads.
+#[derive(Debug, Clone, Args)]
+#[command(after_long_help = "\
+Examples:
+  informer top --attach http://127.0.0.1:8082
+      The operator whose port is forwarded, for example by kubectl port-forward.
+  INFORMER_TOKEN=$(kubectl create token viewer) informer top --attach https://operator.example.com
+      An operator that authorizes requests.
+  informer top pods deploy,rs -A
+      Own informers of three kinds in all namespaces.
+
+Keys:
+  1-6, Tab, h, l     select a view          j, k, g, G, Ctrl-D, Ctrl-U   select a row
+  /                  filter the rows        s, S                         sort by the next column, reverse
+  Enter              history of the key     Esc                          clear the filter, go back
+  p                  pause                  ?, q                         help, quit
+The mouse selects views, rows and sort columns, and scrolls. NO_COLOR disables colors.")]
+pub(crate) struct TopArguments {
+    #[command(flatten)]
+    live: LiveArguments,
+}
+
+pub(crate) async fn run(arguments: TopArguments) -> Result<(), Failure> {
+    if !stdout().is_terminal() {
+        let problem =
+            "`informer top` needs a terminal; read the data of a console at /debug/informer/v1/snapshot";
+        return Err(Failure::new(problem));
+    }
+    let source = LiveSource::open(&arguments.live).await?;
+    let terminal = ratatui::try_init().map_err(|error| Failure::io("prepare the terminal", error))?;
+    let _restored = RestoreOnDrop;
+    execute!(stdout(), EnableMouseCapture).map_err(|error| Failure::io("enable the mouse", error))?;
+    show(terminal, source).await
+}
+
+type HistoryResult = Result<KeyHistory, String>;
+
+struct RestoreOnDrop;
+
+impl Drop for RestoreOnDrop {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no restoration.
+        let _ = execute!(stdout(), DisableMouseCapture);
+        ratatui::restore();
+    }
+}
+
+async fn show(mut terminal: ratatui::DefaultTerminal, mut source: LiveSource) -> Result<(), Failure> {
+    let theme = Theme::of_environment();
+    let mut app = App::default();
+    let mut input = input();
+    // A program that does not respond must not block the keyboard.
+    let (sender, mut histories) = mpsc::channel::<(String, HistoryResult)>(1);
+    let mut history = interval(HISTORY_PERIOD);
+    history.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        terminal
+            .draw(|frame| view::draw(frame, &mut app, &theme, Instant::now()))
+            .map_err(|error| Failure::io("write to the terminal", error))?;
+        tokio::select! {
+            Some(update) = source.updates.recv() => app.update(update, Instant::now()),
+            event = input.recv() => match event {
+                Some(Ok(event)) => app.input(&event),
+                Some(Err(error)) => return Err(Failure::io("read the keyboard", error)),
+                None => return Ok(()),
+            },
+            Some((key, read)) = histories.recv() => app.set_history(&key, read, Instant::now()),
+            _ = history.tick(), if app.key.is_some() => {}
+        }
+        if app.quit {
+            return Ok(());
+        }
+        if let Some(key) = app.history_due(Instant::now(), HISTORY_PERIOD) {
+            let (reader, sender) = (source.reader.clone(), sender.clone());
+            tokio::spawn(async move {
+                let read = timeout(HISTORY_TIMEOUT, reader.read(&key)).await;
+                let read = read.unwrap_or_else(|_| Err("the program does not respond".to_owned()));
+                // The command has ended if nothing receives the history.
+                let _ = sender.send((key, read)).await;
+            });
+        }
+    }
+}
+
+fn input() -> mpsc::Receiver<std::io::Result<Event>> {
+    let (sender, receiver) = mpsc::channel(MAX_INPUT);
+    std::thread::spawn(move || {
+        loop {
+            let event = event::read();
+            let failed = event.is_err();
+            if sender.blocking_send(event).is_err() || failed {
+                return;
+            }
+        }
+    });
+    receiver
+}

@@ -1,0 +1,96 @@
+//! The last snapshots, rates, and the reconciles that were received.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use informer::runtime::console::{ConsoleEvent, ConsoleSnapshot, ControllerSnapshot, ReconcileSnapshot};
+use tokio::time::Instant;
+
+/// The number of reconciles that are kept.
+const MAX_RECONCILES: usize = 20_000;
+
+/// The number of samples of a series: five minutes.
+const MAX_SAMPLES: usize = 300;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A reconcile, and the time when it began.
+pub(super) struct SampledReconcile {
+    pub(super) reconcile: ReconcileSnapshot,
+    pub(super) began: Instant,
+}
+
+#[derive(Default)]
+pub(super) struct Samples {
+    pub(super) now: Option<ConsoleSnapshot>,
+    before: Option<ConsoleSnapshot>,
+    /// The time between the two snapshots.
+    interval: Option<Duration>,
+    at: Option<Instant>,
+    /// The last reconciles, oldest first.
+    pub(super) reconciles: VecDeque<SampledReconcile>,
+    seen: HashSet<String>,
+    /// The number of reconciles that the source did not deliver.
+    pub(super) dropped: u64,
+    /// The ended reconciles per second, oldest first.
+    pub(super) series: VecDeque<u64>,
+}
+
+pub(super) fn finished(controller: &ControllerSnapshot) -> u64 {
+    let results = &controller.results;
+    results.success + results.error + results.requeue + results.requeue_after
+}
+
+impl Samples {
+    pub(super) fn add(&mut self, event: ConsoleEvent, now: Instant) {
+        let ConsoleEvent { snapshot, reconciles, dropped, .. } = event;
+        let is_same = self.now.as_ref().is_some_and(|before| {
+            before.process.pid == snapshot.process.pid
+                && before.process.uptime_seconds < snapshot.process.uptime_seconds
+        });
+        if !is_same {
+            self.seen.clear();
+        }
+        self.before = self.now.replace(snapshot).filter(|_| is_same);
+        self.interval = self.at.replace(now).filter(|_| is_same).map(|before| now - before);
+        self.dropped += dropped;
+        for reconcile in reconciles {
+            if self.seen.insert(reconcile.id.clone()) {
+                let ago = Duration::try_from_secs_f64(reconcile.began_seconds_ago).unwrap_or_default();
+                let began = now.checked_sub(ago).unwrap_or(now);
+                self.reconciles.push_back(SampledReconcile { reconcile, began });
+            }
+        }
+        while self.reconciles.len() > MAX_RECONCILES {
+            if let Some(oldest) = self.reconciles.pop_front() {
+                self.seen.remove(&oldest.reconcile.id);
+            }
+        }
+        let rate = self.rate(|all| Some(all.controllers.iter().map(finished).sum()));
+        self.series.push_back(rate.unwrap_or_default().round() as u64);
+        if self.series.len() > MAX_SAMPLES {
+            self.series.pop_front();
+        }
+    }
+
+    /// Returns the increase of a counter per second; `None` if it is unknown.
+    pub(super) fn rate(&self, counter: impl Fn(&ConsoleSnapshot) -> Option<u64>) -> Option<f64> {
+        let (now, before) = (counter(self.now.as_ref()?)?, counter(self.before.as_ref()?)?);
+        let seconds = self.interval?.as_secs_f64();
+        (seconds > 0.0 && now >= before).then(|| (now - before) as f64 / seconds)
+    }
+
+    /// Returns the number of failed reconciles of a controller in the last minute and the last error, if there
+    /// are any.
+    pub(super) fn failures(&self, controller: &str) -> Option<(u64, &str)> {
+        let now = self.at?;
+        let mut failed = self.reconciles.iter().rev().take_while(|one| now - one.began < MINUTE);
+        let failed = failed
+            .by_ref()
+            .map(|one| &one.reconcile)
+            .filter(|one| one.controller == controller && one.result.as_deref() == Some("error"));
+        let all: Vec<&ReconcileSnapshot> = failed.collect();
+        let last = all.first()?.error.as_deref().unwrap_or_default();
+        Some((all.len() as u64, last))
+    }
+}

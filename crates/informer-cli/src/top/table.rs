@@ -1,0 +1,271 @@
+//! The rows of the tables.
+
+use std::cmp::Ordering;
+
+use informer::runtime::console::{ConsoleSnapshot, InformerSnapshot, QueueSnapshot, ReconcileSnapshot};
+use tokio::time::Instant;
+
+use super::app::Tab;
+use super::format::{NONE, bytes, count, optional_seconds, rate, seconds};
+use super::health::Level;
+use super::sample::{Samples, finished};
+use crate::failure::plain;
+
+pub(super) struct Column {
+    pub(super) title: &'static str,
+    /// The width; `None` for a share of the rest.
+    pub(super) width: Option<u16>,
+    /// The width of the terminal from which the column is shown.
+    pub(super) from: u16,
+    pub(super) numeric: bool,
+}
+
+const fn text(title: &'static str) -> Column {
+    Column { title, width: None, from: 0, numeric: false }
+}
+
+const fn narrow(title: &'static str, width: u16) -> Column {
+    Column { title, width: Some(width), from: 0, numeric: false }
+}
+
+const fn number(title: &'static str, width: u16) -> Column {
+    Column { title, width: Some(width), from: 0, numeric: true }
+}
+
+const fn wide(column: Column) -> Column {
+    Column { from: 100, ..column }
+}
+
+pub(super) struct Cell {
+    pub(super) text: String,
+    /// The value by which numeric cells are sorted.
+    value: f64,
+}
+
+impl Cell {
+    fn number(value: u64) -> Self {
+        Self { text: count(value), value: value as f64 }
+    }
+
+    fn of(text: String, value: f64) -> Self {
+        Self { text, value }
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        self.value.total_cmp(&other.value).then_with(|| self.text.cmp(&other.text))
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self { text: plain(text), value: 0.0 }
+    }
+}
+
+pub(super) struct Row {
+    pub(super) cells: Vec<Cell>,
+    pub(super) level: Level,
+    /// A string that identifies the row among those of its table.
+    pub(super) id: String,
+    /// The key whose history the row opens.
+    pub(super) key: Option<String>,
+}
+
+impl Row {
+    fn matches(&self, words: &[String]) -> bool {
+        let text = self.cells.iter().map(|cell| cell.text.to_lowercase()).collect::<Vec<_>>().join("\n");
+        words.iter().all(|word| text.contains(word))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sort {
+    pub(super) column: usize,
+    pub(super) descending: bool,
+}
+
+const INFORMERS: &[Column] = &[
+    text("INFORMER"),
+    narrow("PHASE", 12),
+    number("OBJECTS", 8),
+    number("MEMORY", 10),
+    number("EVENTS", 8),
+    number("PENDING", 7),
+    number("LISTS", 5),
+    wide(number("VERSION AGE", 11)),
+    wide(number("UNDECODABLE", 11)),
+];
+const QUEUES: &[Column] = &[
+    text("QUEUE"),
+    number("READY", 7),
+    number("DELAYED", 7),
+    number("BUSY", 5),
+    number("LONGEST", 8),
+    number("ADDED", 8),
+    number("RETRIES", 7),
+    wide(number("MEAN WAIT", 9)),
+    wide(number("MEAN WORK", 9)),
+];
+const CONTROLLERS: &[Column] = &[
+    text("CONTROLLER"),
+    wide(text("KIND")),
+    number("BUSY", 8),
+    number("RATE", 8),
+    number("OK", 8),
+    number("FAILED", 7),
+    number("REQUEUED", 8),
+    number("PANICS", 6),
+    wide(narrow("PHASE", 14)),
+];
+const RECONCILES: &[Column] = &[
+    number("AGO", 9),
+    text("KEY"),
+    wide(narrow("CONTROLLER", 18)),
+    narrow("RESULT", 8),
+    number("TOOK", 8),
+    text("CAUSE OR ERROR"),
+];
+
+pub(super) fn columns(tab: Tab) -> &'static [Column] {
+    match tab {
+        Tab::Informers => INFORMERS,
+        Tab::Queues => QUEUES,
+        Tab::Controllers => CONTROLLERS,
+        Tab::Reconciles => RECONCILES,
+        Tab::Overview | Tab::Key => &[],
+    }
+}
+
+/// Returns the rows that match the filter, in the order of the sort, and the number of all rows.
+pub(super) fn rows(
+    tab: Tab,
+    samples: &Samples,
+    filter: &str,
+    sort: Option<Sort>,
+    now: Instant,
+) -> (Vec<Row>, usize) {
+    let Some(snapshot) = &samples.now else { return (Vec::new(), 0) };
+    let mut rows: Vec<Row> = match tab {
+        Tab::Informers => snapshot.informers.iter().map(|one| informer(one, samples)).collect(),
+        Tab::Queues => snapshot.queues.iter().map(queue).collect(),
+        Tab::Controllers => controllers(snapshot, samples),
+        Tab::Reconciles => samples
+            .reconciles
+            .iter()
+            .rev()
+            .map(|one| reconcile(&one.reconcile, (now - one.began).as_secs_f64()))
+            .collect(),
+        Tab::Overview | Tab::Key => Vec::new(),
+    };
+    let total = rows.len();
+    let words: Vec<String> = filter.to_lowercase().split_whitespace().map(str::to_owned).collect();
+    if !words.is_empty() {
+        rows.retain(|row| row.matches(&words));
+    }
+    if let Some(Sort { column, descending }) = sort {
+        rows.sort_by(|a, b| {
+            let order = a.cells[column].compare(&b.cells[column]);
+            if descending { order.reverse() } else { order }
+        });
+    }
+    (rows, total)
+}
+
+fn informer(one: &InformerSnapshot, samples: &Samples) -> Row {
+    let events = samples.rate(|all| all.informers.iter().find(|of| of.name == one.name).map(|of| of.events));
+    let pending: u64 = one.handlers.iter().map(|handler| handler.depth).sum();
+    let age = one.version_age_seconds;
+    let level = match () {
+        () if one.crash.is_some() || (one.running && !one.synced) => Level::Bad,
+        () if one.failures > 0 || one.undecodable > 0 => Level::Warn,
+        () => Level::Ok,
+    };
+    Row {
+        cells: vec![
+            one.name.as_str().into(),
+            one.phase.as_str().into(),
+            Cell::number(one.objects),
+            Cell::of(bytes(one.bytes), one.bytes as f64),
+            Cell::of(rate(events), events.unwrap_or(-1.0)),
+            Cell::number(pending),
+            Cell::number(one.relists.values().sum()),
+            Cell::of(optional_seconds(age), age.unwrap_or(-1.0)),
+            Cell::number(one.undecodable),
+        ],
+        level,
+        id: one.name.clone(),
+        key: None,
+    }
+}
+
+fn queue(one: &QueueSnapshot) -> Row {
+    let mean = |total: f64, number: u64| {
+        let mean = (number > 0).then(|| total / number as f64);
+        Cell::of(optional_seconds(mean), mean.unwrap_or(-1.0))
+    };
+    Row {
+        cells: vec![
+            one.name.as_str().into(),
+            Cell::number(one.ready),
+            Cell::number(one.waiting),
+            Cell::number(one.processing),
+            Cell::of(seconds(one.longest_seconds), one.longest_seconds),
+            Cell::number(one.added),
+            Cell::number(one.retries),
+            mean(one.queued_seconds_total, one.started),
+            mean(one.worked_seconds_total, one.done),
+        ],
+        level: if one.order_failed { Level::Bad } else { Level::Plain },
+        id: one.name.clone(),
+        key: None,
+    }
+}
+
+fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Row> {
+    let row = |one: &informer::runtime::console::ControllerSnapshot| {
+        let of = |all: &ConsoleSnapshot| all.controllers.iter().find(|of| of.name == one.name).map(finished);
+        let done = samples.rate(of);
+        let results = &one.results;
+        Row {
+            cells: vec![
+                one.name.as_str().into(),
+                one.kind.as_str().into(),
+                Cell::of(format!("{}/{}", one.active, one.workers), one.active as f64),
+                Cell::of(rate(done), done.unwrap_or(-1.0)),
+                Cell::number(finished(one) - results.error),
+                Cell::number(results.error),
+                Cell::number(results.requeue + results.requeue_after),
+                Cell::number(one.panics),
+                one.phase.as_str().into(),
+            ],
+            level: if samples.failures(&one.name).is_some() { Level::Bad } else { Level::Plain },
+            id: one.name.clone(),
+            key: one.running.first().map(|running| running.request.clone()),
+        }
+    };
+    snapshot.controllers.iter().map(row).collect()
+}
+
+fn reconcile(one: &ReconcileSnapshot, ago: f64) -> Row {
+    let failed = one.result.as_deref() == Some("error");
+    let result = match one.result.as_deref() {
+        Some("success") => "ok",
+        Some("requeue" | "requeue_after") => "requeued",
+        Some(other) => other,
+        None => "running",
+    };
+    let cause = one.error.clone().unwrap_or_else(|| one.causes.join("; "));
+    Row {
+        cells: vec![
+            Cell::of(seconds(ago), ago),
+            one.request.as_str().into(),
+            one.controller.as_str().into(),
+            result.into(),
+            Cell::of(optional_seconds(one.seconds), one.seconds.unwrap_or(-1.0)),
+            if cause.is_empty() { NONE.into() } else { cause.as_str().into() },
+        ],
+        level: if failed { Level::Bad } else { Level::Plain },
+        id: one.id.clone(),
+        key: Some(one.request.clone()),
+    }
+}

@@ -1,0 +1,236 @@
+use std::time::Duration;
+
+use informer::runtime::console::{ConsoleEvent, KeyHistory};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::style::Color;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::app::{App, Tab};
+use super::view::{Theme, draw};
+use crate::live::LiveUpdate;
+
+struct Screen {
+    app: App,
+    terminal: Terminal<TestBackend>,
+    start: Instant,
+    seconds: u64,
+}
+
+fn reconcile(number: u64, error: Option<&str>) -> Value {
+    json!({
+        "id": format!("a-{number}"), "controller": "website", "request": format!("default/shop-{number}"),
+        "causes": [format!("updated Website.example.com default/shop-{number} (spec)")],
+        "waitedSeconds": 0.004, "beganSecondsAgo": 1.5, "seconds": 0.02,
+        "result": if error.is_some() { "error" } else { "success" }, "error": error,
+    })
+}
+
+fn event(second: u64, reconciles: &[Value]) -> ConsoleEvent {
+    let handlers = json!([{"name": "website", "depth": 3, "calls": 9}]);
+    let total = second * 40;
+    serde_json::from_value(json!({
+        "version": 1, "manager": "Running",
+        "process": {"pid": 42, "uptimeSeconds": 100 + second, "tasks": 61, "threads": 4, "residentBytes": 61_000_000},
+        "informers": [
+            {"name": "websites.v1.example.com", "running": true, "synced": true, "phase": "Watching",
+             "objects": 1000, "bytes": 840_000, "events": total, "relists": {"first": 1}, "handlers": handlers},
+            {"name": "pods.v1 form=Metadata", "running": true, "synced": false, "phase": "BackingOff",
+             "objects": 48_210, "bytes": 9_000_000, "failures": 4, "lastError": "list pods: 403 Forbidden"},
+        ],
+        "queues": [{"name": "website", "ready": 30, "waiting": 12, "processing": 3, "added": total}],
+        "controllers": [{"name": "website", "kind": "Website.example.com", "phase": "Reconciling", "workers": 8,
+            "active": 3, "results": {"success": total, "error": 2, "requeue": 0, "requeue_after": 1}}],
+        "client": {"server": "10.96.0.1:443", "requests": []},
+        "reconciles": reconciles, "dropped": if second == 1 { 120 } else { 0 },
+    }))
+    .expect("an event")
+}
+
+impl Screen {
+    /// Returns a screen of this size that has received two events.
+    fn new(width: u16, height: u16) -> Self {
+        let terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        let mut screen = Self { app: App::default(), terminal, start: Instant::now(), seconds: 0 };
+        screen.receive(&[reconcile(1, None), reconcile(2, Some("the vault is sealed"))]);
+        screen.receive(&[reconcile(3, None)]);
+        screen
+    }
+
+    fn now(&self) -> Instant {
+        self.start + Duration::from_secs(self.seconds)
+    }
+
+    fn receive(&mut self, reconciles: &[Value]) {
+        let event = Box::new(event(self.seconds, reconciles));
+        self.app.update(LiveUpdate::Event(event), self.now());
+        self.seconds += 1;
+    }
+
+    fn keys(&mut self, keys: &str) -> String {
+        for character in keys.chars() {
+            let code = match character {
+                '\n' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                other => KeyCode::Char(other),
+            };
+            self.app.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            self.text();
+        }
+        self.text()
+    }
+
+    fn click(&mut self, column: u16, row: u16) -> String {
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        self.app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+        self.text()
+    }
+
+    fn text(&mut self) -> String {
+        let (now, app) = (self.now(), &mut self.app);
+        let theme = Theme::without_colors();
+        self.terminal.draw(|frame| draw(frame, app, &theme, now)).expect("a test backend");
+        let buffer = self.terminal.backend().buffer();
+        let rows = (0..buffer.area.height).map(|y| {
+            let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
+            cells.collect::<String>().trim_end().to_owned()
+        });
+        rows.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn overview_shows_figures_and_problems_on_80_columns() {
+    let text = Screen::new(80, 24).text();
+    for part in [
+        "1 of 2 synced",
+        "40.0/s events",
+        "30 ready",
+        "12 delayed, 3 in process",
+        "3 of 8 busy",
+        "pid 42, 61 tasks, 4 threads",
+        "Reconciles per second: 40",
+        "2 problems",
+        "error informer pods.v1 form=Metadata has not synced: list pods: 403 Forbidden",
+        "1 reconcile in the last minute failed",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    assert_eq!(text.lines().count(), 24);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tables_are_filtered_and_sorted() {
+    let mut screen = Screen::new(80, 24);
+    let all = screen.keys("2");
+    assert!(all.contains("websites.v1.example.com") && all.contains("BackingOff"), "{all}");
+    let filtered = screen.keys("/pods\n");
+    assert!(filtered.contains("1 of 2 informers") && !filtered.contains("websites"), "{filtered}");
+    let cleared = screen.keys("\x1b");
+    assert!(cleared.contains("2 informers"), "{cleared}");
+    let line = |text: &str, name: &str| text.lines().position(|line| line.contains(name)).expect("a row");
+    let sorted = screen.keys("s");
+    assert!(line(&sorted, "pods.v1") < line(&sorted, "websites"), "{sorted}");
+    let reversed = screen.keys("S");
+    assert!(line(&reversed, "pods.v1") > line(&reversed, "websites"), "{reversed}");
+    let dropped = screen.keys("5");
+    assert!(dropped.contains("3 reconciles; 120 more ended and were not delivered"), "{dropped}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn enter_opens_the_history_of_a_key() {
+    let mut screen = Screen::new(80, 24);
+    let text = screen.keys("5/sealed\n\n");
+    assert!(text.contains("Reading the history of default/shop-2"), "{text}");
+    let now = screen.now();
+    let key = screen.app.history_due(now, Duration::from_secs(1)).expect("a key");
+    assert_eq!(screen.app.history_due(now, Duration::from_secs(1)), None, "it is read once a second");
+    let history: KeyHistory = serde_json::from_value(json!({"version": 1, "key": key, "controllers": [{
+        "controller": "website", "queued": {"ageSeconds": 3.2, "causes": ["retry of failure 4"]},
+        "running": [], "reconciles": [reconcile(2, Some("the vault is \u{1b}[31msealed")), reconcile(7, None)],
+    }]}))
+    .expect("a history");
+    screen.app.set_history(&key, Ok(history), now);
+    let text = screen.text();
+    for part in [
+        "queued in website for 3.2 s: retry of failure 4",
+        "error    website",
+        "because updated Website.example.com default/shop-2 (spec)",
+        "the vault is \\u{1b}[31msealed",
+        "reconciled default/shop-7",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    assert!(screen.keys("\x1b").contains("3 reconciles"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn selected_row_stays_selected_while_newer_rows_arrive() {
+    let mut screen = Screen::new(80, 24);
+    screen.keys("5j");
+    let key = |app: &mut App| {
+        let selected = app.table().selected;
+        app.row_keys[selected].clone()
+    };
+    assert_eq!(key(&mut screen.app).as_deref(), Some("default/shop-2"));
+    screen.receive(&[reconcile(4, None), reconcile(5, None)]);
+    screen.text();
+    assert_eq!(key(&mut screen.app).as_deref(), Some("default/shop-2"));
+    screen.keys("g");
+    screen.receive(&[reconcile(6, None)]);
+    screen.text();
+    assert_eq!(key(&mut screen.app).as_deref(), Some("default/shop-6"), "the first row follows the newest");
+}
+
+#[tokio::test(start_paused = true)]
+async fn mouse_selects_views_rows_and_sort_columns() {
+    let mut screen = Screen::new(80, 24);
+    screen.text();
+    screen.click(14, 1);
+    assert_eq!(screen.app.tab, Tab::Informers);
+    let sorted = screen.click(40, 2);
+    assert!(sorted.contains("OBJECTS▼") || sorted.contains("MEMORY▼"), "{sorted}");
+    screen.click(5, 4);
+    assert_eq!(screen.app.table().selected, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_connection_pause_help_and_quit() {
+    let mut screen = Screen::new(80, 24);
+    screen.app.update(LiveUpdate::Lost("connection refused".to_owned()), screen.start);
+    let text = screen.text();
+    assert!(text.contains("reconnecting") && text.contains("no new data: connection refused"), "{text}");
+    screen.receive(&[]);
+    let text = screen.keys("p");
+    assert!(text.lines().next().is_some_and(|title| title.ends_with("paused")), "{text}");
+    screen.keys("p");
+    let help = screen.keys("?");
+    assert!(help.contains("select a view"), "{help}");
+    screen.keys("x");
+    assert!(!screen.app.quit);
+    screen.keys("q");
+    assert!(screen.app.quit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_and_large_terminals_do_not_panic() {
+    for (width, height) in [(1, 1), (10, 3), (20, 5), (79, 10), (250, 80)] {
+        let mut screen = Screen::new(width, height);
+        screen.keys("123456?x1234jjGg");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_color_draws_without_colors() {
+    let mut screen = Screen::new(80, 24);
+    for tab in ["1", "2", "3", "4", "5", "6"] {
+        screen.keys(tab);
+        let buffer = screen.terminal.backend().buffer();
+        let colored = buffer.content.iter().find(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset);
+        assert_eq!(colored, None);
+    }
+}
