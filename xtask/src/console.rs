@@ -17,8 +17,8 @@ const FILES: [&str; 4] = ["index.html", "console.css", "console.js", "licenses.t
 
 #[derive(Debug, Args)]
 pub(crate) struct ConsoleArguments {
-    /// Also test the page in Chromium, with generated data and with the sample operator. The path of Chromium is
-    /// in the environment variable CHROMIUM [default: /usr/bin/chromium].
+    /// Also test the page in Chromium, with generated data and with the sample operator. The path of Chromium
+    /// is in the environment variable CHROMIUM [default: /usr/bin/chromium].
     #[arg(long)]
     test: bool,
 }

@@ -17,8 +17,9 @@ use crate::live::LiveArguments;
 /// Serve a page that shows informers, queues, controllers and reconciles live in the browser.
 ///
 /// With --attach, the page is that of a running program that serves the console; the command adds the bearer
-/// token to its requests. Without it, the command runs an informer for each named kind of a cluster, caches the
-/// metadata of the objects, and records their changes. It only reads, and listens on the loopback interface.
+/// token to its requests. Without it, the command runs an informer for each named kind of a cluster, caches
+/// the metadata of the objects, and records their changes. It only reads, and listens on the loopback
+/// interface.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:

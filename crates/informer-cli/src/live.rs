@@ -1,5 +1,5 @@
-//! The live data of `informer top` and `informer console`: that of the console of a running program, or that of
-//! informers that the command runs itself.
+//! The live data of `informer top` and `informer console`: that of the console of a running program, or that
+//! of informers that the command runs itself.
 //!
 //! # Shutdown
 //!
@@ -30,8 +30,8 @@ const MAX_PENDING: usize = 4;
 /// Selects a running program, or the kinds and the cluster of own informers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LiveArguments {
-    /// Kinds to watch with own informers, by kind, plural or short name: `pods`, `deploy,rs`; with the group if
-    /// the name alone is ambiguous: `deployments.apps`.
+    /// Kinds to watch with own informers, by kind, plural or short name: `pods`, `deploy,rs`; with the group
+    /// if the name alone is ambiguous: `deployments.apps`.
     #[arg(value_name = "KIND[.GROUP]", value_delimiter = ',', required_unless_present = "attach")]
     kinds: Vec<String>,
     #[command(flatten)]

@@ -42,9 +42,9 @@ const MAX_INPUT: usize = 64;
 
 /// Show informers, queues, controllers and reconciles live in the terminal.
 ///
-/// With --attach, they are those of a running program that serves the console. Without it, the command runs an
-/// informer for each named kind of a cluster, caches the metadata of the objects, and records their changes.
-/// It only reads.
+/// With --attach, they are those of a running program that serves the console. Without it, the command runs
+/// an informer for each named kind of a cluster, caches the metadata of the objects, and records their
+/// changes. It only reads.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -85,7 +85,7 @@ struct RestoreOnDrop;
 
 impl Drop for RestoreOnDrop {
     fn drop(&mut self) {
-        // A terminal that is gone needs no restoration.
+        // A closed terminal needs no restoration.
         let _ = execute!(stdout(), DisableMouseCapture);
         ratatui::restore();
     }

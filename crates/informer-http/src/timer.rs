@@ -156,7 +156,8 @@ impl ConnectionTimer {
         }
     }
 
-    /// Records that the body of a long-running response has produced a part, which the server has yet to write.
+    /// Records that the body of a long-running response has produced a part, which the server has yet to
+    /// write.
     pub(crate) fn on_part(&mut self, response: u64, now: Duration) {
         if self.timeouts.stalled.is_some() {
             self.stalled.insert(response, now);

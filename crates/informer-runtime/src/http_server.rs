@@ -68,8 +68,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout for a client to read a response. controller-runtime has the same timeout for a whole request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The timeout for a client to accept a part of a stream. Such a client has gone, or has stopped reading and
-/// holds one of the limited streams.
+/// The timeout for a client to accept a part of a stream. Such a client has crashed, or has stopped reading
+/// and holds one of the limited streams.
 pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(15);
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

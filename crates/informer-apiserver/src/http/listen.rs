@@ -32,8 +32,8 @@ const MAX_CONNECTIONS: usize = 1 << 16;
 /// forever.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeouts of connections. kube-apiserver has the same timeouts for request heads and idle connections.
-/// Its timeout of 60 s limits a whole request, not only the response, and a watch that its client does not read
-/// has no timeout.
+/// Its timeout of 60 s limits a whole request, not only the response, and a watch that its client does not
+/// read has no timeout.
 const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_secs(32),
     idle: Duration::from_secs(90),

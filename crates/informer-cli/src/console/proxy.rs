@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! It forwards only GET and HEAD requests for paths of the console. Because it adds a token, it refuses requests
-//! that a page of another site may have sent: those with a `Host` that is not local, with another `Origin`, or
-//! with `Sec-Fetch-Site: cross-site` other than the navigation of a link.
+//! It forwards only GET and HEAD requests for paths of the console. Because it adds a token, it refuses
+//! requests that a page of another site may have sent: those with a `Host` that is not local, with another
+//! `Origin`, or with `Sec-Fetch-Site: cross-site` other than the navigation of a link.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

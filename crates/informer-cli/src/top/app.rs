@@ -10,7 +10,7 @@ use ratatui::layout::{Position, Rect};
 use tokio::time::Instant;
 
 use super::sample::Samples;
-use super::table::{self, Row, Sort};
+use super::table::{self, Sort, TableRow};
 use crate::live::LiveUpdate;
 
 /// The number of rows of Ctrl-D and Ctrl-U, and of Page Down and Page Up.
@@ -67,9 +67,9 @@ impl TableView {
         (self.selected, self.anchor) = (row, None);
     }
 
-    /// Keeps the selected row selected while other rows come and go. The first row stays the first one, so that
-    /// a list of the newest rows follows them.
-    pub(super) fn follow(&mut self, rows: &[Row]) {
+    /// Keeps the selected row selected while other rows come and go. The first row stays the first one, so
+    /// that a list of the newest rows follows them.
+    pub(super) fn follow(&mut self, rows: &[TableRow]) {
         if let Some(anchor) = self.anchor.as_ref().filter(|_| self.selected > 0)
             && let Some(at) = rows.iter().position(|row| row.id == *anchor)
         {

@@ -11,7 +11,7 @@ const LONG_RECONCILE: f64 = 60.0;
 const DEEP_HANDLER: u64 = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum Severity {
     Bad,
     Warn,
     Ok,
@@ -20,7 +20,7 @@ pub(super) enum Level {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    pub(super) level: Level,
+    pub(super) level: Severity,
     pub(super) subject: String,
     pub(super) text: String,
 }
@@ -35,19 +35,19 @@ pub(super) fn problems(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Pro
         let subject = || format!("controller {}", one.name);
         if let Some((failed, last)) = samples.failures(&one.name) {
             let text = format!("{} in the last minute failed: {last}", plural(failed as usize, "reconcile"));
-            add(Level::Bad, subject(), text);
+            add(Severity::Bad, subject(), text);
         }
         if one.panics > 0 {
-            add(Level::Warn, subject(), format!("{} reconciles panicked", count(one.panics)));
+            add(Severity::Warn, subject(), format!("{} reconciles panicked", count(one.panics)));
         }
         let longest = one.running.iter().map(|running| running.began_seconds_ago).fold(0.0, f64::max);
         if longest > LONG_RECONCILE {
-            add(Level::Warn, subject(), format!("a reconcile has been running for {}", seconds(longest)));
+            add(Severity::Warn, subject(), format!("a reconcile has been running for {}", seconds(longest)));
         }
     }
     for one in snapshot.queues.iter().filter(|one| one.order_failed) {
         add(
-            Level::Bad,
+            Severity::Bad,
             format!("queue {}", one.name),
             "its order failed and was replaced by FIFO".to_owned(),
         );
@@ -56,36 +56,36 @@ pub(super) fn problems(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Pro
         if let Some(error) = &one.last_error {
             let since = seconds(one.failing_seconds.unwrap_or_default());
             let subject = format!("lease {}/{}", one.namespace, one.name);
-            add(Level::Bad, subject, format!("requests have failed for {since}: {error}"));
+            add(Severity::Bad, subject, format!("requests have failed for {since}: {error}"));
         }
     }
     if snapshot.manager != "Running" {
-        add(Level::Warn, "manager".to_owned(), format!("is {}", snapshot.manager.to_lowercase()));
+        add(Severity::Warn, "manager".to_owned(), format!("is {}", snapshot.manager.to_lowercase()));
     }
     found.sort_by_key(|problem| problem.level);
     found
 }
 
-fn of_informer(one: &InformerSnapshot, mut add: impl FnMut(Level, String)) {
+fn of_informer(one: &InformerSnapshot, mut add: impl FnMut(Severity, String)) {
     let error = one.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
     if let Some(crash) = &one.crash {
-        add(Level::Bad, format!("restarts after a panic: {crash}"));
+        add(Severity::Bad, format!("restarts after a panic: {crash}"));
     } else if one.running && !one.synced {
-        add(Level::Bad, format!("has not synced{error}"));
+        add(Severity::Bad, format!("has not synced{error}"));
     } else if one.failures > 0 {
-        add(Level::Warn, format!("retries after {} failed requests{error}", count(one.failures)));
+        add(Severity::Warn, format!("retries after {} failed requests{error}", count(one.failures)));
     }
     if one.undecodable > 0 {
-        add(Level::Warn, format!("has {} objects that cannot be decoded", count(one.undecodable)));
+        add(Severity::Warn, format!("has {} objects that cannot be decoded", count(one.undecodable)));
     }
     for handler in &one.handlers {
         if handler.depth > DEEP_HANDLER {
             let text = format!("handler {} has {} pending events", handler.name, count(handler.depth));
-            add(Level::Warn, text);
+            add(Severity::Warn, text);
         }
         if handler.panics > 0 {
             let text = format!("handler {} panicked {} times", handler.name, count(handler.panics));
-            add(Level::Warn, text);
+            add(Severity::Warn, text);
         }
     }
 }

@@ -80,8 +80,8 @@ impl Samples {
         (seconds > 0.0 && now >= before).then(|| (now - before) as f64 / seconds)
     }
 
-    /// Returns the number of failed reconciles of a controller in the last minute and the last error, if there
-    /// are any.
+    /// Returns the number of failed reconciles of a controller in the last minute and the last error, if
+    /// there are any.
     pub(super) fn failures(&self, controller: &str) -> Option<(u64, &str)> {
         let now = self.at?;
         let mut failed = self.reconciles.iter().rev().take_while(|one| now - one.began < MINUTE);

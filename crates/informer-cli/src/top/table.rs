@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::app::Tab;
 use super::format::{NONE, bytes, count, optional_seconds, rate, seconds};
-use super::health::Level;
+use super::health::Severity;
 use super::sample::{Samples, finished};
 use crate::failure::plain;
 
@@ -36,13 +36,13 @@ const fn wide(column: Column) -> Column {
     Column { from: 100, ..column }
 }
 
-pub(super) struct Cell {
+pub(super) struct TableCell {
     pub(super) text: String,
     /// The value by which numeric cells are sorted.
     value: f64,
 }
 
-impl Cell {
+impl TableCell {
     fn number(value: u64) -> Self {
         Self { text: count(value), value: value as f64 }
     }
@@ -56,22 +56,22 @@ impl Cell {
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
         Self { text: plain(text), value: 0.0 }
     }
 }
 
-pub(super) struct Row {
-    pub(super) cells: Vec<Cell>,
-    pub(super) level: Level,
+pub(super) struct TableRow {
+    pub(super) cells: Vec<TableCell>,
+    pub(super) level: Severity,
     /// A string that identifies the row among those of its table.
     pub(super) id: String,
     /// The key whose history the row opens.
     pub(super) key: Option<String>,
 }
 
-impl Row {
+impl TableRow {
     fn matches(&self, words: &[String]) -> bool {
         let text = self.cells.iter().map(|cell| cell.text.to_lowercase()).collect::<Vec<_>>().join("\n");
         words.iter().all(|word| text.contains(word))
@@ -143,9 +143,9 @@ pub(super) fn rows(
     filter: &str,
     sort: Option<Sort>,
     now: Instant,
-) -> (Vec<Row>, usize) {
+) -> (Vec<TableRow>, usize) {
     let Some(snapshot) = &samples.now else { return (Vec::new(), 0) };
-    let mut rows: Vec<Row> = match tab {
+    let mut rows: Vec<TableRow> = match tab {
         Tab::Informers => snapshot.informers.iter().map(|one| informer(one, samples)).collect(),
         Tab::Queues => snapshot.queues.iter().map(queue).collect(),
         Tab::Controllers => controllers(snapshot, samples),
@@ -171,26 +171,26 @@ pub(super) fn rows(
     (rows, total)
 }
 
-fn informer(one: &InformerSnapshot, samples: &Samples) -> Row {
+fn informer(one: &InformerSnapshot, samples: &Samples) -> TableRow {
     let events = samples.rate(|all| all.informers.iter().find(|of| of.name == one.name).map(|of| of.events));
     let pending: u64 = one.handlers.iter().map(|handler| handler.depth).sum();
     let age = one.version_age_seconds;
     let level = match () {
-        () if one.crash.is_some() || (one.running && !one.synced) => Level::Bad,
-        () if one.failures > 0 || one.undecodable > 0 => Level::Warn,
-        () => Level::Ok,
+        () if one.crash.is_some() || (one.running && !one.synced) => Severity::Bad,
+        () if one.failures > 0 || one.undecodable > 0 => Severity::Warn,
+        () => Severity::Ok,
     };
-    Row {
+    TableRow {
         cells: vec![
             one.name.as_str().into(),
             one.phase.as_str().into(),
-            Cell::number(one.objects),
-            Cell::of(bytes(one.bytes), one.bytes as f64),
-            Cell::of(rate(events), events.unwrap_or(-1.0)),
-            Cell::number(pending),
-            Cell::number(one.relists.values().sum()),
-            Cell::of(optional_seconds(age), age.unwrap_or(-1.0)),
-            Cell::number(one.undecodable),
+            TableCell::number(one.objects),
+            TableCell::of(bytes(one.bytes), one.bytes as f64),
+            TableCell::of(rate(events), events.unwrap_or(-1.0)),
+            TableCell::number(pending),
+            TableCell::number(one.relists.values().sum()),
+            TableCell::of(optional_seconds(age), age.unwrap_or(-1.0)),
+            TableCell::number(one.undecodable),
         ],
         level,
         id: one.name.clone(),
@@ -198,47 +198,47 @@ fn informer(one: &InformerSnapshot, samples: &Samples) -> Row {
     }
 }
 
-fn queue(one: &QueueSnapshot) -> Row {
+fn queue(one: &QueueSnapshot) -> TableRow {
     let mean = |total: f64, number: u64| {
         let mean = (number > 0).then(|| total / number as f64);
-        Cell::of(optional_seconds(mean), mean.unwrap_or(-1.0))
+        TableCell::of(optional_seconds(mean), mean.unwrap_or(-1.0))
     };
-    Row {
+    TableRow {
         cells: vec![
             one.name.as_str().into(),
-            Cell::number(one.ready),
-            Cell::number(one.waiting),
-            Cell::number(one.processing),
-            Cell::of(seconds(one.longest_seconds), one.longest_seconds),
-            Cell::number(one.added),
-            Cell::number(one.retries),
+            TableCell::number(one.ready),
+            TableCell::number(one.waiting),
+            TableCell::number(one.processing),
+            TableCell::of(seconds(one.longest_seconds), one.longest_seconds),
+            TableCell::number(one.added),
+            TableCell::number(one.retries),
             mean(one.queued_seconds_total, one.started),
             mean(one.worked_seconds_total, one.done),
         ],
-        level: if one.order_failed { Level::Bad } else { Level::Plain },
+        level: if one.order_failed { Severity::Bad } else { Severity::Plain },
         id: one.name.clone(),
         key: None,
     }
 }
 
-fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Row> {
+fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
     let row = |one: &informer::runtime::console::ControllerSnapshot| {
         let of = |all: &ConsoleSnapshot| all.controllers.iter().find(|of| of.name == one.name).map(finished);
         let done = samples.rate(of);
         let results = &one.results;
-        Row {
+        TableRow {
             cells: vec![
                 one.name.as_str().into(),
                 one.kind.as_str().into(),
-                Cell::of(format!("{}/{}", one.active, one.workers), one.active as f64),
-                Cell::of(rate(done), done.unwrap_or(-1.0)),
-                Cell::number(finished(one) - results.error),
-                Cell::number(results.error),
-                Cell::number(results.requeue + results.requeue_after),
-                Cell::number(one.panics),
+                TableCell::of(format!("{}/{}", one.active, one.workers), one.active as f64),
+                TableCell::of(rate(done), done.unwrap_or(-1.0)),
+                TableCell::number(finished(one) - results.error),
+                TableCell::number(results.error),
+                TableCell::number(results.requeue + results.requeue_after),
+                TableCell::number(one.panics),
                 one.phase.as_str().into(),
             ],
-            level: if samples.failures(&one.name).is_some() { Level::Bad } else { Level::Plain },
+            level: if samples.failures(&one.name).is_some() { Severity::Bad } else { Severity::Plain },
             id: one.name.clone(),
             key: one.running.first().map(|running| running.request.clone()),
         }
@@ -246,7 +246,7 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Row> {
     snapshot.controllers.iter().map(row).collect()
 }
 
-fn reconcile(one: &ReconcileSnapshot, ago: f64) -> Row {
+fn reconcile(one: &ReconcileSnapshot, ago: f64) -> TableRow {
     let failed = one.result.as_deref() == Some("error");
     let result = match one.result.as_deref() {
         Some("success") => "ok",
@@ -255,16 +255,16 @@ fn reconcile(one: &ReconcileSnapshot, ago: f64) -> Row {
         None => "running",
     };
     let cause = one.error.clone().unwrap_or_else(|| one.causes.join("; "));
-    Row {
+    TableRow {
         cells: vec![
-            Cell::of(seconds(ago), ago),
+            TableCell::of(seconds(ago), ago),
             one.request.as_str().into(),
             one.controller.as_str().into(),
             result.into(),
-            Cell::of(optional_seconds(one.seconds), one.seconds.unwrap_or(-1.0)),
+            TableCell::of(optional_seconds(one.seconds), one.seconds.unwrap_or(-1.0)),
             if cause.is_empty() { NONE.into() } else { cause.as_str().into() },
         ],
-        level: if failed { Level::Bad } else { Level::Plain },
+        level: if failed { Severity::Bad } else { Severity::Plain },
         id: one.id.clone(),
         key: Some(one.request.clone()),
     }

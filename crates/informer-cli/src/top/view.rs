@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::app::{App, Tab};
 use super::format::{bytes, count, optional_seconds, plural, rate, seconds};
-use super::health::{Level, problems};
+use super::health::{Severity, problems};
 use super::sample::finished;
-use super::table::{self, Column, Row};
+use super::table::{self, Column, TableRow};
 use crate::failure::plain;
 
 const HELP: &[(&str, &str)] = &[
@@ -47,12 +47,12 @@ impl Theme {
         if self.has_colors { Style::new().fg(color) } else { Style::new() }
     }
 
-    fn level(&self, level: Level) -> Style {
+    fn level(&self, level: Severity) -> Style {
         match level {
-            Level::Bad => self.colored(Color::Red).add_modifier(Modifier::BOLD),
-            Level::Warn => self.colored(Color::Yellow),
-            Level::Ok => self.colored(Color::Green),
-            Level::Plain => Style::new(),
+            Severity::Bad => self.colored(Color::Red).add_modifier(Modifier::BOLD),
+            Severity::Warn => self.colored(Color::Yellow),
+            Severity::Ok => self.colored(Color::Green),
+            Severity::Plain => Style::new(),
         }
     }
 }
@@ -97,10 +97,10 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
         line.push_span(Span::styled(format!("  up {uptime}"), MUTED));
     }
     let (state, level) = match &app.lost {
-        Some(_) => ("reconnecting", Level::Bad),
-        None if app.is_paused => ("paused", Level::Warn),
-        None if app.samples.now.is_none() => ("connecting", Level::Warn),
-        None => ("live", Level::Ok),
+        Some(_) => ("reconnecting", Severity::Bad),
+        None if app.is_paused => ("paused", Severity::Warn),
+        None if app.samples.now.is_none() => ("connecting", Severity::Warn),
+        None => ("live", Severity::Ok),
     };
     frame.render_widget(line, area);
     let state = Line::from(Span::styled(format!("{state} "), theme.level(level))).right_aligned();
@@ -128,7 +128,7 @@ fn draw_footer(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) 
         Line::from(vec![Span::styled(prompt, BOLD), Span::raw(filter), Span::styled(" ", REVERSED)])
     } else if let Some(lost) = app.lost.as_ref().filter(|_| app.samples.now.is_some()) {
         let text = format!("no new data: {}", plain(lost));
-        Line::from(Span::styled(text, theme.level(Level::Bad)))
+        Line::from(Span::styled(text, theme.level(Severity::Bad)))
     } else if filter.is_empty() {
         Line::from(Span::styled("/ filter  s sort  Enter history  p pause  ? help  q quit", MUTED))
     } else {
@@ -152,14 +152,14 @@ fn draw_overview(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
     let sparkline = Sparkline::default().data(data).style(theme.colored(Color::Cyan)).block(block);
     frame.render_widget(sparkline, series);
     let (title, level) = match found.len() {
-        0 => (" Everything works ".to_owned(), Level::Ok),
+        0 => (" Everything works ".to_owned(), Severity::Ok),
         1 => (" 1 problem ".to_owned(), found[0].level),
         number => (format!(" {number} problems "), found[0].level),
     };
     let lines: Vec<Line<'_>> = found
         .iter()
         .map(|one| {
-            let mark = if one.level == Level::Bad { "error " } else { "warn  " };
+            let mark = if one.level == Severity::Bad { "error " } else { "warn  " };
             Line::from(vec![
                 Span::styled(mark, theme.level(one.level)),
                 Span::styled(plain(&one.subject), BOLD),
@@ -281,7 +281,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
 
 fn draw_row(
     frame: &mut Frame<'_>,
-    row: &Row,
+    row: &TableRow,
     shown: &[(usize, &Column)],
     layout: &Layout,
     theme: &Theme,
@@ -302,7 +302,7 @@ fn draw_key(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) {
         (Some(key), None) => vec![Line::from(format!("Reading the history of {}…", plain(key)))],
         (Some(_), Some(Err(problem))) => {
             let text = format!("The history cannot be read: {}", plain(problem));
-            vec![Line::from(Span::styled(text, theme.level(Level::Bad)))]
+            vec![Line::from(Span::styled(text, theme.level(Severity::Bad)))]
         }
         (Some(_), Some(Ok(history))) => history_lines(history, theme),
     };
@@ -325,7 +325,7 @@ fn history_lines(history: &KeyHistory, theme: &Theme) -> Vec<Line<'static>> {
         if let Some(queued) = &of.queued {
             let (age, causes) = (seconds(queued.age_seconds), plain(&queued.causes.join("; ")));
             let text = format!("queued in {} for {age}: {causes}", plain(&of.controller));
-            lines.push(Line::from(Span::styled(text, theme.level(Level::Warn))));
+            lines.push(Line::from(Span::styled(text, theme.level(Severity::Warn))));
         }
     }
     let all = |of: &'_ informer::runtime::console::ControllerHistory| -> Vec<(String, ReconcileSnapshot)> {
@@ -348,10 +348,10 @@ fn reconcile_lines(
     lines: &mut Vec<Line<'static>>,
 ) {
     let (result, level) = match one.result.as_deref() {
-        None => ("running", Level::Warn),
-        Some("error") => ("error", Level::Bad),
-        Some("success") => ("ok", Level::Ok),
-        Some(_) => ("requeued", Level::Ok),
+        None => ("running", Severity::Warn),
+        Some("error") => ("error", Severity::Bad),
+        Some("success") => ("ok", Severity::Ok),
+        Some(_) => ("requeued", Severity::Ok),
     };
     let mut head = vec![
         Span::styled(format!("{:>10} ago  ", seconds(one.began_seconds_ago)), MUTED),
@@ -373,7 +373,7 @@ fn reconcile_lines(
     }
     if let Some(error) = &one.error {
         let text = format!("                {}", plain(error));
-        lines.push(Line::from(Span::styled(text, theme.level(Level::Bad))));
+        lines.push(Line::from(Span::styled(text, theme.level(Severity::Bad))));
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     stalled: Some(STALLED),
 };
 
-/// Responds with a large body to `/` and `/long`, with a part of a large body every second to `/stream`, and with
-/// `short` to other paths. `/long` and `/stream` are long-running.
+/// Responds with a large body to `/` and `/long`, with a part of a large body every second to `/stream`, and
+/// with `short` to other paths. `/long` and `/stream` are long-running.
 pub(crate) struct Pages;
 
 impl Service for Pages {

@@ -160,9 +160,9 @@ impl DataSource {
     }
 
     /// Returns the newest reconciles that ended after those counted in `sent`, oldest first for each
-    /// controller, and the number of others, which are dropped because there are more than the limit or because
-    /// the controller has kept only newer ones. Updates `sent`. The reconciles before the first call do not
-    /// count as dropped.
+    /// controller, and the number of others, which are dropped because there are more than the limit or
+    /// because the controller has kept only newer ones. Updates `sent`. The reconciles before the first call
+    /// do not count as dropped.
     fn new_reconciles(&self, sent: &mut Option<HashMap<u64, u64>>, now: Instant) -> (Value, u64) {
         let (mut new, mut dropped) = (Vec::new(), 0);
         let (mut runs, is_first) = (HashMap::new(), sent.is_none());
