@@ -178,3 +178,17 @@ async fn an_interrupt_ends_it_and_its_watches_properly() {
     let told = watch.err.up_to("trying again").await;
     assert!(told.last().is_some_and(|line| line.starts_with("configmaps: ")), "{told:?}");
 }
+
+#[tokio::test]
+async fn bootstrap_creates_the_default_objects_of_namespaces() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    let path = kubeconfig.to_str().unwrap();
+    let mut serve =
+        start(["serve", "--json", "--listen", "127.0.0.1:0", "--bootstrap", "--kubeconfig", path]);
+    serve.json().await;
+    let mut watch = start_with(["watch", "sa", "-n", "default", "-o", "name"], Some(&kubeconfig));
+    assert_eq!(watch.line().await, "serviceaccount/default/default");
+    let mut watch = start_with(["watch", "cm", "-n", "default", "-o", "name"], Some(&kubeconfig));
+    assert_eq!(watch.line().await, "configmap/default/kube-root-ca.crt");
+}
