@@ -24,7 +24,7 @@ use crate::live::LiveArguments;
 #[command(after_long_help = "\
 Examples:
   informer console pods deploy,rs -A
-      Own informers of three kinds in all namespaces.
+      Runs informers for three kinds in all namespaces.
   INFORMER_TOKEN=$(kubectl create token viewer) informer console --attach https://operator.example.com
       The page of an operator that authorizes requests. Each program that can connect to the local port then
       reads it with this token.")]

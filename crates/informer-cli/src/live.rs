@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The number of updates that wait for a slow terminal. Older data is of no use.
 const MAX_PENDING: usize = 4;
 
-/// Selects a running program, or the kinds and the cluster of own informers.
+/// Selects a program to attach to, or the cluster and the kinds to watch.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LiveArguments {
     /// Kinds to watch with own informers, by kind, plural or short name: `pods`, `deploy,rs`; with the group
@@ -63,8 +63,8 @@ impl LiveArguments {
 #[derive(Debug)]
 pub(crate) enum LiveUpdate {
     Event(Box<ConsoleEvent>),
-    /// There is no data for this reason. The source tries again, unless it has ended.
-    Lost(String),
+    /// The source is disconnected; contains the error. It connects again, unless it has ended.
+    Disconnected(String),
 }
 
 /// A source of live data.

@@ -31,6 +31,7 @@ use self::app::App;
 use self::view::Theme;
 use crate::failure::Failure;
 use crate::live::{LiveArguments, LiveSource};
+use crate::signals::Signals;
 
 /// The time between two reads of the history of the shown key.
 const HISTORY_PERIOD: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ Examples:
   INFORMER_TOKEN=$(kubectl create token viewer) informer top --attach https://operator.example.com
       An operator that authorizes requests.
   informer top pods deploy,rs -A
-      Own informers of three kinds in all namespaces.
+      Runs informers for three kinds in all namespaces.
 
 Keys:
   1-6, Tab, h, l     select a view          j, k, g, G, Ctrl-D, Ctrl-U   select a row
@@ -99,6 +100,7 @@ async fn show(mut terminal: ratatui::DefaultTerminal, mut source: LiveSource) ->
     let (sender, mut histories) = mpsc::channel::<(String, HistoryResult)>(1);
     let mut history = interval(HISTORY_PERIOD);
     history.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut signals = Signals::listen()?;
     loop {
         terminal
             .draw(|frame| view::draw(frame, &mut app, &theme, Instant::now()))
@@ -112,6 +114,7 @@ async fn show(mut terminal: ratatui::DefaultTerminal, mut source: LiveSource) ->
             },
             Some((key, read)) = histories.recv() => app.set_history(&key, read, Instant::now()),
             _ = history.tick(), if app.key.is_some() => {}
+            signal = signals.told_to_end() => return signal,
         }
         if app.quit {
             return Ok(());

@@ -134,8 +134,9 @@ impl<B: Body + Unpin> Body for InFlightBody<B> {
 
 /// The stream of a connection, which reports reads, blocked writes and flushes to the monitor.
 ///
-/// A client that reads a byte from time to time does not extend its timeout: only a flush ends it. hyper
-/// flushes after it has written all data of a response.
+/// For a response that is not long-running, a client that reads a byte from time to time does not extend its
+/// timeout: only a flush ends it. hyper flushes after it has written all data of a response. For a long-running
+/// response, each accepted write extends the timeout.
 pub(crate) struct MonitoredStream<S> {
     stream: S,
     monitor: ConnectionMonitor,

@@ -164,7 +164,7 @@ impl ConnectionTimer {
         }
     }
 
-    /// Records that the server has accepted the last part of a long-running response and can write more, or
+    /// Records that the client has accepted the last part of a long-running response and can write more, or
     /// that the response has ended.
     pub(crate) fn on_part_accepted(&mut self, response: u64) {
         self.stalled.remove(&response);

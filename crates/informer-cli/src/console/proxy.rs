@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, LOCATION, ORIGIN, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, LOCATION, ORIGIN,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -37,8 +38,18 @@ const MAX_CONNECTIONS: usize = 64;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// The headers of a response that are forwarded.
-const FORWARDED: [HeaderName; 5] =
-    [CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY];
+const FORWARDED: [HeaderName; 7] = [
+    CACHE_CONTROL,
+    CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE,
+    HeaderName::from_static("cross-origin-resource-policy"),
+    LOCATION,
+    REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+];
+
+/// The delay after a connection that could not be accepted, for example because of too many open files.
+const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
 type ProxyBody = Either<ResponseBody, Full<Bytes>>;
 
@@ -55,7 +66,14 @@ pub(super) async fn serve(client: ConsoleClient, address: SocketAddr) -> Result<
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return Ok(()) };
         tokio::select! {
             accepted = listener.accept() => {
-                let (stream, _) = accepted.map_err(failed)?;
+                let stream = match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(ACCEPT_DELAY).await;
+                        continue;
+                    }
+                };
                 let client = client.clone();
                 connections.spawn(async move {
                     connection(stream, client, address.port()).await;
@@ -83,11 +101,10 @@ async fn respond(client: &ConsoleClient, request: &Request<Incoming>, port: u16)
     if let Some(refused) = refusal(request.method(), request.headers(), port) {
         return refused;
     }
-    let path = request.uri().path_and_query().map_or("", |path| path.as_str());
-    let Some(rest) = path.strip_prefix(PAGE).filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
+    let Some(rest) = console_path(request.uri()) else {
         return text(StatusCode::NOT_FOUND, format!("404: the page is at {PAGE}/\n"));
     };
-    match client.get(rest).await {
+    match client.get(&rest).await {
         Ok(upstream) => {
             let (parts, body) = upstream.into_parts();
             let mut response = Response::new(Either::Left(body));
@@ -100,14 +117,28 @@ async fn respond(client: &ConsoleClient, request: &Request<Incoming>, port: u16)
             response
         }
         Err(problem) => {
-            text(StatusCode::BAD_GATEWAY, format!("502: the program does not respond: {problem}\n"))
+            text(StatusCode::BAD_GATEWAY, format!("502: request to the program failed: {problem}\n"))
         }
     }
+}
+
+/// The paths of the console below [`PAGE`].
+const PATHS: [&str; 7] =
+    ["", "/", "/console.css", "/console.js", "/v1/snapshot", "/v1/events", "/v1/history"];
+
+/// Returns the path and query of a request below [`PAGE`]; `None` if it is not a path of the console. Other
+/// paths, such as those with `..`, could reach another part of the program with its token.
+fn console_path(uri: &Uri) -> Option<String> {
+    let path = uri.path().strip_prefix(PAGE).filter(|path| PATHS.contains(path))?;
+    Some(uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
 }
 
 fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<ProxyBody> {
     let mut response = Response::new(Either::Right(Full::new(text.into())));
     *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -127,7 +158,9 @@ fn refusal(method: &Method, headers: &HeaderMap, port: u16) -> Option<Response<P
     let is_foreign = header(ORIGIN.as_str()).is_some_and(|origin| origin.strip_prefix("http://") != host);
     let is_link =
         header("sec-fetch-mode") == Some("navigate") && header("sec-fetch-dest") == Some("document");
-    if is_foreign || (header("sec-fetch-site") == Some("cross-site") && !is_link) {
+    // Another port of this machine is another origin of the same site.
+    let is_other_origin = matches!(header("sec-fetch-site"), Some("cross-site" | "same-site"));
+    if is_foreign || (is_other_origin && !is_link) {
         return forbidden("the request comes from a page of another site");
     }
     None
@@ -136,6 +169,17 @@ fn refusal(method: &Method, headers: &HeaderMap, port: u16) -> Option<Response<P
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_paths_of_the_console_are_forwarded() {
+        let path = |uri: &str| console_path(&uri.parse().unwrap());
+        assert_eq!(path("/debug/informer/").as_deref(), Some("/"));
+        assert_eq!(path("/debug/informer/v1/history?key=a%2Fb").as_deref(), Some("/v1/history?key=a%2Fb"));
+        for other in ["/", "/metrics", "/debug/informer/../../metrics", "/debug/informer/%2e%2e/metrics"] {
+            assert_eq!(path(other), None, "{other}");
+        }
+        assert_eq!(path("/debug/informer//v1/events"), None);
+    }
 
     #[test]
     fn requests_of_other_sites_are_refused() {
@@ -151,7 +195,9 @@ mod tests {
         assert_eq!(status(&[("host", "attacker.example:8082")]), Some(403));
         assert_eq!(status(&[("host", "localhost.attacker.example:8082")]), Some(403));
         assert_eq!(status(&[("host", "localhost:8082"), ("origin", "http://attacker.example")]), Some(403));
-        assert_eq!(status(&[("host", "localhost:8082"), ("sec-fetch-site", "cross-site")]), Some(403));
+        for site in ["cross-site", "same-site"] {
+            assert_eq!(status(&[("host", "localhost:8082"), ("sec-fetch-site", site)]), Some(403), "{site}");
+        }
         let refused = refusal(&Method::POST, &HeaderMap::new(), 8082).map(|response| response.status());
         assert_eq!(refused, Some(StatusCode::METHOD_NOT_ALLOWED));
     }

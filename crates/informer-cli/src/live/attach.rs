@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use informer::client::{Client, ResponseBody};
 use informer::kube_client::Config;
 use informer::runtime::console::{ConsoleEvent, KeyHistory};
@@ -33,6 +33,12 @@ const MAX_PROBLEM_BYTES: usize = 300;
 /// A program sends an event each second, so a long silence means that the connection is broken.
 const SILENCE: Duration = Duration::from_secs(15);
 
+/// The timeout for the response to a request, and for the body of one that is not a stream.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The maximum size of the body of an error.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Selects the console of a running program.
@@ -40,7 +46,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 pub(crate) struct AttachArguments {
     /// The URL of the console of a running program, for example `http://127.0.0.1:8082`. Without a path, the
     /// path is /debug/informer.
-    #[arg(long, value_name = "URL", value_parser = server_url, conflicts_with_all = ["kinds", "namespace", "all_namespaces", "server"])]
+    #[arg(long, value_name = "URL", value_parser = server_url, conflicts_with_all = ["kinds", "namespace", "all_namespaces", "server", "kubeconfig", "context"])]
     pub(crate) attach: Option<Uri>,
     /// A file with the bearer token for the console; the environment variable INFORMER_TOKEN by default.
     #[arg(long, value_name = "FILE", requires = "attach")]
@@ -72,6 +78,12 @@ impl AttachArguments {
             None => std::env::var(TOKEN).ok(),
         };
         let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+        if token.is_some() && is_clear_text(url) {
+            return Err(Failure::new(format!(
+                "attach to {url}: the token would be sent in clear text; use https, or forward the port to \
+                 127.0.0.1"
+            )));
+        }
         config.auth_info.token = token.map(Into::into);
         if let Some(file) = &self.certificate_authority {
             let pem =
@@ -101,15 +113,27 @@ impl ConsoleClient {
     pub(crate) async fn get(&self, path: &str) -> Result<Response<ResponseBody>, String> {
         let request = Request::builder().method(Method::GET).uri(format!("{}{path}", self.path));
         let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
-        self.client.request(request).await.map_err(|error| chain(&error))
+        let response = timeout(RESPONSE_TIMEOUT, self.client.request(request)).await;
+        let response = response.map_err(|_| format!("no response in {} s", RESPONSE_TIMEOUT.as_secs()))?;
+        response.map_err(|error| chain(&error))
     }
 
     pub(super) async fn history(&self, key: &str) -> Result<KeyHistory, String> {
         let query = percent_encode(key);
         let response = self.get(&format!("/v1/history?key={query}")).await?;
-        let body = successful(response).await?.collect().await.map_err(|error| error.to_string())?;
-        parse(&body.to_bytes())
+        let body = Limited::new(successful(response).await?, MAX_EVENT_BYTES);
+        let body =
+            timeout(RESPONSE_TIMEOUT, body.collect()).await.map_err(|_| "the response is incomplete")?;
+        parse(&body.map_err(|error| error.to_string())?.to_bytes())
     }
+}
+
+/// Returns true if other machines could read the requests.
+fn is_clear_text(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_loopback =
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    url.scheme_str() == Some("http") && !is_loopback
 }
 
 fn percent_encode(text: &str) -> String {
@@ -126,7 +150,8 @@ async fn successful(response: Response<ResponseBody>) -> Result<ResponseBody, St
     if status == StatusCode::OK {
         return Ok(response.into_body());
     }
-    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = timeout(RESPONSE_TIMEOUT, Limited::new(response.into_body(), MAX_ERROR_BYTES).collect());
+    let body = body.await.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body[..body.len().min(MAX_PROBLEM_BYTES)]).trim().to_owned();
     let remedy = match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; set --token-file or INFORMER_TOKEN",
@@ -137,7 +162,8 @@ async fn successful(response: Response<ResponseBody>) -> Result<ResponseBody, St
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(json).map_err(|error| format!("the response is not that of a console: {error}"))
+    serde_json::from_slice(json)
+        .map_err(|error| format!("parse the response of the console: {error}; check the URL of --attach"))
 }
 
 /// Reads the events of a console and reconnects.
@@ -151,7 +177,7 @@ impl Attached {
         while !self.sender.is_closed() {
             // A program ends each stream after some minutes, so the end of one is not reported.
             if let Err(problem) = self.read().await
-                && self.sender.send(LiveUpdate::Lost(problem)).await.is_err()
+                && self.sender.send(LiveUpdate::Disconnected(problem)).await.is_err()
             {
                 return;
             }

@@ -22,7 +22,9 @@ pub(super) async fn manager(
         let found = found.map_err(|error| Failure::new(format!("cannot {}", chain(&error))))?;
         if !found.is_watchable() {
             let resource = found.kind.resource();
-            return Err(Failure::new(format!("cannot watch {resource}: the server offers no watch for it")));
+            return Err(Failure::new(format!(
+                "watch {resource}: the resource does not support watches; name another kind"
+            )));
         }
         if !kinds.contains(&found.kind) {
             kinds.push(found.kind);
@@ -58,6 +60,6 @@ pub(super) async fn run(manager: Manager, data: ConsoleData, sender: mpsc::Sende
         },
     };
     // The terminal may have closed, which ends this task anyway.
-    let _ = sender.send(LiveUpdate::Lost(reason)).await;
+    let _ = sender.send(LiveUpdate::Disconnected(reason)).await;
     std::future::pending::<()>().await;
 }

@@ -123,7 +123,7 @@ impl App {
                 self.lost = None;
                 self.samples.add(*event, now);
             }
-            LiveUpdate::Lost(reason) => self.lost = Some(reason),
+            LiveUpdate::Disconnected(reason) => self.lost = Some(reason),
         }
     }
 

@@ -84,9 +84,18 @@ impl Samples {
     /// there are any.
     pub(super) fn failures(&self, controller: &str) -> Option<(u64, &str)> {
         let now = self.at?;
-        let mut failed = self.reconciles.iter().rev().take_while(|one| now - one.began < MINUTE);
-        let failed = failed
-            .by_ref()
+        // The reconciles are in the order in which they ended.
+        let ended = |one: &SampledReconcile| {
+            one.began
+                + one
+                    .reconcile
+                    .seconds
+                    .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                    .unwrap_or_default()
+        };
+        let recent =
+            self.reconciles.iter().rev().take_while(|one| now.saturating_duration_since(ended(one)) < MINUTE);
+        let failed = recent
             .map(|one| &one.reconcile)
             .filter(|one| one.controller == controller && one.result.as_deref() == Some("error"));
         let all: Vec<&ReconcileSnapshot> = failed.collect();

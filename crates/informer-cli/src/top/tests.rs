@@ -201,7 +201,7 @@ async fn mouse_selects_views_rows_and_sort_columns() {
 #[tokio::test(start_paused = true)]
 async fn lost_connection_pause_help_and_quit() {
     let mut screen = Screen::new(80, 24);
-    screen.app.update(LiveUpdate::Lost("connection refused".to_owned()), screen.start);
+    screen.app.update(LiveUpdate::Disconnected("connection refused".to_owned()), screen.start);
     let text = screen.text();
     assert!(text.contains("reconnecting") && text.contains("no new data: connection refused"), "{text}");
     screen.receive(&[]);
