@@ -36,8 +36,9 @@ impl ControllerManager {
         self.ensure("configmaps", namespace, bundle);
     }
 
-    /// Creates an object, or updates it if its `data` differs. An error is ignored: another write deleted the
-    /// namespace or changed the object, and has queued the namespace again.
+    /// Creates an object, or updates it if its `data` differs. An error is ignored. If another write deleted the
+    /// namespace or changed the object, it has queued the namespace again. If a ResourceQuota rejects the
+    /// object, the next write of the namespace or of its default objects tries again.
     fn ensure(&self, resource: &str, namespace: &str, wanted: Value) {
         let Ok(resource) = self.resource(&Gvr::new("", "v1", resource)) else { return };
         let scope =

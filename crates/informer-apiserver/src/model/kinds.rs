@@ -118,9 +118,9 @@ impl Traits {
     pub(crate) const GRACEFUL: Self = Self(16384);
 
     /// The names of finalizers need no domain.
-    pub(crate) const ANY_FINALIZERS: Self = Self(32_768);
+    pub(crate) const UNQUALIFIED_FINALIZERS: Self = Self(32_768);
     /// An update is validated like a new object, which includes `metadata.generateName`.
-    pub(crate) const WHOLE_UPDATE: Self = Self(65_536);
+    pub(crate) const REVALIDATES_METADATA: Self = Self(65_536);
 
     pub(crate) const SPEC_STATUS: Self = Self::STATUS.with(Self::GENERATION);
     pub(crate) const SPEC_STATUS_METADATA: Self = Self::SPEC_STATUS.with(Self::STATUS_METADATA);

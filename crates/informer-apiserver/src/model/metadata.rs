@@ -197,7 +197,7 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
 }
 
 fn checks_finalizer_domains(kind: &Kind) -> bool {
-    !kind.is_custom() && !kind.traits.has(Traits::ANY_FINALIZERS)
+    !kind.is_custom() && !kind.traits.has(Traits::UNQUALIFIED_FINALIZERS)
 }
 
 /// Returns a prefix of names in a form that is valid if the names are: random characters follow, so the prefix
@@ -300,12 +300,12 @@ pub(crate) fn check_update(
         let problems = path_segment_problems(prefix);
         let invalid = |why: &&str| Cause::invalid("metadata.generateName", &format!("{prefix:?}"), why);
         causes.extend(problems.iter().map(invalid));
-        if kind.traits.has(Traits::WHOLE_UPDATE) {
+        if kind.traits.has(Traits::REVALIDATES_METADATA) {
             causes.extend(name_causes(kind, "metadata.generateName", prefix, &without_final_dash(prefix)));
         }
     }
     causes.extend(finalizer_causes(new));
-    if kind.traits.has(Traits::WHOLE_UPDATE) {
+    if kind.traits.has(Traits::REVALIDATES_METADATA) {
         causes.extend(finalizer_causes(new));
     }
     causes.extend(invalid);

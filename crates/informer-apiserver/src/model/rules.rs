@@ -78,6 +78,7 @@ impl Rules {
             if old.is_some() {
                 checks::run(&at, self.changes, &mut causes);
             }
+            causes.truncate(checks::MAX_CAUSES);
             causes
         })
     }

@@ -123,12 +123,13 @@ impl Pipeline {
         }
         // Writes of the aggregation itself need no further aggregation, because it runs until the roles no
         // longer change.
-        let is_aggregation = scope.manager == Some(AGGREGATION_MANAGER);
+        let is_aggregation = scope.requester.is_none() && scope.manager == Some(AGGREGATION_MANAGER);
         if !scope.dry_run && is_role(scope.kind()) && !is_aggregation {
             self.aggregate_roles();
         }
         // The controller's own writes need no further one.
-        if !scope.dry_run && scope.manager != Some(NAMESPACE_DEFAULTS_MANAGER) {
+        let is_own = scope.requester.is_none() && scope.manager == Some(NAMESPACE_DEFAULTS_MANAGER);
+        if !scope.dry_run && !is_own {
             self.restore_namespace_defaults(scope, name);
         }
     }

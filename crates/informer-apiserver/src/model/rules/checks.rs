@@ -125,6 +125,23 @@ fn within(at: &FieldView<'_>, path: &str, checks: &[Check], causes: &mut Vec<Cau
     });
 }
 
+/// The maximum number of causes of one object. Rules that compare elements of lists stop there, so that a
+/// request cannot make the response much larger than itself.
+pub(crate) const MAX_CAUSES: usize = 1_000;
+
+/// The maximum length in bytes of a list or object in an error message.
+const MAX_SHOWN_BYTES: usize = 4_096;
+
+/// Formats a value for errors that repeat it for several of its elements. A long value is cut.
+pub(crate) fn short_value(value: Option<&Value>) -> String {
+    let mut text = format_value(value);
+    if text.len() > MAX_SHOWN_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_SHOWN_BYTES));
+        text.push_str("...");
+    }
+    text
+}
+
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
 pub(crate) fn is_missing(value: Option<&Value>) -> bool {

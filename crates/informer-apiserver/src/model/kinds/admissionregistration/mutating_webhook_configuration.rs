@@ -12,7 +12,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "MutatingWebhookConfiguration",
     Traits::GENERATION,
 )
-.with_traits(Traits::WHOLE_UPDATE.with(Traits::ANY_FINALIZERS))
+.with_traits(Traits::REVALIDATES_METADATA.with(Traits::UNQUALIFIED_FINALIZERS))
 .rules(Rules::new(DEFAULTS, CONFIGURATION))
 .cells(configuration_cells);
 

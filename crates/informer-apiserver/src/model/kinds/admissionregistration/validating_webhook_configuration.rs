@@ -12,6 +12,6 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "ValidatingWebhookConfiguration",
     Traits::GENERATION,
 )
-.with_traits(Traits::WHOLE_UPDATE.with(Traits::ANY_FINALIZERS))
+.with_traits(Traits::REVALIDATES_METADATA.with(Traits::UNQUALIFIED_FINALIZERS))
 .rules(Rules::new(&[In("webhooks[]", WEBHOOK_DEFAULTS)], CONFIGURATION))
 .cells(configuration_cells);

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::Cause;
@@ -13,7 +15,7 @@ use crate::model::rules::checks::{Check, FieldView, not_negative, run};
 use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{get, set};
-use crate::model::rules::warnings::{fractions, list};
+use crate::model::rules::warnings::{fractions, list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::number;
 
@@ -101,21 +103,22 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 /// template with the same names, as in the pods that the StatefulSet controller creates.
 fn with_claim_volumes(spec: &Value) -> Value {
     let mut spec = spec.clone();
-    let claims: Vec<Value> = list(&spec["volumeClaimTemplates"])
-        .map(|claim| {
-            let name = &claim["metadata"]["name"];
-            json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
-        })
-        .collect();
+    // The controller sets the names of the host of each pod.
+    if let Some(pod) = spec["template"]["spec"].as_object_mut() {
+        pod.remove("hostname");
+        pod.remove("subdomain");
+    }
+    let claims: BTreeSet<&str> =
+        list(&spec["volumeClaimTemplates"]).map(|claim| text(&claim["metadata"]["name"])).collect();
     if claims.is_empty() {
         return spec;
     }
-    let mut volumes = claims;
-    let others: Vec<Value> = list(&spec["template"]["spec"]["volumes"])
-        .filter(|volume| !volumes.iter().any(|claim| claim["name"] == volume["name"]))
-        .cloned()
-        .collect();
-    volumes.extend(others);
+    let of_claims =
+        claims.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    let others = list(&spec["template"]["spec"]["volumes"])
+        .filter(|volume| !claims.contains(text(&volume["name"])))
+        .cloned();
+    let volumes: Vec<Value> = of_claims.chain(others).collect();
     set(&mut spec, "template.spec.volumes", volumes.into());
     spec
 }

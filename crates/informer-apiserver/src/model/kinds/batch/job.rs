@@ -122,6 +122,22 @@ fn run_one_of(at: &FieldView<'_>, name: &str, allowed: &[&str], causes: &mut Vec
     }
 }
 
+/// The limits of kube-apiserver for the lists of a `podFailurePolicy`.
+const MAX_FAILURE_RULES: usize = 20;
+const MAX_CONDITIONS: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+
+fn check_length(at: &FieldView<'_>, list: &str, most: usize, causes: &mut Vec<Cause>) {
+    let length = at.items(list).len();
+    if length > most {
+        causes.push(Cause {
+            reason: "FieldValueTooMany",
+            message: format!("Too many: {length}: must have at most {most} items"),
+            field: at.field_path(list),
+        });
+    }
+}
+
 /// Validates a rule of a Job's `podFailurePolicy`.
 fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
@@ -148,7 +164,8 @@ fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec
         }
         _ => {}
     }
-    for (index, condition) in conditions.iter().enumerate() {
+    check_length(at, "onPodConditions", MAX_CONDITIONS, causes);
+    for (index, condition) in conditions.iter().take(MAX_CONDITIONS).enumerate() {
         let path = at.field_path(&format!("onPodConditions[{index}]"));
         let condition = FieldView { value: condition, old: None, path };
         NameFormat::Qualified.check(&condition.field_path("type"), condition.text("type"), causes);
@@ -180,7 +197,8 @@ fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec<C
         let shown = at.get("values").map_or("null".to_owned(), ToString::to_string);
         causes.push(Cause::invalid(&at.field_path("values"), &shown, "at least one value is required"));
     }
-    for (index, value) in values.iter().enumerate() {
+    check_length(at, "values", MAX_EXIT_CODES, causes);
+    for (index, value) in values.iter().take(MAX_EXIT_CODES).enumerate() {
         let field = at.field_path(&format!("values[{index}]"));
         if operator == "In" && *value == 0 {
             causes.push(Cause::invalid(&field, "0", "must not be 0 for the In operator"));
@@ -208,7 +226,8 @@ pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     check_failure_limits(spec, causes);
     let failures = spec.part("podFailurePolicy");
-    for (index, rule) in failures.items("rules").iter().enumerate() {
+    check_length(&failures, "rules", MAX_FAILURE_RULES, causes);
+    for (index, rule) in failures.items("rules").iter().take(MAX_FAILURE_RULES).enumerate() {
         let path = failures.field_path(&format!("rules[{index}]"));
         check_failure_rule(&FieldView { value: rule, old: None, path }, spec, causes);
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("coordination.k8s.io", "v1", "Lease", Traits::UPSERT.with(Traits::NEEDS_VERSION))
-        .with_traits(Traits::ANY_FINALIZERS)
+        .with_traits(Traits::UNQUALIFIED_FINALIZERS)
         .bookmark(r#","spec":{}"#)
         .rules(Rules::new(&[], &[Check::Call(validate)]))
         .cells(cells);

@@ -9,7 +9,7 @@ use crate::model::table::text::size;
 use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "ConfigMap", Traits::NONE)
-    .with_traits(Traits::WHOLE_UPDATE)
+    .with_traits(Traits::REVALIDATES_METADATA)
     .rules(Rules::new(&[], &[Check::Call(validate)]).changes(UPDATE_CHECKS))
     .cells(cells);
 

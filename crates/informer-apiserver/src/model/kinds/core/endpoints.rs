@@ -15,7 +15,7 @@ use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, number};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "Endpoints", Traits::UPSERT)
-    .with_traits(Traits::WHOLE_UPDATE)
+    .with_traits(Traits::REVALIDATES_METADATA)
     .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     .rules(Rules::new(&[In("subsets[].ports[]", TCP)], &[Check::Call(validate)]))
     .warnings(|endpoints, _| warn(endpoints))
@@ -65,12 +65,19 @@ fn check_unicast(field: &str, text: &str, causes: &mut Vec<Cause>) {
         Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
             "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
         }
-        Some(ip) if ip.is_multicast() => {
+        Some(ip) if is_link_local_multicast(ip) => {
             "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
         }
         Some(_) => return,
     };
     causes.push(Cause::invalid(field, &format!("{text:?}"), why));
+}
+
+fn is_link_local_multicast(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
+    }
 }
 
 fn check_port_of_endpoint(at: &FieldView<'_>, needs_name: bool, causes: &mut Vec<Cause>) {

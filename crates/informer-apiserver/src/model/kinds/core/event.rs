@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "Event", Traits::UPSERT.with(Traits::OWN_FIELDS).with(Traits::EXPIRES))
-        .with_traits(Traits::ANY_FINALIZERS)
+        .with_traits(Traits::UNQUALIFIED_FINALIZERS)
         .name_format(ObjectName::PathSegment)
         .selectable(&[
             "involvedObject.kind",

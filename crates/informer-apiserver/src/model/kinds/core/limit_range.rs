@@ -1,3 +1,5 @@
+use std::collections::{BTreeSet, HashSet};
+
 use serde_json::Value;
 
 use crate::model::cause::Cause;
@@ -10,7 +12,7 @@ use crate::model::rules::defaults::Default::Call;
 use crate::model::rules::resources::{check_container_resource_name, check_resource_name, each_quantity};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "LimitRange", Traits::UPSERT)
-    .with_traits(Traits::WHOLE_UPDATE)
+    .with_traits(Traits::REVALIDATES_METADATA)
     .bookmark(r#","spec":{"limits":null}"#)
     .rules(Rules::new(&[Call(limit_range_defaults)], &[Check::Call(validate)]));
 
@@ -34,21 +36,20 @@ fn limit_range_defaults(range: &mut Value) {
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
-    let mut types: Vec<&str> = Vec::new();
+    let mut types = HashSet::new();
     for (index, limit) in spec.items("limits").iter().enumerate() {
         let limit = FieldView { value: limit, old: None, path: format!("spec.limits[{index}]") };
         let of = limit.text("type");
         check_type(&limit.field_path("type"), of, causes);
-        if types.contains(&of) {
+        if !types.insert(of) {
             causes.push(duplicate(&limit.field_path("type"), &format!("{of:?}")));
         }
-        types.push(of);
         let check_name = if matches!(of, "Pod" | "Container") {
             check_container_resource_name
         } else {
             check_resource_name
         };
-        let mut names: Vec<String> = Vec::new();
+        let mut names = BTreeSet::new();
         for map in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
             if of == "Pod" && map.starts_with("default") {
                 if limit.get(map).and_then(Value::as_object).is_some_and(|map| !map.is_empty()) {
@@ -59,9 +60,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             }
             each_quantity(&limit, map, &mut |field, name, _| {
                 check_name(field, name, causes);
-                if !names.iter().any(|known| known == name) {
-                    names.push(name.to_owned());
-                }
+                names.insert(name.to_owned());
             });
         }
         let has_storage = |map: &str| limit.value[map].get("storage").is_some();
@@ -69,7 +68,6 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             let why = "either minimum or maximum storage value is required, but neither was provided";
             causes.push(required(&limit.field_path("limits"), why));
         }
-        names.sort_unstable();
         names.iter().for_each(|name| check_order(&limit, name, causes));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "Namespace",
     Traits::STATUS.with(Traits::RETURNS_DELETED).with(Traits::OWN_FIELDS).with(Traits::NO_NAMESPACE_FIELD),
 )
-.with_traits(Traits::WHOLE_UPDATE)
+.with_traits(Traits::REVALIDATES_METADATA)
 .selectable(&["status.phase"])
 .bookmark(r#","spec":{},"status":{}"#)
 .name_format(ObjectName::Label)

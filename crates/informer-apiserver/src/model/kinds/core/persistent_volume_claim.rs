@@ -18,7 +18,7 @@ use crate::model::table::text::{UNSET, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "PersistentVolumeClaim", Traits::STATUS)
-        .with_traits(Traits::WHOLE_UPDATE)
+        .with_traits(Traits::REVALIDATES_METADATA)
         .bookmark(r#","spec":{"resources":{}},"status":{}"#)
         .initial_status(r#"{"phase":"Pending"}"#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))

@@ -9,7 +9,9 @@ use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, format_value, required};
+use crate::model::rules::checks::{
+    Check, FieldView, IMMUTABLE, MAX_CAUSES, format_value, required, short_value,
+};
 use crate::model::rules::resources::{
     check_quota_resource_name, check_resource_quantity, each_quantity, is_standard_quota_resource,
 };
@@ -58,12 +60,15 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 
 fn check_scopes(spec: &FieldView<'_>, limited: &[String], causes: &mut Vec<Cause>) {
     let names: Vec<&str> = spec.items("scopes").iter().map(text).collect();
-    let shown = format_value(spec.get("scopes"));
+    let shown = short_value(spec.get("scopes"));
     let invalid = |why: &str| Cause::invalid("spec.scopes", &shown, why);
     for scope in &names {
+        if causes.len() >= MAX_CAUSES {
+            return;
+        }
         causes.extend((!SCOPES.contains(scope)).then(|| invalid(UNSUPPORTED)));
         let wrong = limited.iter().filter(|resource| !applies(scope, resource));
-        causes.extend(wrong.map(|_| invalid(WRONG_RESOURCE)));
+        causes.extend(wrong.map(|_| invalid(WRONG_RESOURCE)).take(MAX_CAUSES));
     }
     let conflicts = CONFLICTS.iter().filter(|pair| pair.iter().all(|scope| names.contains(scope)));
     causes.extend(conflicts.map(|_| invalid("conflicting scopes")));
@@ -71,9 +76,12 @@ fn check_scopes(spec: &FieldView<'_>, limited: &[String], causes: &mut Vec<Cause
 
 fn check_scope_selector(selector: &FieldView<'_>, limited: &[String], causes: &mut Vec<Cause>) {
     const FIELD: &str = "spec.scopeSelector.matchExpressions";
-    let shown = selector.value.to_string();
+    let shown = short_value(Some(selector.value));
     let mut names = Vec::new();
     for requirement in selector.items("matchExpressions") {
+        if causes.len() >= MAX_CAUSES {
+            return;
+        }
         let (scope, operator) = (text(&requirement["scopeName"]), text(&requirement["operator"]));
         let has_values = requirement["values"].as_array().is_some_and(|values| !values.is_empty());
         let invalid = |name: &str, value: &str, why: &str| {
@@ -84,7 +92,7 @@ fn check_scope_selector(selector: &FieldView<'_>, limited: &[String], causes: &m
             causes.push(invalid("scopeName", scope, UNSUPPORTED));
         }
         let wrong = limited.iter().filter(|resource| !applies(scope, resource));
-        causes.extend(wrong.map(|_| Cause::invalid(FIELD, &shown, WRONG_RESOURCE)));
+        causes.extend(wrong.map(|_| Cause::invalid(FIELD, &shown, WRONG_RESOURCE)).take(MAX_CAUSES));
         let exists_only =
             SCOPES.contains(&scope) && !["PriorityClass", "VolumeAttributesClass"].contains(&scope);
         if exists_only && operator != "Exists" {

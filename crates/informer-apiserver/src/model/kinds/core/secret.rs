@@ -14,7 +14,7 @@ use crate::model::table::TableRow;
 use crate::model::table::text::size;
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "Secret", Traits::OWN_FIELDS)
-    .with_traits(Traits::WHOLE_UPDATE)
+    .with_traits(Traits::REVALIDATES_METADATA)
     .selectable(&["type"])
     .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
     .warnings(|secret, _| warn(secret))

@@ -10,7 +10,8 @@ use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, NameFormat, check_labels, check_port, duplicate, is_ip, required, run, unsupported,
+    Check, FieldView, NameFormat, check_labels, check_port, duplicate, format_value, is_ip, required, run,
+    unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
 use crate::model::rules::defaults::fill;
@@ -195,13 +196,24 @@ fn check_policies(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         causes.push(Cause::invalid(&spec.field_path("healthCheckNodePort"), &port.to_string(), why));
     }
-    if let Some(class) = spec.get("loadBalancerClass").and_then(Value::as_str) {
-        let field = spec.field_path("loadBalancerClass");
+    check_load_balancer_class(spec, causes);
+}
+
+fn check_load_balancer_class(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let field = spec.field_path("loadBalancerClass");
+    let class = spec.get("loadBalancerClass").and_then(Value::as_str);
+    if spec.text("type") != "LoadBalancer" {
+        let why = "may only be used when `type` is 'LoadBalancer'";
+        causes.extend(class.map(|_| Cause::forbidden(&field, why)));
+        return;
+    }
+    let old = spec.old.filter(|old| old["type"] == "LoadBalancer");
+    if old.is_some_and(|old| old["loadBalancerClass"].as_str() != class) {
+        let shown = format_value(spec.get("loadBalancerClass"));
+        causes.push(Cause::invalid(&field, &shown, "may not change once set"));
+    }
+    if let Some(class) = class {
         NameFormat::Qualified.check(&field, class, causes);
-        let was_load_balancer = spec.old.is_some_and(|old| old["type"] == "LoadBalancer");
-        if was_load_balancer && spec.old.is_some_and(|old| old["loadBalancerClass"] != class) {
-            causes.push(Cause::invalid(&field, &format!("{class:?}"), "may not change once set"));
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::table::TableRow;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "ServiceAccount", Traits::RETURNS_DELETED)
-        .with_traits(Traits::WHOLE_UPDATE)
+        .with_traits(Traits::REVALIDATES_METADATA)
         .rules(Rules::NORMALIZED)
         .warnings(warn)
         .cells(cells);

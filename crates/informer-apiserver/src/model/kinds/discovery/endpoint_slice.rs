@@ -16,7 +16,7 @@ use crate::model::table::text::{UNSET, int_or_text, joined};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("discovery.k8s.io", "v1", "EndpointSlice", Traits::GENERATION)
-        .with_traits(Traits::WHOLE_UPDATE)
+        .with_traits(Traits::REVALIDATES_METADATA)
         .bookmark(r#","addressType":"","endpoints":null,"ports":null"#)
         .null_list("endpoints")
         .rules(Rules::new(&[In("ports[]", PORT)], &[Check::Call(validate)]).changes(UPDATE_CHECKS))

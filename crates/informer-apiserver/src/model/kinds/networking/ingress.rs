@@ -13,7 +13,7 @@ use crate::model::table::text::{NONE, joined, or, size};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("networking.k8s.io", "v1", "Ingress", Traits::SPEC_STATUS)
-        .with_traits(Traits::WHOLE_UPDATE)
+        .with_traits(Traits::REVALIDATES_METADATA)
         .bookmark(r#","spec":{},"status":{"loadBalancer":{}}"#)
         .initial_status(r#"{"loadBalancer":{}}"#)
         .rules(Rules::new(&[], &[Check::Call(validate)]))

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("networking.k8s.io", "v1", "IngressClass", Traits::GENERATION)
-        .with_traits(Traits::WHOLE_UPDATE)
+        .with_traits(Traits::REVALIDATES_METADATA)
         .bookmark(r#","spec":{}"#)
         .rules(Rules::new(
             &[In("spec.parameters", &[Fill("scope", "\"Cluster\"")])],

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::Cause;
@@ -15,7 +17,7 @@ use crate::model::table::TableRow;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("node.k8s.io", "v1", "RuntimeClass", Traits::NONE)
-        .with_traits(Traits::WHOLE_UPDATE.with(Traits::ANY_FINALIZERS))
+        .with_traits(Traits::REVALIDATES_METADATA.with(Traits::UNQUALIFIED_FINALIZERS))
         .bookmark(r#","handler":"""#)
         .rules(Rules::new(&[], &[Check::Call(validate)]))
         .warnings(|class, _| warn(class))
@@ -38,11 +40,13 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let scheduling = at.part("scheduling");
     check_labels("scheduling.nodeSelector", scheduling.get("nodeSelector"), causes);
     let tolerations = scheduling.items("tolerations");
+    let mut known = HashSet::new();
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = format!("scheduling.tolerations[{index}]");
         check_toleration(&FieldView { value: toleration, old: None, path: path.clone() }, causes);
-        if tolerations[..index].contains(toleration) {
-            causes.push(duplicate(&path, &toleration.to_string()));
+        let shown = toleration.to_string();
+        if !known.insert(shown.clone()) {
+            causes.push(duplicate(&path, &shown));
         }
     }
     if at.old.is_some_and(|old| text(&old["handler"]) != handler) {

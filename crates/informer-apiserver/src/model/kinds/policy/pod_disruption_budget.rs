@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("policy", "v1", "PodDisruptionBudget", Traits::SPEC_STATUS_METADATA)
-        .with_traits(Traits::ANY_FINALIZERS)
+        .with_traits(Traits::UNQUALIFIED_FINALIZERS)
         .name_format(ObjectName::PathSegment)
         .initial_status(INITIAL_STATUS)
         .rules(Rules::new(&[], &[Check::Call(validate)]))

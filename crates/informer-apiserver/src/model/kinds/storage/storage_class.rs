@@ -7,7 +7,9 @@ use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::warnings::deprecated_label;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, NameFormat, check_immutable, duplicate, required, run};
+use crate::model::rules::checks::{
+    Check, FieldView, MAX_CAUSES, NameFormat, check_immutable, duplicate, required, run,
+};
 use crate::model::rules::defaults::Default::{self, Fill};
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
@@ -15,7 +17,7 @@ use crate::model::table::text::{UNSET, or};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("storage.k8s.io", "v1", "StorageClass", Traits::RETURNS_DELETED)
-        .with_traits(Traits::WHOLE_UPDATE)
+        .with_traits(Traits::REVALIDATES_METADATA)
         .bookmark(r#","provisioner":"""#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(UPDATE_CHECKS))
         .warnings(|class, _| warn(class))
@@ -48,6 +50,9 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 fn check_topologies(topologies: &[Value], causes: &mut Vec<Cause>) {
     let mut earlier: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for (index, term) in topologies.iter().enumerate() {
+        if causes.len() >= MAX_CAUSES {
+            return;
+        }
         let path = format!("allowedTopologies[{index}].matchLabelExpressions");
         let mut expressions = BTreeMap::new();
         for (index, expression) in list(&term["matchLabelExpressions"]).enumerate() {
@@ -69,7 +74,7 @@ fn check_topologies(topologies: &[Value], causes: &mut Vec<Cause>) {
         // kube-apiserver compares with the terms before this one, and with an empty one for each term.
         let empty = if expressions.is_empty() { topologies.len() } else { 0 };
         let same = earlier.iter().filter(|earlier| **earlier == expressions).count();
-        causes.extend((0..empty + same).map(|_| duplicate(&path, "\"\"")));
+        causes.extend((0..(empty + same).min(MAX_CAUSES)).map(|_| duplicate(&path, "\"\"")));
         earlier.push(expressions);
     }
 }
