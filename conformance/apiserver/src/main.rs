@@ -23,15 +23,15 @@ struct Arguments {
     /// The certificate of the real server that is already running.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// Store the responses of the real server as the new recording; with --validation only those to objects for
-    /// which the servers agree.
+    /// Store the responses of the real server as the new recording; with --validation only those to objects
+    /// for which the servers agree.
     #[arg(long)]
     record: bool,
     /// Run only scenarios whose name contains this string.
     #[arg(long, value_name = "TEXT", default_value = "")]
     scenario: String,
-    /// Instead of scenarios: compare the validation of this number of generated objects per kind on the embedded
-    /// and the real server.
+    /// Instead of scenarios: compare the validation of this number of generated objects per kind on the
+    /// embedded and the real server.
     #[arg(long, value_name = "COUNT")]
     validation: Option<u64>,
     /// The seed of the first generated object.
@@ -48,8 +48,8 @@ enum Server {
     Real,
 }
 
-/// The maximum number of scenarios that run on the real server at the same time. They use different namespaces, and
-/// mostly wait for the server to publish CRDs.
+/// The maximum number of scenarios that run on the real server at the same time. They use different
+/// namespaces, and mostly wait for the server to publish CRDs.
 const PARALLEL: usize = 6;
 
 #[tokio::main(flavor = "current_thread")]

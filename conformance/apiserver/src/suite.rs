@@ -97,8 +97,9 @@ impl Suite {
     }
 
     /// Runs all scenarios and compares the responses with the recorded ones. A scenario with differences is
-    /// run again, up to `tries` times, and up to `parallel` scenarios run at the same time. Repeating helps against random differences: a real server orders field
-    /// managers by the second of their writes, and errors of map fields at random.
+    /// run again, up to `tries` times, and up to `parallel` scenarios run at the same time. Repeating helps
+    /// against random differences: a real server orders field managers by the second of their writes, and
+    /// errors of map fields at random.
     ///
     /// # Errors
     ///

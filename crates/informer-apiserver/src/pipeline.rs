@@ -182,8 +182,8 @@ impl Pipeline {
         self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
         scope.check_escalation(self, None, &object)?;
         self.fill_new(kind, &mut object, mode);
-        // In a dry run, the object may have a resourceVersion, which the response then contains, too. An invalid
-        // one is ignored.
+        // In a dry run, the object may have a resourceVersion, which the response then contains, too. An
+        // invalid one is ignored.
         let given = metadata::version(&object).ok().flatten().filter(|_| scope.dry_run);
         let prefix = object_meta::text(&object, "generateName").to_owned();
         let generates_name = object_meta::text(&object, "name").is_empty() && !prefix.is_empty();

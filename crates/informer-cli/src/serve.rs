@@ -114,8 +114,8 @@ pub(crate) struct ServeArguments {
     #[arg(long, requires = "users")]
     rbac: bool,
     /// Create the objects of a new cluster: priority classes, flow schemas, APIServices and the service
-    /// `kubernetes`; with --rbac all default roles; and in each namespace the ServiceAccount `default` and the
-    /// ConfigMap `kube-root-ca.crt`.
+    /// `kubernetes`; with --rbac all default roles; and in each namespace the ServiceAccount `default` and
+    /// the ConfigMap `kube-root-ca.crt`.
     #[arg(long)]
     bootstrap: bool,
     /// Inject the faults of this file, in YAML or JSON; the format is below.

@@ -135,8 +135,8 @@ impl<B: Body + Unpin> Body for InFlightBody<B> {
 /// The stream of a connection, which reports reads, blocked writes and flushes to the monitor.
 ///
 /// For a response that is not long-running, a client that reads a byte from time to time does not extend its
-/// timeout: only a flush ends it. hyper flushes after it has written all data of a response. For a long-running
-/// response, each accepted write extends the timeout.
+/// timeout: only a flush ends it. hyper flushes after it has written all data of a response. For a
+/// long-running response, each accepted write extends the timeout.
 pub(crate) struct MonitoredStream<S> {
     stream: S,
     monitor: ConnectionMonitor,

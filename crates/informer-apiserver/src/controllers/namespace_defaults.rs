@@ -1,5 +1,6 @@
 //! The objects of each namespace: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`. In a
-//! cluster, the service account controller and the root CA publisher of kube-controller-manager maintain them.
+//! cluster, the service account controller and the root CA publisher of kube-controller-manager maintain
+//! them.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -36,8 +37,8 @@ impl ControllerManager {
         self.ensure("configmaps", namespace, bundle);
     }
 
-    /// Creates an object, or updates it if its `data` differs. An error is ignored. If another write deleted the
-    /// namespace or changed the object, it has queued the namespace again. If a ResourceQuota rejects the
+    /// Creates an object, or updates it if its `data` differs. An error is ignored. If another write deleted
+    /// the namespace or changed the object, it has queued the namespace again. If a ResourceQuota rejects the
     /// object, the next write of the namespace or of its default objects tries again.
     fn ensure(&self, resource: &str, namespace: &str, wanted: Value) {
         let Ok(resource) = self.resource(&Gvr::new("", "v1", resource)) else { return };

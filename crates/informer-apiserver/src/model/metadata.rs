@@ -12,7 +12,7 @@ use crate::model::object_meta::{
     field_causes, finalizer_causes, finalizers, metadata_of_mut, owner_references_causes, text,
     unqualified_finalizer_causes,
 };
-use crate::model::rules::label_problems;
+use crate::model::rules::{label_problems, path_segment_problems};
 use crate::model::write_options::WriteMode;
 
 /// Rejects an object whose namespace differs from that of the request, for example after a webhook changed
@@ -200,8 +200,8 @@ fn checks_finalizer_domains(kind: &Kind) -> bool {
     !kind.is_custom() && !kind.traits.has(Traits::UNQUALIFIED_FINALIZERS)
 }
 
-/// Returns a prefix of names in a form that is valid if the names are: random characters follow, so the prefix
-/// may end with a dash.
+/// Returns a prefix of names in a form that is valid if the names are: random characters follow, so the
+/// prefix may end with a dash.
 fn without_final_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
@@ -247,18 +247,6 @@ pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Returns the reasons why a name cannot be a segment of a URL path.
-pub(crate) fn path_segment_problems(name: &str) -> Vec<&'static str> {
-    match name {
-        "." => vec!["may not be '.'"],
-        ".." => vec!["may not be '..'"],
-        name => [("/", "may not contain '/'"), ("%", "may not contain '%'")]
-            .into_iter()
-            .filter_map(|(part, why)| name.contains(part).then_some(why))
-            .collect(),
-    }
-}
-
 /// Checks that the object name in the body equals the name in the path of the request.
 pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError> {
     match text(object, "name") {
@@ -294,7 +282,8 @@ pub(crate) fn check_update(
     if !kind.is_custom() {
         causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
     }
-    // The generic validation treats the prefix as a part of a path. Some kinds validate it as for a new object.
+    // The generic validation treats the prefix as a part of a path. Some kinds validate it as for a new
+    // object.
     let prefix = text(new, "generateName");
     if !prefix.is_empty() {
         let problems = path_segment_problems(prefix);

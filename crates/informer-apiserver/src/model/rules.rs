@@ -15,7 +15,7 @@ pub(crate) mod webhook_client;
 
 use serde_json::{Map, Value};
 
-pub(crate) use checks::{label_problems, qualified_problems};
+pub(crate) use checks::{label_problems, path_segment_problems, qualified_problems};
 pub(crate) use path::{get, set};
 pub(crate) use webhook_client::check_conversion;
 

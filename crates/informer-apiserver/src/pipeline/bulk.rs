@@ -39,8 +39,8 @@ impl Pipeline {
             }
         }
         let count = drafts.len();
-        // Each loaded CRD needs its own follow-up, which serves it, and so does each namespace, for its default
-        // objects. For other kinds one follow-up per batch is enough.
+        // Each loaded CRD needs its own follow-up, which serves it, and so does each namespace, for its
+        // default objects. For other kinds one follow-up per batch is enough.
         let each = kind.is(DEFINITIONS, "CustomResourceDefinition") || kind.is("", "Namespace");
         let names = drafts.iter().take(if each { drafts.len() } else { 1 });
         let names: Vec<String> = names.map(|draft| draft.key().to_owned()).collect();

@@ -137,8 +137,8 @@ impl ApiServerBuilder {
     /// (PEM). Without this call namespaces are empty, as with a kube-apiserver without
     /// kube-controller-manager.
     ///
-    /// The objects exist before the request that creates the namespace gets its response, unless a ResourceQuota
-    /// rejects them.
+    /// The objects exist before the request that creates the namespace gets its response, unless a
+    /// ResourceQuota rejects them.
     pub fn namespace_defaults(mut self, root_ca: impl Into<Arc<str>>) -> Self {
         self.root_ca = Some(root_ca.into());
         self

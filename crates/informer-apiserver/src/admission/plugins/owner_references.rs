@@ -52,8 +52,8 @@ impl OwnerCheck<'_> {
         self.authorize(&delete, "cannot set an ownerRef on a resource you can't delete")
     }
 
-    /// Returns true if the user may update the finalizers of all objects. The kinds of the owners need not exist
-    /// then.
+    /// Returns true if the user may update the finalizers of all objects. The kinds of the owners need not
+    /// exist then.
     fn may_finalize_all(&self) -> bool {
         let all = AuthorizationAttributes {
             verb: "update".to_owned(),

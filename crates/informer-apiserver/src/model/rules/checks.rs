@@ -276,6 +276,18 @@ pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
     long.into_iter().chain(wrong).collect()
 }
 
+/// Returns the reasons why a name cannot be a segment of a URL path.
+pub(crate) fn path_segment_problems(name: &str) -> Vec<&'static str> {
+    match name {
+        "." => vec!["may not be '.'"],
+        ".." => vec!["may not be '..'"],
+        name => [("/", "may not contain '/'"), ("%", "may not contain '%'")]
+            .into_iter()
+            .filter_map(|(part, why)| name.contains(part).then_some(why))
+            .collect(),
+    }
+}
+
 pub(crate) fn is_label(text: &str) -> bool {
     text.len() <= MAX_LABEL_BYTES && is_label_part(text)
 }

@@ -7,15 +7,14 @@ use serde_json::{Value, json};
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
-use crate::model::metadata::path_segment_problems;
 use crate::model::quantity::read;
-use crate::model::rules::Rules;
 use crate::model::rules::checks::{
     Check, FieldView, at_least, format_value, is_missing, required, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::get;
 use crate::model::rules::warnings::{list, text};
+use crate::model::rules::{Rules, path_segment_problems};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, UNKNOWN, UNSET, number, or};
 

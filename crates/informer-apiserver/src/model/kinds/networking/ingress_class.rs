@@ -1,11 +1,10 @@
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
-use crate::model::metadata::path_segment_problems;
-use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, NameFormat, required, unsupported};
 use crate::model::rules::defaults::Default::{Fill, In};
 use crate::model::rules::warnings::text;
+use crate::model::rules::{Rules, path_segment_problems};
 use crate::model::table::TableRow;
 use crate::model::table::text::NONE;
 use serde_json::{Value, json};
