@@ -46,7 +46,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 pub(crate) struct AttachArguments {
     /// The URL of the console of a running program, for example `http://127.0.0.1:8082`. Without a path, the
     /// path is /debug/informer.
-    #[arg(long, value_name = "URL", value_parser = server_url, conflicts_with_all = ["kinds", "namespace", "all_namespaces", "server", "kubeconfig", "context"])]
+    #[arg(long, value_name = "URL", value_parser = server_url, conflicts_with_all = ["kinds", "namespace", "all_namespaces", "server", "kubeconfig", "context", "as_user"])]
     pub(crate) attach: Option<Uri>,
     /// A file with the bearer token for the console; the environment variable INFORMER_TOKEN by default.
     #[arg(long, value_name = "FILE", requires = "attach")]
