@@ -136,7 +136,8 @@ const MAX_SHOWN_BYTES: usize = 4_096;
 pub(crate) fn short_value(value: Option<&Value>) -> String {
     let mut text = format_value(value);
     if text.len() > MAX_SHOWN_BYTES {
-        text.truncate(text.floor_char_boundary(MAX_SHOWN_BYTES));
+        let end = (0..=MAX_SHOWN_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        text.truncate(end);
         text.push_str("...");
     }
     text
