@@ -21,7 +21,13 @@ fn claim(annotations: &Value, class: &Value) -> String {
 
 fn class(server: &ApiServer, gvr: &Gvr, name: &str, mark: &str) {
     let metadata = json!({"name": name, "annotations": {mark: "true"}});
-    server.create(gvr, "", json!({"metadata": metadata, "provisioner": "p", "spec": {}})).unwrap();
+    server
+        .create(
+            gvr,
+            "",
+            json!({"metadata": metadata, "provisioner": "p", "spec": {"controller": "example.com/c"}}),
+        )
+        .unwrap();
 }
 
 #[tokio::test]
