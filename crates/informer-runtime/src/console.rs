@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! 1. A snapshot is computed only for a request: for each request of `snapshot`, and once a second for each
-//!    of at most [`MAX_LISTENERS`] open streams of `events`. A listener that does not read causes no
+//!    of at most eight open streams of `events`. A listener that does not read causes no
 //!    snapshot.
 //! 2. The data contains names, numbers, errors and resourceVersions. It is computed from the states of
 //!    informers, queues and controllers, which contain no object.
