@@ -4,7 +4,8 @@ use crate::model::cause::Cause;
 use crate::model::quantity::read;
 use crate::model::rules::checks::{FieldView, qualified_problems};
 
-const STANDARD: [&str; 20] = [
+/// The standard resources that are measured.
+const MEASURED: [&str; 11] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -14,19 +15,10 @@ const STANDARD: [&str; 20] = [
     "limits.cpu",
     "limits.memory",
     "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
     "storage",
     "requests.storage",
-    "services.loadbalancers",
-    "services.nodeports",
 ];
-/// The resources that are counted, so their quantities are integers.
+/// The standard resources that are counted, so their quantities are integers.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -39,13 +31,17 @@ const COUNTED: [&str; 9] = [
     "services.nodeports",
 ];
 
+fn is_standard(name: &str) -> bool {
+    MEASURED.contains(&name) || COUNTED.contains(&name) || is_huge_pages(name)
+}
+
 fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
 }
 
 /// Returns true for the resources that a ResourceQuota can limit without the prefix `count/`.
 pub(crate) fn is_standard_quota_resource(name: &str) -> bool {
-    (name != "storage" && STANDARD.contains(&name)) || is_huge_pages(name)
+    name != "storage" && is_standard(name)
 }
 
 fn is_native(name: &str) -> bool {
@@ -64,7 +60,7 @@ pub(crate) fn check_resource_name(field: &str, name: &str, causes: &mut Vec<Caus
     let problems = qualified_problems(name);
     if !problems.is_empty() {
         causes.extend(problems.iter().map(|why| invalid(why)));
-    } else if !name.contains('/') && !STANDARD.contains(&name) && !is_huge_pages(name) {
+    } else if !name.contains('/') && !is_standard(name) {
         causes.push(invalid("must be a standard resource type or fully qualified"));
     }
 }
