@@ -20,7 +20,8 @@ pub(super) fn trace_of_object<O: Representation>(kind: ResourceKind) -> TraceOf<
     })
 }
 
-/// A reconciler that links the span of each reconcile before it calls another reconciler.
+/// Links the span of each reconcile to the trace context in the object's annotation, then calls another
+/// reconciler.
 pub(super) struct LinkedReconciler<R> {
     pub(super) reconciler: Box<dyn DynReconciler<R>>,
     pub(super) trace_of: TraceOf<R>,
