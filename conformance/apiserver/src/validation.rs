@@ -11,6 +11,7 @@ mod send;
 mod values;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::{StreamExt, TryStreamExt};
 use informer_schema::{KindSchema, Resource, Schema};
@@ -169,11 +170,10 @@ fn namespace_of(path: &str) -> Option<&str> {
 }
 
 fn subjects() -> Result<Vec<Subject>, ValidationError> {
-    // The schema is used until the end of the process.
-    let schema: &'static Schema = Box::leak(Box::new(Schema::builtin_served()));
+    static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(Schema::builtin_served);
     let bases: Vec<Value> = serde_norway::from_str(KINDS)
         .map_err(|error| ValidationError::Base { kind: "a kind".to_owned(), problem: error.to_string() })?;
-    bases.into_iter().map(|base| Subject::new(schema, base)).collect()
+    bases.into_iter().map(|base| Subject::new(&SCHEMA, base)).collect()
 }
 
 /// Sends the objects of recorded verdicts to the embedded server. Returns a description of each response that

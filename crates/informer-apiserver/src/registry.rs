@@ -43,7 +43,7 @@ pub(crate) struct Store {
     /// The resourceVersion of the last commit. Reads that need a later one wait for its change.
     pub(crate) version: watch::Sender<u64>,
     pub(crate) webhooks: Webhooks,
-    pub(crate) schema: informer_schema::Schema,
+    pub(crate) schema: Arc<informer_schema::Schema>,
     /// Total size in bytes of the cached protobuf encodings.
     pub(crate) wires: WireBytes,
     pub(crate) expiry: Expiry,

@@ -16,7 +16,7 @@ mod warnings;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,7 +32,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 
 use crate::unknown_fields::{UnknownFields, UnknownFieldsLog};
-use crate::{ListKeys, ResourceKind, TraceContext, TracePropagation};
+use crate::{ResourceKind, TraceContext, TracePropagation};
 
 pub(crate) use body::BodyError;
 pub use body::ResponseBody;
@@ -110,7 +110,6 @@ struct Inner {
     json_only: Mutex<HashSet<(Gvr, bool)>>,
     /// The kinds for which a split list failed. Lists of these kinds are no longer split by namespace.
     whole_lists: Mutex<HashSet<Gvr>>,
-    schema: OnceLock<Arc<Schema>>,
     server_version: server_version::Cached,
     /// The kinds for which the server sends fields that the built-in schema does not contain.
     unknown_fields: UnknownFieldsLog,
@@ -253,7 +252,6 @@ impl Client {
             streaming_refusals: Mutex::default(),
             json_only: Mutex::default(),
             whole_lists: Mutex::default(),
-            schema: OnceLock::new(),
             server_version: server_version::Cached::default(),
             unknown_fields: UnknownFieldsLog::default(),
             warnings: warnings::Warnings::default(),
@@ -374,16 +372,6 @@ impl Client {
         self.inner.unknown_fields.observe(Arc::new(observer));
     }
 
-    /// Returns the list map keys and merge keys of a built-in kind: the fields that identify the elements of
-    /// its lists.
-    pub fn list_keys(&self, kind: &Gvk) -> ListKeys {
-        ListKeys::of_table(self.schema(), kind)
-    }
-
-    fn schema(&self) -> &Arc<Schema> {
-        self.inner.schema.get_or_init(|| Arc::new(Schema::builtin()))
-    }
-
     pub(crate) fn unknown_fields_of(&self, kind: &ResourceKind) -> Arc<UnknownFields> {
         self.inner.unknown_fields.of(kind)
     }
@@ -395,7 +383,7 @@ impl Client {
         if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
             return None;
         }
-        let schema = self.schema();
+        let schema = Schema::builtin();
         if metadata_only {
             return schema.shared_kind(&Gvk::new("meta.k8s.io", "v1", "PartialObjectMetadata"));
         }

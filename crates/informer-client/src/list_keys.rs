@@ -54,14 +54,9 @@ pub struct ListKey<'a> {
 }
 
 impl ListKeys {
-    /// Returns the list keys of a built-in kind; they are empty for any other kind. Each call parses the
-    /// schema of all built-in kinds, which takes about a millisecond.
-    /// [`Client::list_keys`](crate::Client::list_keys) parses the schema only once.
+    /// Returns the list keys of a built-in kind; they are empty for any other kind.
     pub fn of_builtin(kind: &Gvk) -> Self {
-        Self::of_table(&Arc::new(Schema::builtin()), kind)
-    }
-
-    pub(crate) fn of_table(schema: &Arc<Schema>, kind: &Gvk) -> Self {
+        let schema = Schema::builtin();
         Self(schema.shared_kind(kind).map_or(SchemaSource::Unknown, SchemaSource::Table))
     }
 

@@ -25,7 +25,7 @@ use canned::{JSON, PROTOBUF, list};
 const PODS: usize = 2_000;
 
 /// The built-in schema is parsed once, because parsing it takes longer than reading an object.
-static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
+static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(Schema::builtin);
 
 fn pod(number: usize) -> Value {
     let env: Vec<Value> = (0..20)

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use informer_core::{Gvk, Gvr};
 
@@ -34,8 +34,9 @@ pub(crate) struct MessageId(pub(crate) u16);
 
 /// The built-in Kubernetes kinds, with their fields, resources and encodings.
 ///
-/// There is no global schema: parsing the schema table takes about a millisecond, so create one schema and
-/// share it in an `Arc`. A schema is immutable.
+/// A schema is immutable. [`builtin`](Self::builtin) and [`builtin_served`](Self::builtin_served) parse the
+/// schema table once per process, because a test suite starts many clients and servers, and parsing takes a
+/// millisecond, or tens of milliseconds without optimization.
 pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
@@ -56,19 +57,23 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Parses the schema table that is compiled into this crate. The schema has the kinds and fields of the
+    /// Returns the schema that is compiled into this crate. It has the kinds and fields of the
     /// kube-apiserver of [`Schema::server_version`], and those that only the newer Go types of
     /// [`Schema::types_version`] have. Clients use this schema, because they send requests to servers of any
     /// version.
-    pub fn builtin() -> Self {
-        load::parse(BUILTIN, Releases::All)
+    pub fn builtin() -> Arc<Self> {
+        static SCHEMA: LazyLock<Arc<Schema>> =
+            LazyLock::new(|| Arc::new(load::parse(BUILTIN, Releases::All)));
+        Arc::clone(&SCHEMA)
     }
 
-    /// Parses the schema table of [`builtin`](Self::builtin) without the kinds and fields that the
+    /// Returns the schema of [`builtin`](Self::builtin) without the kinds and fields that the
     /// kube-apiserver of [`Schema::server_version`] does not have. An embedded API server uses this schema to
     /// treat a field of a newer release as unknown, as that kube-apiserver does.
-    pub fn builtin_served() -> Self {
-        load::parse(BUILTIN, Releases::Served)
+    pub fn builtin_served() -> Arc<Self> {
+        static SCHEMA: LazyLock<Arc<Schema>> =
+            LazyLock::new(|| Arc::new(load::parse(BUILTIN, Releases::Served)));
+        Arc::clone(&SCHEMA)
     }
 
     /// Returns a kind. The kinds of `meta/v1` that exist in every group (`DeleteOptions`, `Status`,
@@ -108,11 +113,10 @@ impl Schema {
     /// borrow the schema, so a value of any lifetime can contain it.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use informer_core::Gvk;
     /// use informer_schema::Schema;
     ///
-    /// let pods = Arc::new(Schema::builtin()).shared_kind(&Gvk::new("", "v1", "Pod")).ok_or("no such kind")?;
+    /// let pods = Schema::builtin().shared_kind(&Gvk::new("", "v1", "Pod")).ok_or("no such kind")?;
     /// assert_eq!(pods.kind().name(), "Pod");
     /// # Ok::<(), &str>(())
     /// ```

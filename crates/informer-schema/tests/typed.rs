@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 use std::io::Read;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ struct Sample {
     json: String,
 }
 
-static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
+static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(Schema::builtin);
 static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
 
 fn samples() -> Vec<Sample> {

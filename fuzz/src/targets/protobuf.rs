@@ -23,11 +23,8 @@ pub(super) const TARGET: Target = Target {
 /// selects a list or a watch.
 fn run(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
-    thread_local! {
-        static SCHEMA: Schema = Schema::builtin();
-    }
-    let body = Body::read(rest);
-    SCHEMA.with(|schema| if choice % 2 == 0 { run_list(schema, &body) } else { run_watch(schema, &body) });
+    let (schema, body) = (Schema::builtin(), Body::read(rest));
+    if choice % 2 == 0 { run_list(&schema, &body) } else { run_watch(&schema, &body) }
 }
 
 fn run_list(schema: &Schema, body: &Body<'_>) {

@@ -54,7 +54,7 @@ pub struct ApiServerBuilder {
     allowed_hosts: Vec<String>,
     http2_streams: u32,
     event_ttl: Duration,
-    schema: Option<Schema>,
+    schema: Option<Arc<Schema>>,
     plugins: PluginChoice,
 }
 
@@ -247,7 +247,7 @@ impl ApiServerBuilder {
     ///
     /// Returns an error if a field is invalid: see [`Schema::with_extra_fields`].
     pub fn extra_fields(mut self, fields: &[ExtraField]) -> Result<Self, ExtraFieldError> {
-        self.schema = Some(Schema::with_extra_fields(fields)?);
+        self.schema = Some(Arc::new(Schema::with_extra_fields(fields)?));
         Ok(self)
     }
 

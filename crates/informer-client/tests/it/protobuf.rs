@@ -1,7 +1,7 @@
 //! Tests that compare JSON and protobuf: content negotiation, equal results and equal errors.
 
 use std::io::Read as _;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use informer_cache::UndecodableLog;
 use informer_cache::source::{KnownObjects, ListRequest, Listed, SourceContext, SourceErrorKind};
@@ -15,13 +15,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_core::DynamicObject;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use crate::script::{Read, Reply, first_list, list, script, watch, watch_from};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
+static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(Schema::builtin);
 
 fn protobuf(body: impl Into<bytes::Bytes>) -> Reply {
     Reply::status(200).header("content-type", PROTOBUF).data(body)

@@ -96,7 +96,7 @@ impl CachedClient {
     }
 
     fn list_keys(&self, kind: &Gvk) -> ListKeys {
-        self.shared.list_keys.get(kind).cloned().unwrap_or_else(|| self.shared.api.list_keys(kind))
+        self.shared.list_keys.get(kind).cloned().unwrap_or_else(|| ListKeys::of_builtin(kind))
     }
 
     /// Reads the whole object of an update from the API server as JSON, because the edited copy does not have

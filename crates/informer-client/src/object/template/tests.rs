@@ -33,7 +33,7 @@ fn pod(name: &str, checksum: &str) -> Value {
 const SEEDS: u64 = 64;
 
 fn origin(seed: u64) -> Arc<Origin> {
-    let wire = Arc::new(Schema::builtin()).shared_kind(&Gvk::new("", "v1", "Pod"));
+    let wire = Schema::builtin().shared_kind(&Gvk::new("", "v1", "Pod"));
     let origin = Origin::new(ResourceKind::of::<Pod>(), UndecodableLog::default());
     Arc::new(origin.with_wire(wire).with_interner(Arc::new(Interner::of_seed(seed))))
 }
