@@ -117,6 +117,69 @@ async fn no_request_is_refused_while_certificates_and_authorities_rotate_on_two_
     first.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn authorities_are_injected_into_crd_conversions_and_api_services() {
+    let server = Server::start();
+    let create = |resource: &Gvr, object: Value| server.api.create(resource, "", object).unwrap();
+    let crds = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let service = |name: &str| json!({"namespace": "default", "name": name, "path": "/convert"});
+    let version = |name: &str, storage: bool| {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({"name": name, "served": true, "storage": storage, "schema": schema})
+    };
+    for (plural, kind, called) in [("websites", "Website", "shop"), ("shops", "Shop", "another")] {
+        let webhook =
+            json!({"clientConfig": {"service": service(called)}, "conversionReviewVersions": ["v1"]});
+        let spec = json!({
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")},
+            "versions": [version("v1", true), version("v1beta1", false)],
+            "conversion": {"strategy": "Webhook", "webhook": webhook},
+        });
+        create(&crds, json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": spec}));
+    }
+    let services = Gvr::new("apiregistration.k8s.io", "v1", "apiservices");
+    let spec = json!({
+        "group": "metrics.example.com", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
+        "service": {"namespace": "default", "name": "shop"},
+    });
+    create(&services, json!({"metadata": {"name": "v1beta1.metrics.example.com"}, "spec": spec}));
+
+    let certificates = ManagedCertificates::new(server.api_client(), "shop-certificates", "shop")
+        .conversion("websites.example.com")
+        .conversion("shops.example.com")
+        .api_service("v1beta1.metrics.example.com")
+        .validity(72 * HOUR, 12 * HOUR);
+    let web = HttpServer::at("127.0.0.1:0").tls(certificates);
+    let manager = Manager::new(server.api_client()).add(web);
+    let handle = manager.handle();
+    let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.unwrap();
+
+    let bundles = || {
+        let conversion = |name: &str| {
+            server.api.get(&crds, "", name).unwrap()["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+                .clone()
+        };
+        let service = server.api.get(&services, "", "v1beta1.metrics.example.com").unwrap();
+        let service = service["spec"]["caBundle"].clone();
+        [conversion("websites.example.com"), service, conversion("shops.example.com")]
+    };
+    let [conversion, service, other] = bundles();
+    let authority = secret(&server)["data"]["ca.crt"].clone();
+    assert!(authority.is_string());
+    assert_eq!((&conversion, &service), (&authority, &authority));
+    assert_eq!(other, Value::Null, "the conversion webhook of another Service is not changed");
+
+    // The next authority is injected into both before it issues a certificate.
+    tokio::time::sleep(60 * HOUR).await;
+    let [renewed, service, _] = bundles();
+    assert_eq!((&renewed, &service), (&secret(&server)["data"]["ca.crt"], &renewed));
+    assert_ne!(renewed, conversion);
+    handle.stop();
+    task.await.unwrap().unwrap();
+}
+
 /// Returns the time at which the certificate of a server expires, from the metrics of its manager.
 fn expiration(handle: &ManagerHandle, server: &str) -> i64 {
     let text = handle.register_metrics(|registry| {
