@@ -73,7 +73,7 @@ struct InformerEntry {
     erased: Arc<dyn ObjectInformer>,
     /// The name of `O`, for error messages.
     representation: &'static str,
-    /// Identifies the entry among all that the set ever had, for its leases.
+    /// A number that the set never reuses. An [`InformerLease`] detects by it that its entry was replaced.
     number: u64,
     /// The number of [`InformerLease`]s.
     leases: usize,

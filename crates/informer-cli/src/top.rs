@@ -124,7 +124,7 @@ async fn show(mut terminal: ratatui::DefaultTerminal, mut source: LiveSource) ->
             tokio::spawn(async move {
                 let read = timeout(HISTORY_TIMEOUT, reader.read(&key)).await;
                 let read = read.unwrap_or_else(|_| Err("the program does not respond".to_owned()));
-                // The command has ended if nothing receives the history.
+                // Sending fails only if `informer top` has ended.
                 let _ = sender.send((key, read)).await;
             });
         }

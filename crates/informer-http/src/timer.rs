@@ -60,7 +60,8 @@ pub(crate) struct ConnectionTimer {
     state: ConnectionState,
     since: Duration,
     http2: bool,
-    /// The response in flight has no timeout, because it is long-running or the server has not finished it.
+    /// True if the response in flight has no timeout: it is long-running, or the service has not returned it
+    /// yet.
     long_running: bool,
     /// The client does not read as fast as the server writes.
     blocked: bool,

@@ -203,8 +203,8 @@ impl<O: Object> Shared<O> {
     /// Adds the indexes whose names were reserved.
     ///
     /// The index functions run under no lock, over a snapshot. Concurrent transactions record their values in
-    /// the ledger; those take precedence over the values from the snapshot. Readers see an index once it is
-    /// complete.
+    /// the [`Ledger`], which only writers use. Those take precedence over the values from the snapshot.
+    /// Readers see an index once it is complete.
     pub(crate) fn install(&self, claimed: Vec<Arc<Definition<O>>>) {
         if claimed.is_empty() {
             return;

@@ -15,7 +15,7 @@ pub async fn main() -> Result {
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
 
-    // Print the values of an index, and the objects or keys of each value.
+    // Print each value of the index `node`, and the keys of the objects with that value.
     let mut nodes = pods.indexer().index_values("node");
     nodes.sort_unstable();
     for node in nodes {

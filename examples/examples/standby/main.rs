@@ -82,8 +82,8 @@ async fn answer(request: Request, ctx: Context, state: Arc<State>) -> Result<Out
     let answer = [("answered", round.clone()), ("by", by.clone()), ("fence", fence.clone())];
     data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
     sleep(WORK).await;
-    // The patch of the ledger has no precondition, so it succeeds even if another replica has become the
-    // leader.
+    // The patch of the ConfigMap `LEDGER` has no precondition, so it succeeds even if another replica has
+    // become the leader.
     let ledger = Patch::merge(json!({"data": {"fence": fence, "by": by}}));
     ctx.client.patch::<ConfigMap>(&format!("{NAMESPACE}/{LEDGER}"), &ledger).await?;
     // The update has the uid and the resourceVersion that were read as preconditions. If the object was

@@ -16,8 +16,8 @@ fn run(input: &[u8]) {
     let read = read_list(body.one_frame(), ReadOptions::default());
     let in_frames = read_list(body.frames(), ReadOptions::default());
     let good = serde_json::from_slice::<Value>(body.whole).is_ok();
-    // A malformed value is detected at the end of a frame that ends with a newline; elsewhere, the brackets
-    // decide. Objects of a list that breaks off are discarded.
+    // If a frame ends with a newline within a value, the reader reports a malformed value there. At other
+    // boundaries it only counts brackets. Objects of a list that breaks off are discarded.
     if good || (read.end.is_ok() && in_frames.end.is_ok()) {
         let both = (read.end.is_err(), in_frames.end.is_err());
         assert!(

@@ -21,9 +21,9 @@ fn run(input: &[u8]) {
     check_events(&read, body.whole);
 }
 
-/// Checks that the events do not depend on the boundaries. One difference is intended: if a frame ends with a
-/// newline, a line with open brackets is reported as malformed immediately, instead of consuming the
-/// following lines.
+/// Checks that the events do not depend on where frames begin and end. One difference is intended: if a frame
+/// ends with a newline, a line with open brackets is reported as malformed immediately, instead of consuming
+/// the following lines.
 fn check_borders(one: &ReadWatch, other: &ReadWatch) {
     match (&one.end, &other.end) {
         (Ok(()), Ok(())) => assert_eq!(one, other, "the result for a watch depends on frame boundaries"),

@@ -88,8 +88,9 @@ fn check_crate(name: &str, manifest: &str, (ours, absent): (&[&str], &[&str]), r
     }
 }
 
-/// Returns the names of the dependencies in a crate's manifest, in any notation of TOML. `[dev-dependencies]`
-/// are left out, because they are not restricted.
+/// Returns the names of the dependencies in a crate's manifest. Recognizes `NAME = ..` and `NAME.KEY = ..` at
+/// the start of a line, and the table `[dependencies.NAME]`. Omits `[dev-dependencies]`, which are not
+/// restricted, and `[build-dependencies]`.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut listed = false;
     manifest.lines().filter_map(move |line| {

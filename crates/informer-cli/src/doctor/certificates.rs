@@ -12,7 +12,7 @@ const EXPIRES_SOON: f64 = 7.0 * 24.0 * 3600.0;
 /// The validity of the certificates in a chain or in a CA bundle. All times are seconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Validity {
-    /// The certificates are valid until this time, which is more than a week in the future.
+    /// The certificates are valid until this time, which is so far away that there is no warning.
     Until(f64),
     /// The certificates are valid until this time, which is within a week.
     ExpiresSoon(f64),

@@ -72,7 +72,7 @@ async fn send(socket: &mut Socket, channel: u8, data: &[u8]) {
     socket.send(Message::binary([&[channel], data].concat())).await.unwrap();
 }
 
-/// Receives the next data that the client sends on a channel.
+/// Returns the next data that the client sends on a channel of the WebSocket.
 async fn receive(socket: &mut Socket, channel: u8) -> Vec<u8> {
     while let Some(message) = socket.next().await {
         if let Message::Binary(frame) = message.unwrap()

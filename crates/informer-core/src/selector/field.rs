@@ -222,7 +222,7 @@ pub enum FieldSelectorProblem {
     /// A backslash precedes a character that cannot be escaped.
     #[error("'\\' must precede '\\', ',' or '=', which must be escaped")]
     Escape {
-        /// The backslash and the character after it.
+        /// The invalid escape sequence: the backslash and the character after it.
         sequence: String,
     },
     /// A value contains a character that must be escaped.

@@ -262,7 +262,8 @@ impl<'t> MessageWriter<'_, 't> {
         Ok(())
     }
 
-    /// Writes the content of a type that has its own protobuf marshaler in Go.
+    /// Writes the content of a type whose JSON does not have the fields of its protobuf message, such as
+    /// `Quantity` or `IntOrString`.
     fn own_encoding(&mut self, base: Base, last: Option<At>) -> Result<(), Fault> {
         match base {
             Base::Time | Base::MicroTime => {

@@ -61,7 +61,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The error of `kill` is ignored: it only means that the process has already exited.
+        // An error of `kill` or `wait` is ignored, because `drop` cannot return it.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

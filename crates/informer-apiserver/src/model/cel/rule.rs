@@ -219,7 +219,8 @@ fn is_allowed_mix(operator: &str, one: &str, other: &str) -> bool {
     match operator {
         "_<_" | "_<=_" | "_>_" | "_>=_" => is_number(one) && is_number(other),
         "_+_" | "_-_" => is_time(one) && is_time(other),
-        // Lists, maps and objects may be compared with other representations of them.
+        // Accepts `==` and `!=` if either operand is a list, map, object or null. A value can have several
+        // type names here: a map literal is a `map`, and a field of the schema is an `object`.
         "_==_" | "_!=_" => {
             ["list", "map", "object", "null_type"].iter().any(|name| [one, other].contains(name))
         }

@@ -20,8 +20,8 @@ struct World {
     /// The authorities that the target trusts, with the time since which it does so.
     trusted: Vec<(i64, Vec<CertificateId>)>,
     replicas: Vec<Member>,
-    /// The certificates that were issued although no target trusts their authority, because there was no
-    /// valid certificate.
+    /// The certificates that were issued before the targets trusted their authority. This is allowed only if
+    /// there is no valid certificate.
     emergency: Vec<CertificateId>,
     /// The issuer and the end of each certificate.
     issued: BTreeMap<CertificateId, (CertificateId, Timestamp)>,
