@@ -266,9 +266,9 @@ impl Pipeline {
             check_new(kind, name, object, mode)?;
             scope.check_params(self, name, None, object)?;
             match taken {
-                Some(taken) => allocate_service(taken, object, None, mode)
+                Some(taken) => allocate_service(taken, object, None, mode, scope.dry_run)
                     .map_err(|cause| ApiError::invalid(kind, object_meta::text(object, "name"), cause))?,
-                None => allocation = self.allocate(kind, object, None, mode)?,
+                None => allocation = self.allocate(scope, object, None, mode)?,
             }
         }
         Ok(allocation)

@@ -43,6 +43,11 @@ impl Cause {
         Self { reason: "FieldValueTooLong", message, field: field.into() }
     }
 
+    pub(crate) fn too_many(field: &str, given: usize, max: usize) -> Self {
+        let message = format!("Too many: {given}: must have at most {max} items");
+        Self { reason: "FieldValueTooMany", message, field: field.into() }
+    }
+
     pub(crate) fn required(field: &str, message: &str) -> Self {
         Self {
             reason: "FieldValueRequired",

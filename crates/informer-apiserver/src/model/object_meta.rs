@@ -150,17 +150,23 @@ pub(crate) fn field_causes(object: &Object) -> Vec<Cause> {
         causes.extend(qualified_problems(name).iter().map(|why| invalid(name, why)));
         causes.extend(label_value_problems(value).iter().map(|why| invalid(value, why)));
     }
-    let mut size = 0;
-    for (name, value) in map("annotations").into_iter().flatten() {
+    let annotations = metadata_of(object).and_then(|metadata| metadata.get("annotations"));
+    causes.extend(annotation_causes("metadata.annotations", annotations));
+    causes.extend(owner_references_causes(object));
+    causes
+}
+
+/// Validates the names and the size of annotations.
+pub(crate) fn annotation_causes(field: &str, annotations: Option<&Value>) -> Vec<Cause> {
+    let (mut causes, mut size) = (Vec::new(), 0);
+    for (name, value) in annotations.and_then(Value::as_object).into_iter().flatten() {
         size += name.len() + value.as_str().unwrap_or_default().len();
         let problems = qualified_problems(&name.to_lowercase());
-        let invalid = |why: &String| Cause::invalid("metadata.annotations", &format!("{name:?}"), why);
-        causes.extend(problems.iter().map(invalid));
+        causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{name:?}"), why)));
     }
     if size > MAX_ANNOTATIONS_BYTES {
-        causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES));
+        causes.push(Cause::too_long(field, MAX_ANNOTATIONS_BYTES));
     }
-    causes.extend(owner_references_causes(object));
     causes
 }
 

@@ -7,10 +7,10 @@ use informer_core::Gvr;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
+use crate::admission::Scope;
 use crate::model::error::ApiError;
 use crate::model::json::Object;
 use crate::model::json::parse;
-use crate::model::kinds::Kind;
 use crate::model::kinds::core::service::allocation::{UsedAddresses, allocate_service};
 use crate::model::object_meta;
 use crate::model::write_options::WriteMode;
@@ -48,16 +48,17 @@ impl Drop for Allocation<'_> {
 impl Pipeline {
     pub(crate) fn allocate(
         &self,
-        kind: &Kind,
+        scope: Scope<'_>,
         object: &mut Object,
         old: Option<&Object>,
         mode: WriteMode,
     ) -> Result<Option<Allocation<'_>>, ApiError> {
+        let kind = scope.kind();
         if !kind.is("", "Service") {
             return Ok(None);
         }
         let mut in_flight = self.allocations.lock();
-        allocate_service(&self.taken(&in_flight), object, old, mode)
+        allocate_service(&self.taken(&in_flight), object, old, mode, scope.dry_run)
             .map_err(|cause| ApiError::invalid(kind, object_meta::text(object, "name"), cause))?;
         in_flight.last_id += 1;
         let id = in_flight.last_id;

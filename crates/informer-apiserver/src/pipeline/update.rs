@@ -141,7 +141,7 @@ impl Pipeline {
         let mut api_warnings = scope.api_warnings(&mut new, Some(whole), mode);
         api_warnings.splice(0..0, schema_warnings);
         let _allocation = match mode {
-            WriteMode::Main | WriteMode::Whole => self.allocate(kind, &mut new, Some(old), mode)?,
+            WriteMode::Main | WriteMode::Whole => self.allocate(scope, &mut new, Some(old), mode)?,
             _ => None,
         };
         let quota_write = scope.quota_write(mode, Some(whole));

@@ -92,6 +92,10 @@ pub(crate) fn check_template_of(spec: &FieldView<'_>, always: bool, causes: &mut
         causes.push(Cause::invalid(&template.field_path("metadata.labels"), &shown, why));
     }
     check_template(&template, causes);
+    if always && template.get("spec.activeDeadlineSeconds").is_some() {
+        let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
+        causes.push(Cause::forbidden(&template.field_path("spec.activeDeadlineSeconds"), why));
+    }
     let policy = template.text("spec.restartPolicy");
     if always && !policy.is_empty() && policy != "Always" {
         causes.push(unsupported(&template.field_path("spec.restartPolicy"), policy, &["Always"]));

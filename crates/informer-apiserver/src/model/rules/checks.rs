@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::cause::Cause;
 use crate::model::labels::SUBDOMAIN_RULE;
-use crate::model::rules::path::{each, get, join};
+use crate::model::rules::path::{get, join};
 
 /// A validation rule for the part of an object at a path. The path is relative to the part that is validated;
 /// errors contain the full path.
@@ -22,8 +22,6 @@ pub(crate) enum Check {
     /// The string in the field must be empty or have this format.
     NameFormat(&'static str, NameFormat),
     Immutable(&'static str),
-    /// Applies the rules to each part of the object that the path matches.
-    In(&'static str, &'static [Self]),
     Call(fn(&FieldView<'_>, &mut Vec<Cause>)),
 }
 
@@ -54,6 +52,13 @@ impl<'a> FieldView<'a> {
 
     pub(crate) fn items(&self, path: &str) -> &'a [Value] {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the views of the elements of a list, without the stored object.
+    pub(crate) fn elements(&self, path: &str) -> impl Iterator<Item = FieldView<'a>> + use<'a> {
+        let list = self.field_path(path);
+        let view = move |(index, value)| FieldView { value, old: None, path: format!("{list}[{index}]") };
+        self.items(path).iter().enumerate().map(view)
     }
 
     pub(crate) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
@@ -107,22 +112,9 @@ pub(crate) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Vec<Cause>)
                     causes.push(Cause::invalid(&at.field_path(path), &format_value(at.get(path)), IMMUTABLE));
                 }
             }
-            Check::In(path, checks) => within(at, path, checks, causes),
             Check::Call(call) => call(at, causes),
         }
     }
-}
-
-fn within(at: &FieldView<'_>, path: &str, checks: &[Check], causes: &mut Vec<Cause>) {
-    if !path.contains(['[', '{']) {
-        if at.get(path).is_some() {
-            run(&at.part(path), checks, causes);
-        }
-        return;
-    }
-    each(at.value, &at.path, path, &mut |value, here| {
-        run(&FieldView { value, old: None, path: here.to_owned() }, checks, causes);
-    });
 }
 
 /// The maximum number of causes of one object. Rules that compare elements of lists stop there, so that a
@@ -224,7 +216,7 @@ impl NameFormat {
     pub(crate) fn is_valid(self, text: &str) -> bool {
         match self {
             Self::Label => is_label(text),
-            Self::Subdomain => text.len() <= 253 && text.split('.').all(is_label_part),
+            Self::Subdomain => subdomain_problems(text).is_empty(),
             Self::Label1035 => is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase()),
             Self::Qualified => qualified_problems(text).is_empty(),
             Self::PortName => port_name_problems(text).is_empty(),
@@ -235,7 +227,7 @@ impl NameFormat {
         let one = |why: &str| if self.is_valid(text) { vec![] } else { vec![why.to_owned()] };
         let problems = match self {
             Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
-            Self::Subdomain => one(SUBDOMAIN_RULE),
+            Self::Subdomain => subdomain_problems(text).into_iter().map(str::to_owned).collect(),
             Self::Label1035 => one(LABEL_1035_RULE),
             Self::Qualified => qualified_problems(text),
             Self::PortName => port_name_problems(text).into_iter().map(str::to_owned).collect(),
@@ -249,12 +241,33 @@ pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
     crate::model::labels::label_key_problems(text, |prefix| NameFormat::Subdomain.is_valid(prefix))
 }
 
+/// The maximum length of a DNS subdomain in bytes.
+const MAX_SUBDOMAIN_BYTES: usize = 253;
+
+fn subdomain_problems(text: &str) -> Vec<&'static str> {
+    let long = (text.len() > MAX_SUBDOMAIN_BYTES).then_some("must be no more than 253 characters");
+    let wrong = (!text.split('.').all(is_label_part)).then_some(SUBDOMAIN_RULE);
+    long.into_iter().chain(wrong).collect()
+}
+
+/// Returns true for a DNS subdomain whose labels may contain underscores, as in the search list of a resolver.
+pub(crate) fn is_subdomain_with_underscores(text: &str) -> bool {
+    let is_outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_part = |part: &str| {
+        part.bytes().next().is_some_and(is_outer)
+            && part.bytes().last().is_some_and(is_outer)
+            && part.bytes().all(|byte| is_outer(byte) || byte == b'-')
+    };
+    text.len() <= MAX_SUBDOMAIN_BYTES && text.split('.').all(is_part)
+}
+
 fn port_name_problems(text: &str) -> Vec<&'static str> {
     let mut problems = Vec::new();
     if text.len() > 15 {
         problems.push("must be no more than 15 characters");
     }
-    if !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if text.is_empty() || !text.bytes().all(is_allowed) {
         problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
     }
     if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
@@ -303,9 +316,7 @@ fn is_label_part(text: &str) -> bool {
 
 pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_labels(&at.field_path("matchLabels"), at.get("matchLabels"), causes);
-    for (index, item) in at.items("matchExpressions").iter().enumerate() {
-        let item =
-            FieldView { value: item, old: None, path: at.field_path(&format!("matchExpressions[{index}]")) };
+    for item in at.elements("matchExpressions") {
         let values = item.items("values");
         match item.text("operator") {
             "In" | "NotIn" if values.is_empty() => {
@@ -323,6 +334,11 @@ pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             }
         }
         NameFormat::Qualified.check(&item.field_path("key"), item.text("key"), causes);
+        for value in item.elements("values") {
+            let text = value.value.as_str().unwrap_or_default();
+            let problems = crate::model::labels::label_value_problems(text);
+            causes.extend(problems.iter().map(|why| Cause::invalid(&value.path, &format!("{text:?}"), why)));
+        }
     }
 }
 

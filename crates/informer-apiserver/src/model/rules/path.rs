@@ -18,29 +18,6 @@ pub(crate) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut
     }
 }
 
-/// Calls a function for each part of a value like [`each_mut`], but only for reading. The function also
-/// receives the concrete path, with list indexes and map keys.
-pub(crate) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
-    let Some((segment, rest)) = split(path) else { return visit(value, at) };
-    let (name, many) = strip(segment);
-    let Some(member) = value.get(name).filter(|member| !member.is_null()) else { return };
-    let here = join(at, name);
-    match (many, member) {
-        (None, member) => each(member, &here, rest, visit),
-        (Some(_), Value::Array(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                each(item, &format!("{here}[{index}]"), rest, visit);
-            }
-        }
-        (Some(_), Value::Object(members)) => {
-            for (key, member) in members {
-                each(member, &format!("{here}[{key}]"), rest, visit);
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Returns the value at a path without lists, or `None` if it is missing or null.
 pub(crate) fn get<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let found = if path.as_bytes().contains(&b'.') {

@@ -50,14 +50,22 @@ pub(crate) fn check_node_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     for (index, term) in terms.iter().enumerate() {
         let path = at.field_path(&format!("nodeSelectorTerms[{index}]"));
-        check_node_selector_term(&FieldView { value: term, old: None, path }, causes);
+        check_node_selector_term(&FieldView { value: term, old: None, path }, LabelValues::Checked, causes);
     }
 }
 
-pub(crate) fn check_node_selector_term(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+/// Whether the values of a node selector must be valid label values. kube-apiserver accepts invalid ones in
+/// preferred terms, which then select no node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LabelValues {
+    Checked,
+    Unchecked,
+}
+
+pub(crate) fn check_node_selector_term(at: &FieldView<'_>, values: LabelValues, causes: &mut Vec<Cause>) {
     for (index, requirement) in at.items("matchExpressions").iter().enumerate() {
         let path = at.field_path(&format!("matchExpressions[{index}]"));
-        check_node_label(&FieldView { value: requirement, old: None, path }, causes);
+        check_node_label(&FieldView { value: requirement, old: None, path }, values, causes);
     }
     for (index, requirement) in at.items("matchFields").iter().enumerate() {
         let path = at.field_path(&format!("matchFields[{index}]"));
@@ -65,7 +73,7 @@ pub(crate) fn check_node_selector_term(at: &FieldView<'_>, causes: &mut Vec<Caus
     }
 }
 
-fn check_node_label(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_node_label(at: &FieldView<'_>, label_values: LabelValues, causes: &mut Vec<Cause>) {
     let (operator, values) = (at.text("operator"), at.items("values"));
     let field = at.field_path("values");
     match operator {
@@ -83,6 +91,9 @@ fn check_node_label(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         other => causes.push(invalid_operator(at, other)),
     }
     NameFormat::Qualified.check(&at.field_path("key"), at.text("key"), causes);
+    if label_values == LabelValues::Unchecked {
+        return;
+    }
     for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
         let field = at.field_path(&format!("values[{index}]"));
         let invalid = |why: &&str| Cause::invalid(&field, &format!("{value:?}"), why);

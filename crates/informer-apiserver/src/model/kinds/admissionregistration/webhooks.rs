@@ -89,8 +89,7 @@ pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Ve
     let declared = Declared::new(params);
     let count = at.items("matchConditions").len();
     if count > MAX_CONDITIONS {
-        let message = format!("Too many: {count}: must have at most {MAX_CONDITIONS} items");
-        causes.push(Cause { reason: "FieldValueTooMany", message, field: at.field_path("matchConditions") });
+        causes.push(Cause::too_many(&at.field_path("matchConditions"), count, MAX_CONDITIONS));
     }
     let mut names = HashSet::new();
     for (index, condition) in at.items("matchConditions").iter().enumerate() {

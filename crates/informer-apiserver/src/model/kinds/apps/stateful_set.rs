@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
+use crate::model::kinds::core::persistent_volume_claim::check_claim_spec;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::warnings::of_template;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
@@ -93,6 +94,9 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let with_claims = with_claim_volumes(spec.value);
     let spec = FieldView { value: &with_claims, ..spec };
     check_selected_template(&spec, "", causes);
+    for claim in spec.elements("volumeClaimTemplates") {
+        check_claim_spec(&claim.part("spec"), causes);
+    }
     let policy = spec.part("persistentVolumeClaimRetentionPolicy");
     for event in ["whenDeleted", "whenScaled"] {
         run(&policy, &[Check::OneOf(event, &["Delete", "Retain"])], causes);

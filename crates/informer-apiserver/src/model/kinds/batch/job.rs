@@ -130,11 +130,7 @@ const MAX_EXIT_CODES: usize = 255;
 fn check_length(at: &FieldView<'_>, list: &str, most: usize, causes: &mut Vec<Cause>) {
     let length = at.items(list).len();
     if length > most {
-        causes.push(Cause {
-            reason: "FieldValueTooMany",
-            message: format!("Too many: {length}: must have at most {most} items"),
-            field: at.field_path(list),
-        });
+        causes.push(Cause::too_many(&at.field_path(list), length, most));
     }
 }
 

@@ -24,16 +24,27 @@ const MAX_DATA_BYTES: usize = 1 << 20;
 
 pub(crate) fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
     for key in at.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
-        let right =
-            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-        if !right {
-            causes.push(Cause::invalid(
-                &at.field_path(&format!("{field}[{key}]")),
-                &format!("{key:?}"),
-                KEY_RULE,
-            ));
-        }
+        let field = at.field_path(&format!("{field}[{key}]"));
+        let invalid = |why: &str| Cause::invalid(&field, &format!("{key:?}"), why);
+        causes.extend(key_problems(key).into_iter().map(invalid));
     }
+}
+
+/// The maximum length of a key of a ConfigMap or Secret in bytes.
+const MAX_KEY_BYTES: usize = 253;
+
+/// Returns the reasons why a key of a ConfigMap or Secret is invalid. A key is the name of a file in a volume.
+pub(crate) fn key_problems(key: &str) -> Vec<&'static str> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let long = (key.len() > MAX_KEY_BYTES).then_some("must be no more than 253 characters");
+    let wrong = (key.is_empty() || !key.bytes().all(is_allowed)).then_some(KEY_RULE);
+    let parent = match key {
+        "." => Some("must not be '.'"),
+        ".." => Some("must not be '..'"),
+        key if key.starts_with("..") => Some("must not start with '..'"),
+        _ => None,
+    };
+    long.into_iter().chain(wrong).chain(parent).collect()
 }
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {

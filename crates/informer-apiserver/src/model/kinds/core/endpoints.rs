@@ -54,7 +54,7 @@ fn check_endpoint(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates that other machines can reach an address.
-fn check_unicast(field: &str, text: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_unicast(field: &str, text: &str, causes: &mut Vec<Cause>) {
     let why = match address(text) {
         None => "must be a valid IP address",
         Some(ip) if ip.is_unspecified() => "may not be unspecified (0.0.0.0 or ::)",

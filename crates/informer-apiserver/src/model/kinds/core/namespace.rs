@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::model::cause::Cause;
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::object_meta;
 use crate::model::object_meta::metadata_of_mut;
 use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView, NameFormat};
 use crate::model::rules::warnings::text;
 use crate::model::table::TableRow;
 use crate::model::write_options::WriteMode;
@@ -22,11 +24,22 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .selectable(&["status.phase"])
 .bookmark(r#","spec":{},"status":{}"#)
 .name_format(ObjectName::Label)
-.rules(Rules::NORMALIZED)
+.rules(Rules::new(&[], &[Check::Call(validate)]))
 .after_decode(label_named)
 .initialize(fill)
 .carry_over(carry_over)
 .cells(cells);
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    const STANDARD: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
+    for name in at.items("spec.finalizers").iter().filter_map(Value::as_str) {
+        NameFormat::Qualified.check("spec.finalizers", name, causes);
+        if !name.contains('/') && !STANDARD.contains(&name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid("spec.finalizers", &format!("{name:?}"), why));
+        }
+    }
+}
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 

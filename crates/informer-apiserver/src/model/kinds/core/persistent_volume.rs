@@ -13,6 +13,7 @@ use crate::model::rules::checks::{
 };
 use crate::model::rules::defaults::Default::{self, Fill, In};
 use crate::model::rules::path::set;
+use crate::model::rules::resources::each_quantity;
 use crate::model::rules::scheduling::check_node_selector;
 use crate::model::rules::warnings::{has_annotation, list, text};
 use crate::model::table::TableRow;
@@ -76,6 +77,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let shown = capacity.map_or("null".to_owned(), ToString::to_string);
         causes.push(Cause::not_supported(&spec.field_path("capacity"), &shown, "\"storage\""));
     }
+    check_capacity(&spec, causes);
     run(&spec, &[Check::OneOf("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])], causes);
     check_affinity(&spec, causes);
     let sources = SOURCES.iter().filter(|name| spec.get(name).is_some_and(|source| !source.is_null()));
@@ -85,14 +87,28 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     match sources.clone().next() {
         None => causes.push(required("spec", "must specify a volume type")),
         Some(&"csi") => check_csi(&spec.part("csi"), causes),
+        Some(&"flexVolume") => run(&spec.part("flexVolume"), &[Check::Required("driver", "")], causes),
         Some(_) => {}
     }
     run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
     check_classes(&spec, causes);
 }
 
+fn check_capacity(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    each_quantity(spec, "capacity", &mut |field, _, quantity| {
+        let amount = crate::model::quantity::read(quantity).unwrap_or_default();
+        let invalid = |why: &str| Cause::invalid(field, &format!("{quantity:?}"), why);
+        if amount < 0 {
+            causes.push(invalid("must be a valid resource quantity"));
+        }
+        if amount <= 0 {
+            causes.push(invalid("must be greater than zero"));
+        }
+    });
+}
+
 /// The sources of a volume, in the order in which kube-apiserver validates them.
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -105,6 +121,7 @@ const SOURCES: [&str; 21] = [
     "iscsi",
     "cinder",
     "fc",
+    "flexVolume",
     "azureFile",
     "vsphereVolume",
     "azureDisk",
@@ -142,6 +159,33 @@ fn check_affinity(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
 const MAX_DRIVER_BYTES: usize = 63;
 
 fn check_csi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_driver(at, causes);
+    if at.text("volumeHandle").is_empty() {
+        causes.push(required(&at.field_path("volumeHandle"), ""));
+    }
+    for name in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        if at.get(name).is_some() {
+            check_secret_reference(&at.part(name), causes);
+        }
+    }
+}
+
+fn check_secret_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    for (name, format) in [("name", NameFormat::Subdomain), ("namespace", NameFormat::Label)] {
+        match at.text(name) {
+            "" => causes.push(required(&at.field_path(name), "")),
+            text => format.check(&at.field_path(name), text, causes),
+        }
+    }
+}
+
+/// Validates the name of a CSI driver.
+pub(crate) fn check_driver(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (driver, field) = (at.text("driver"), at.field_path("driver"));
     if driver.is_empty() {
         causes.push(required(&field, ""));
@@ -150,16 +194,18 @@ fn check_csi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         causes.push(Cause::too_long(&field, MAX_DRIVER_BYTES));
     }
     NameFormat::Subdomain.check(&field, &driver.to_lowercase(), causes);
-    if at.text("volumeHandle").is_empty() {
-        causes.push(required(&at.field_path("volumeHandle"), ""));
-    }
 }
 
 fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (new, Some(old)) = (&at.value["spec"], at.old.map(|old| &old["spec"])) else { return };
+    let sets_secret = old["csi"]["controllerExpandSecretRef"].is_null();
     let source = |spec: &Value| {
         let mut source = spec.as_object().cloned().unwrap_or_default();
         source.retain(|name, _| !NON_SOURCE_FIELDS.contains(&name.as_str()));
+        // An update may set the Secret for expansions if the stored volume does not have one.
+        if let Some(csi) = source.get_mut("csi").and_then(Value::as_object_mut).filter(|_| sets_secret) {
+            csi.remove("controllerExpandSecretRef");
+        }
         source
     };
     if source(new) != source(old) {

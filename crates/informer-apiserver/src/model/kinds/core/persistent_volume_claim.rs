@@ -9,9 +9,9 @@ use crate::model::kinds::core::persistent_volume::{
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::quantity::exceeds;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, check_selector, required, run};
+use crate::model::rules::checks::{Check, FieldView, NameFormat, check_selector, required, run};
 use crate::model::rules::defaults::Default::{self, Fill};
-use crate::model::rules::path::get;
+use crate::model::rules::path::{get, set};
 use crate::model::rules::warnings::{fractions, has_annotation, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{UNSET, or};
@@ -22,6 +22,16 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .bookmark(r#","spec":{"resources":{}},"status":{}"#)
         .initial_status(r#"{"phase":"Pending"}"#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
+        .prepare_for_create(|claim, _| {
+            drop_data_sources(claim);
+            copy_data_source(claim);
+        })
+        .admit_update(|old, claim| {
+            if get(old, "spec.dataSource").is_none() {
+                drop_data_sources(claim);
+            }
+            copy_data_source(claim);
+        })
         .warnings(|claim, _| warn(claim))
         .cells(cells);
 
@@ -29,24 +39,24 @@ const DEFAULTS: &[Default] =
     &[Fill("status.phase", "\"Pending\""), Fill("spec.volumeMode", "\"Filesystem\"")];
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    let spec = at.part("spec");
-    check_access_modes(&spec, "at least 1 access mode is required", causes);
-    match at.get("spec.resources.requests.storage").and_then(Value::as_str) {
-        None => causes.push(required("spec.resources[storage]", "")),
+    check_claim_spec(&at.part("spec"), causes);
+}
+
+pub(crate) fn check_claim_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_access_modes(spec, "at least 1 access mode is required", causes);
+    let field = spec.field_path("resources[storage]");
+    match spec.get("resources.requests.storage").and_then(Value::as_str) {
+        None => causes.push(required(&field, "")),
         Some(amount) if crate::model::quantity::read(amount).is_some_and(|amount| amount <= 0) => {
-            causes.push(Cause::invalid(
-                "spec.resources[storage]",
-                &format!("{amount:?}"),
-                "must be greater than zero",
-            ));
+            causes.push(Cause::invalid(&field, &format!("{amount:?}"), "must be greater than zero"));
         }
         Some(_) => {}
     }
-    run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
+    run(spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
     if spec.get("selector").is_some() {
         check_selector(&spec.part("selector"), causes);
     }
-    check_classes(&spec, causes);
+    check_classes(spec, causes);
     for source in ["dataSource", "dataSourceRef"] {
         if spec.get(source).is_some() {
             let source = spec.part(source);
@@ -55,7 +65,52 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
                     causes.push(required(&source.field_path(name), ""));
                 }
             }
+            match (source.text("apiGroup"), source.text("kind")) {
+                ("", "PersistentVolumeClaim") => {}
+                ("", kind) => {
+                    let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+                    causes.push(Cause::invalid(&source.path, &format!("{kind:?}"), why));
+                }
+                (group, _) => NameFormat::Subdomain.check(&source.field_path("apiGroup"), group, causes),
+            }
         }
+    }
+    let differs = |reference: &Value| {
+        let part = |source: &Value, name: &str| source[name].as_str().unwrap_or_default().to_owned();
+        let source = &spec.value["dataSource"];
+        ["apiGroup", "kind", "name"].iter().any(|name| part(source, name) != part(reference, name))
+    };
+    if spec.get("dataSource").is_some() && spec.get("dataSourceRef").is_some_and(differs) {
+        causes.push(Cause::invalid(&spec.path, "{}", "must match dataSourceRef"));
+    }
+}
+
+/// Drops a `dataSource` that is neither a claim nor a snapshot, as releases without `dataSourceRef` do, and a
+/// reference to another namespace, which needs a feature that is off by default.
+fn drop_data_sources(claim: &mut Value) {
+    let text = |path: &str| get(claim, path).and_then(Value::as_str).unwrap_or_default();
+    let is_known = matches!(
+        (text("spec.dataSource.apiGroup"), text("spec.dataSource.kind")),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    );
+    let is_foreign = !text("spec.dataSourceRef.namespace").is_empty();
+    if let Some(spec) = claim["spec"].as_object_mut() {
+        if !is_known {
+            spec.remove("dataSource");
+        }
+        if is_foreign {
+            spec.remove("dataSourceRef");
+        }
+    }
+}
+
+/// Fills one of `dataSource` and `dataSourceRef` from the other.
+fn copy_data_source(claim: &mut Value) {
+    let (source, reference) = ("spec.dataSource", "spec.dataSourceRef");
+    match (get(claim, source).cloned(), get(claim, reference).cloned()) {
+        (Some(given), None) => set(claim, reference, given),
+        (None, Some(given)) => set(claim, source, given),
+        _ => {}
     }
 }
 

@@ -1,11 +1,14 @@
 use serde_json::{Value, json};
 
+use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
+use crate::model::kinds::core::pod::validation::check_template;
 use crate::model::kinds::core::pod::warnings::of_template;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::container_cells;
 use crate::model::rules::Rules;
+use crate::model::rules::checks::{Check, FieldView};
 use crate::model::rules::defaults::Default::In;
 use crate::model::rules::warnings::text;
 use crate::model::table::TableRow;
@@ -15,9 +18,13 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "PodTemplate", Traits::GENERATION.with(Traits::RETURNS_DELETED))
         .bookmark(r#","template":{"metadata":{},"spec":{"containers":null}}"#)
         .pod_template(&["template"])
-        .rules(Rules::new(&[In("template", TEMPLATE)], &[]))
+        .rules(Rules::new(&[In("template", TEMPLATE)], &[Check::Call(validate)]))
         .warnings(warn)
         .cells(cells);
+
+fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_template(&at.part("template"), causes);
+}
 
 fn warn(template: &Value, old: Option<&Value>) -> Vec<String> {
     if old.is_none() { of_template(template, "template") } else { Vec::new() }

@@ -134,11 +134,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     check_labels(&spec.field_path("selector"), spec.get("selector"), causes);
     run(&spec, &[Check::OneOf("sessionAffinity", AFFINITIES)], causes);
-    let address = spec.text("clusterIP");
-    if !matches!(address, "" | "None") && !is_ip(address) {
-        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &format!("{address:?}"), why));
-    }
+    check_cluster_ips(&spec, causes);
     let before: Vec<&str> = spec.before("externalIPs").collect();
     for (index, address) in spec.items("externalIPs").iter().filter_map(Value::as_str).enumerate() {
         if !before.contains(&address) {
@@ -166,6 +162,29 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_policies(&spec, causes);
 }
 
+/// Validates `clusterIPs`, whose first element must be `clusterIP`.
+fn check_cluster_ips(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let (address, all) = (spec.text("clusterIP"), spec.items("clusterIPs"));
+    let is_unchanged = spec.old.is_some_and(|old| old["clusterIPs"].as_array().is_some_and(|old| old == all));
+    let why = match all.first() {
+        // An update that changes only `clusterIP` also changes `clusterIPs`.
+        _ if is_unchanged => None,
+        Some(_) if address.is_empty() => Some("must be empty when `clusterIP` is not specified"),
+        Some(first) if first != address => Some("first value must match `clusterIP`"),
+        _ => None,
+    };
+    let field = spec.field_path("clusterIPs");
+    causes.extend(why.map(|why| Cause::invalid(&field, &Value::from(all).to_string(), why)));
+    let given = all.iter().filter_map(Value::as_str);
+    let first = (all.is_empty() && !address.is_empty()).then_some(address);
+    for (index, address) in given.chain(first).enumerate().filter(|(_, address)| *address != "None") {
+        if !is_ip(address) {
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            causes.push(Cause::invalid(&format!("{field}[{index}]"), &format!("{address:?}"), why));
+        }
+    }
+}
+
 /// The maximum of `timeoutSeconds` of client IP affinity: one day.
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 
@@ -173,7 +192,18 @@ const MAX_AFFINITY_SECONDS: i64 = 86_400;
 fn check_policies(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     const FAMILIES: &[&str] = &["IPv4", "IPv6"];
     const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
-    run(spec, &[Check::OneOf("internalTrafficPolicy", &["Cluster", "Local"])], causes);
+    const POLICIES: &[&str] = &["Cluster", "Local"];
+    let external = spec.text("externalTrafficPolicy");
+    let is_reachable = matches!(spec.text("type"), "NodePort" | "LoadBalancer")
+        || (spec.text("type") == "ClusterIP" && !spec.items("externalIPs").is_empty());
+    if is_reachable {
+        run(spec, &[Check::OneOf("externalTrafficPolicy", POLICIES)], causes);
+    } else if !external.is_empty() {
+        let why = "may only be set for externally-accessible services";
+        let field = spec.field_path("externalTrafficPolicy");
+        causes.push(Cause::invalid(&field, &format!("{external:?}"), why));
+    }
+    run(spec, &[Check::OneOf("internalTrafficPolicy", POLICIES)], causes);
     for (index, family) in spec.items("ipFamilies").iter().filter_map(Value::as_str).enumerate() {
         if !FAMILIES.contains(&family) {
             causes.push(unsupported(&spec.field_path(&format!("ipFamilies[{index}]")), family, FAMILIES));

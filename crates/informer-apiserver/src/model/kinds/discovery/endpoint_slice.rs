@@ -1,11 +1,15 @@
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
+use crate::model::kinds::core::endpoints::check_unicast;
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::labels::label_value_problems;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, NameFormat, check_immutable, check_unique, required, run, unsupported,
+    Check, FieldView, NameFormat, check_immutable, check_unique, duplicate, required, run, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::{get, set};
@@ -63,20 +67,65 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         if addresses.is_empty() {
             causes.push(required(&endpoint.field_path("addresses"), "must contain at least 1 address"));
         }
-        for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            let problem = match kind {
-                "IPv4" => address_problem(address).map(str::to_owned),
-                "IPv6" => canonical_problem(address),
-                _ => None,
-            };
-            let field = endpoint.field_path(&format!("addresses[{index}]"));
-            causes.extend(problem.map(|why| Cause::invalid(&field, &format!("{address:?}"), &why)));
+        // As in kube-apiserver, an update does not validate addresses that it does not change.
+        if at.old.is_none_or(|old| old["endpoints"] != at.value["endpoints"]) {
+            for address in endpoint.elements("addresses") {
+                check_endpoint_address(&endpoint, &address, kind, causes);
+            }
         }
         if endpoint.get("nodeName").is_some() {
             NameFormat::Subdomain.check(&endpoint.field_path("nodeName"), endpoint.text("nodeName"), causes);
         }
         if endpoint.get("hostname").is_some() {
             NameFormat::Label.check(&endpoint.field_path("hostname"), endpoint.text("hostname"), causes);
+        }
+        check_hints(&endpoint.part("hints"), causes);
+    }
+}
+
+fn check_endpoint_address(
+    endpoint: &FieldView<'_>,
+    address: &FieldView<'_>,
+    kind: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let (field, text) = (&address.path, address.value.as_str().unwrap_or_default());
+    let problem = match kind {
+        "IPv4" => address_problem(text).map(str::to_owned),
+        "IPv6" => canonical_problem(text),
+        _ => return NameFormat::Subdomain.check(field, text, causes),
+    };
+    if let Some(why) = problem {
+        return causes.push(Cause::invalid(field, &format!("{text:?}"), &why));
+    }
+    if text.contains(':') != (kind == "IPv6") {
+        let why = format!("must be an {kind} address");
+        causes.push(Cause::invalid(&endpoint.field_path("addresses"), &format!("{text:?}"), &why));
+    }
+    check_unicast(field, text, causes);
+}
+
+/// The maximum number of zones or nodes in the hints of an endpoint, as in kube-apiserver.
+const MAX_HINTS: usize = 8;
+
+fn check_hints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    for list in ["forZones", "forNodes"] {
+        let length = at.items(list).len();
+        if length > MAX_HINTS {
+            causes.push(Cause::too_many(&at.field_path(list), length, MAX_HINTS));
+        }
+        let mut names = HashSet::new();
+        for hint in at.elements(list) {
+            let (field, name) = (hint.field_path("name"), hint.text("name"));
+            if !names.insert(name) {
+                causes.push(duplicate(&field, &format!("{name:?}")));
+            }
+            if list == "forNodes" {
+                NameFormat::Subdomain.check(&field, name, causes);
+            } else {
+                let invalid = |why: &&str| Cause::invalid(&field, &format!("{name:?}"), why);
+                causes.extend(label_value_problems(name).iter().map(invalid));
+            }
         }
     }
 }

@@ -3,11 +3,11 @@ use serde_json::{Value, json};
 use crate::model::cause::Cause;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
-use crate::model::rules::Rules;
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_port, is_missing, required, run, unsupported,
 };
 use crate::model::rules::warnings::{has_annotation, list, load_balancer_warnings, text};
+use crate::model::rules::{Rules, path_segment_problems};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, joined, or, size};
 
@@ -105,7 +105,20 @@ fn backend(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
                 _ => causes.push(Cause::invalid(&at.path, "\"\"", "cannot set both port name & port number")),
             }
         }
-        (None, Some(_)) => {}
+        (None, Some(_)) => {
+            let resource = at.part("resource");
+            run(&resource, &[Check::NameFormat("apiGroup", NameFormat::Subdomain)], causes);
+            for name in ["kind", "name"] {
+                match resource.text(name) {
+                    "" => causes.push(required(&resource.field_path(name), "")),
+                    value => {
+                        let field = resource.field_path(name);
+                        let invalid = |why: &&str| Cause::invalid(&field, &format!("{value:?}"), why);
+                        causes.extend(path_segment_problems(value).iter().map(invalid));
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -74,7 +74,13 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             }
         }
     }
-    for (index, kind) in spec.items("policyTypes").iter().filter_map(Value::as_str).enumerate() {
+    let types = spec.items("policyTypes");
+    if types.len() > 2 {
+        let why = "may not specify more than two policyTypes";
+        let shown = Value::from(types).to_string();
+        return causes.push(Cause::invalid(&spec.field_path("policyTypes"), &shown, why));
+    }
+    for (index, kind) in types.iter().filter_map(Value::as_str).enumerate() {
         if !matches!(kind, "Ingress" | "Egress") {
             let field = spec.field_path(&format!("policyTypes[{index}]"));
             causes.push(unsupported(&field, kind, &["Ingress", "Egress"]));

@@ -42,7 +42,6 @@ pub(super) fn check(fields: &[Value], schema: &Value, path: &str, causes: &mut V
         }
     }
     if seen.len() > MAX_FIELDS {
-        let message = format!("Too many: {}: must have at most {MAX_FIELDS} items", seen.len());
-        causes.push(Cause { reason: "FieldValueTooMany", message, field: path.to_owned() });
+        causes.push(Cause::too_many(path, seen.len(), MAX_FIELDS));
     }
 }

@@ -62,10 +62,11 @@ pub(crate) fn allocate_service(
     object: &mut Object,
     old: Option<&Object>,
     mode: WriteMode,
+    dry_run: bool,
 ) -> Result<(), Cause> {
     let mut service = Value::Object(std::mem::take(object));
     let old = old.map(|old| Value::Object(old.clone()));
-    let refused = allocate(&mut service, old.as_ref(), taken, mode);
+    let refused = allocate(&mut service, old.as_ref(), taken, mode, dry_run);
     if let Value::Object(allocated) = service {
         *object = allocated;
     }
@@ -114,6 +115,7 @@ fn allocate(
     old: Option<&Value>,
     taken: &UsedAddresses,
     mode: WriteMode,
+    dry_run: bool,
 ) -> Result<(), Cause> {
     let own = key_of(service);
     let spec = &mut service["spec"];
@@ -151,7 +153,7 @@ fn allocate(
             spec[name] = value;
         }
     }
-    allocate_ports(spec, old, taken.ports(&own))
+    allocate_ports(spec, old, taken.ports(&own), dry_run)
 }
 
 fn is_taken(address: &str, taken: &UsedAddresses, own: &str, mode: WriteMode) -> Result<bool, Cause> {
@@ -187,7 +189,13 @@ fn pick_address(taken: &UsedAddresses) -> Result<String, Cause> {
     }
 }
 
-fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>) -> Result<(), Cause> {
+/// Allocates the node ports. As in kube-apiserver, a dry run does not check the requested ones.
+fn allocate_ports(
+    spec: &mut Value,
+    old: Option<&Value>,
+    mut used: HashSet<i64>,
+    dry_run: bool,
+) -> Result<(), Cause> {
     if !matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         return Ok(());
     }
@@ -202,7 +210,7 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>)
     let allocates = spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
     for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
         match port["nodePort"].as_i64().filter(|number| *number != 0) {
-            Some(number) if known.contains(&number) => {}
+            Some(number) if dry_run || known.contains(&number) => {}
             Some(number) => check_requested_port(index, number, &used)?,
             None if !allocates => {}
             None => {

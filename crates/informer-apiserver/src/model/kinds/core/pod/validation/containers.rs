@@ -1,0 +1,431 @@
+//! Validation of containers, init containers and ephemeral containers.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::model::cause::Cause;
+use crate::model::rules::checks::{
+    Check, FieldView, NameFormat, check_port, duplicate, is_missing, not_found, required, run, unsupported,
+};
+use crate::model::rules::resources::{check_container_resource_name, check_resource_quantity, each_quantity};
+
+use super::volumes::{check_relative_path, has_backsteps};
+use super::{PodParts, Subject, environment, probes, security};
+
+const PULL: &[&str] = &["Always", "IfNotPresent", "Never"];
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+
+/// Validates all containers of a pod.
+pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+    if spec.items("containers").is_empty() {
+        causes.push(required(&spec.field_path("containers"), ""));
+    }
+    let mut names = HashSet::new();
+    let mut host_ports = HashSet::new();
+    for container in spec.elements("containers") {
+        check_common(&container, pod, causes);
+        check_name_is_new(&container, &mut names, causes);
+        check_restart_policy(&container, causes);
+        probes::check(&container, pod.grace_period, causes);
+        check_host_ports(&container, &mut host_ports, causes);
+    }
+    for container in spec.elements("initContainers") {
+        check_common(&container, pod, causes);
+        check_restart_policy(&container, causes);
+        if container.text("restartPolicy") == "Always" {
+            probes::check(&container, pod.grace_period, causes);
+        } else {
+            for name in ["lifecycle"].into_iter().chain(probes::PROBES) {
+                if container.get(name).is_some() {
+                    let why = "may not be set for init containers without restartPolicy=Always";
+                    causes.push(Cause::forbidden(&container.field_path(name), why));
+                }
+            }
+            if !container.items("resizePolicy").is_empty() {
+                let field = container.field_path("resizePolicy");
+                let shown = Value::from(container.items("resizePolicy")).to_string();
+                causes.push(Cause::invalid(&field, &shown, "must not be set for init containers"));
+            }
+        }
+        check_name_is_new(&container, &mut names, causes);
+        // Init containers run one after another, so that their host ports may be equal.
+        check_host_ports(&container, &mut HashSet::new(), causes);
+    }
+    let others = names.clone();
+    for container in spec.elements("ephemeralContainers") {
+        check_common(&container, pod, causes);
+        check_name_is_new(&container, &mut names, causes);
+        check_ephemeral(&container, &others, causes);
+    }
+}
+
+fn check_name_is_new<'a>(at: &FieldView<'a>, names: &mut HashSet<&'a str>, causes: &mut Vec<Cause>) {
+    let name = at.text("name");
+    if !names.insert(name) {
+        causes.push(duplicate(&at.field_path("name"), &format!("{name:?}")));
+    }
+}
+
+/// Applies the rules that all kinds of containers share.
+fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+    match at.text("name") {
+        "" => causes.push(required(&at.field_path("name"), "")),
+        name => NameFormat::Label.check(&at.field_path("name"), name, causes),
+    }
+    check_image(at, pod.subject, causes);
+    match at.text("terminationMessagePolicy") {
+        "File" | "FallbackToLogsOnError" => {}
+        "" => causes.push(required(&at.field_path("terminationMessagePolicy"), "")),
+        other => {
+            let known = ["FallbackToLogsOnError", "File"];
+            causes.push(unsupported(&at.field_path("terminationMessagePolicy"), other, &known));
+        }
+    }
+    check_ports(at, causes);
+    environment::check(at, causes);
+    check_mounts(at, pod, causes);
+    check_devices(at, pod, causes);
+    run(at, &[Check::OneOf("imagePullPolicy", PULL)], causes);
+    check_resources(&at.part("resources"), &pod.claims, causes);
+    check_resize_policy(at, pod.restart_policy, causes);
+    security::check_container(&at.part("securityContext"), pod.shares_host_users, causes);
+}
+
+pub(super) fn check_image(at: &FieldView<'_>, subject: Subject, causes: &mut Vec<Cause>) {
+    let image = at.text("image");
+    let name = if subject == Subject::Pod { image.trim() } else { image };
+    if name.is_empty() {
+        causes.push(required(&at.field_path("image"), ""));
+    } else if name != image {
+        let why = "must not have leading or trailing whitespace";
+        causes.push(Cause::invalid(&at.field_path("image"), &format!("{image:?}"), why));
+    }
+}
+
+fn check_ports(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let mut names = HashSet::new();
+    for port in at.elements("ports") {
+        let name = port.text("name");
+        if !name.is_empty() {
+            if !NameFormat::PortName.is_valid(name) {
+                NameFormat::PortName.check(&port.field_path("name"), name, causes);
+            } else if !names.insert(name) {
+                causes.push(duplicate(&port.field_path("name"), &format!("{name:?}")));
+            }
+        }
+        match port.number("containerPort").unwrap_or_default() {
+            0 => causes.push(required(&port.field_path("containerPort"), "")),
+            number => check_port(&port.field_path("containerPort"), number, causes),
+        }
+        if let Some(number) = port.number("hostPort").filter(|number| *number != 0) {
+            check_port(&port.field_path("hostPort"), number, causes);
+        }
+        match port.text("protocol") {
+            "" => causes.push(required(&port.field_path("protocol"), "")),
+            other if !PROTOCOLS.contains(&other) => {
+                causes.push(unsupported(&port.field_path("protocol"), other, PROTOCOLS));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A port of the host that a container takes.
+type HostPort<'a> = (&'a str, &'a str, i64);
+
+fn check_host_ports<'a>(at: &FieldView<'a>, taken: &mut HashSet<HostPort<'a>>, causes: &mut Vec<Cause>) {
+    for port in at.elements("ports") {
+        let Some(number) = port.number("hostPort").filter(|number| *number != 0) else { continue };
+        let (protocol, address) = (port.text("protocol"), port.text("hostIP"));
+        if !taken.insert((protocol, address, number)) {
+            let shown = format!("\"{protocol}/{address}/{number}\"");
+            causes.push(duplicate(&port.field_path("hostPort"), &shown));
+        }
+    }
+}
+
+fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+    let devices = at.items("volumeDevices");
+    let all = at.field_path("volumeMounts");
+    let mut paths = HashSet::new();
+    for mount in at.elements("volumeMounts") {
+        let invalid = |name: &str, why: &str| {
+            Cause::invalid(&mount.field_path(name), &format!("{:?}", mount.text(name)), why)
+        };
+        let (name, path) = (mount.text("name"), mount.text("mountPath"));
+        if name.is_empty() {
+            causes.push(required(&mount.field_path("name"), ""));
+        }
+        if !pod.volumes.contains_key(name) {
+            causes.push(not_found(&mount.field_path("name"), name));
+        }
+        if path.is_empty() {
+            causes.push(required(&mount.field_path("mountPath"), ""));
+        }
+        if !paths.insert(path) {
+            causes.push(invalid("mountPath", "must be unique"));
+        }
+        if devices.iter().any(|device| device["name"] == name) {
+            causes.push(invalid("name", "must not already exist in volumeDevices"));
+        }
+        if devices.iter().any(|device| device["devicePath"] == path) {
+            causes.push(invalid("mountPath", "must not already exist as a path in volumeDevices"));
+        }
+        // kube-apiserver omits the index of the mount in the following errors, except for the second one.
+        let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
+        if !sub_path.is_empty() {
+            check_relative_path(&format!("{all}.subPath"), sub_path, causes);
+        }
+        if !expression.is_empty() {
+            if !sub_path.is_empty() {
+                causes.push(invalid("subPathExpr", "subPathExpr and subPath are mutually exclusive"));
+            }
+            check_relative_path(&format!("{all}.subPathExpr"), expression, causes);
+        }
+        check_propagation(at, &mount, &all, causes);
+    }
+}
+
+/// Validates the fields of a mount that concern mounts of the host below the same path.
+fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, causes: &mut Vec<Cause>) {
+    let propagation = mount.get("mountPropagation").and_then(Value::as_str);
+    let field = format!("{all}.mountPropagation");
+    match propagation {
+        None | Some("None" | "HostToContainer") => {}
+        Some("Bidirectional") if at.get("securityContext.privileged") == Some(&Value::Bool(true)) => {}
+        Some("Bidirectional") => {
+            let why = "Bidirectional mount propagation is available only to privileged containers";
+            causes.push(Cause::forbidden(&field, why));
+        }
+        Some(other) => {
+            causes.push(unsupported(&field, other, &["Bidirectional", "HostToContainer", "None"]));
+        }
+    }
+    let field = format!("{all}.recursiveReadOnly");
+    match mount.get("recursiveReadOnly").and_then(Value::as_str) {
+        None | Some("Disabled") => {}
+        Some("Enabled" | "IfPossible") => {
+            if mount.get("readOnly") != Some(&Value::Bool(true)) {
+                let why = "may only be specified when readOnly is true";
+                causes.push(Cause::forbidden(&field, why));
+            }
+            if propagation.is_some_and(|propagation| propagation != "None") {
+                let why = "may only be specified when mountPropagation is None or not specified";
+                causes.push(Cause::forbidden(&field, why));
+            }
+        }
+        Some(other) => causes.push(unsupported(&field, other, &["Disabled", "Enabled", "IfPossible"])),
+    }
+}
+
+fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+    let mounts = at.items("volumeMounts");
+    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
+    for device in at.elements("volumeDevices") {
+        let (name, path) = (device.text("name"), device.text("devicePath"));
+        let invalid = |field: &str, why: &str| {
+            Cause::invalid(&device.field_path(field), &format!("{:?}", device.text(field)), why)
+        };
+        if name.is_empty() {
+            causes.push(required(&device.field_path("name"), ""));
+        }
+        if names.contains(name) {
+            causes.push(invalid("name", "must be unique"));
+        }
+        match pod.volumes.get(name) {
+            None => causes.push(not_found(&device.field_path("name"), name)),
+            Some(volume)
+                if !["persistentVolumeClaim", "ephemeral"].iter().any(|claim| volume[claim].is_object()) =>
+            {
+                let why =
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                causes.push(invalid("name", why));
+            }
+            Some(_) => {}
+        }
+        if path.is_empty() {
+            causes.push(required(&device.field_path("devicePath"), ""));
+        }
+        if paths.contains(path) {
+            causes.push(invalid("devicePath", "must be unique"));
+        }
+        if has_backsteps(path) {
+            causes.push(invalid("devicePath", "can not contain backsteps ('..')"));
+        } else {
+            paths.insert(path);
+        }
+        if mounts.iter().any(|mount| mount["name"] == name) {
+            causes.push(invalid("name", "must not already exist in volumeMounts"));
+        }
+        if mounts.iter().any(|mount| mount["mountPath"] == path) {
+            causes.push(invalid("devicePath", "must not already exist as a path in volumeMounts"));
+        }
+        if !name.is_empty() {
+            names.insert(name);
+        }
+    }
+}
+
+/// Validates the resources of a pod as a whole, and the overhead of its runtime class.
+pub(super) fn check_pod_resources(spec: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Vec<Cause>) {
+    const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
+    let at = spec.part("resources");
+    if at.get("claims").is_some() {
+        let why = "claims may not be set for Resources at pod-level";
+        causes.push(Cause::forbidden(&at.field_path("claims"), why));
+    }
+    check_resources(&at, claims, causes);
+    for list in ["limits", "requests"] {
+        each_quantity(&at, list, &mut |field, name, _| {
+            let is_supported = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+            if name.contains('/') && !is_supported {
+                causes.push(unsupported(field, name, &SUPPORTED));
+            }
+        });
+    }
+    let overhead = FieldView { path: spec.field_path("overhead.limits"), ..spec.part("overhead") };
+    for (name, amount) in overhead.value.as_object().into_iter().flatten() {
+        let field = format!("{}[{name}]", overhead.path);
+        check_container_resource_name(&field, name, causes);
+        check_resource_quantity(&field, name, amount.as_str().unwrap_or_default(), causes);
+    }
+}
+
+fn check_resources(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Vec<Cause>) {
+    let mut seen = HashSet::new();
+    for claim in at.elements("claims") {
+        let (name, request) = (claim.text("name"), claim.text("request"));
+        if name.is_empty() {
+            causes.push(required(&claim.path, ""));
+        } else {
+            if !seen.insert((name, request)) {
+                causes.push(duplicate(&claim.path, &format!("{name:?}")));
+            }
+            if !claims.contains(name) {
+                causes.push(not_found(&claim.path, name));
+            }
+        }
+        if !request.is_empty() {
+            NameFormat::Label.check(&claim.field_path("request"), request, causes);
+        }
+    }
+    let amounts = |name: &str| at.get(name).and_then(Value::as_object);
+    for list in ["limits", "requests"] {
+        for (name, amount) in amounts(list).into_iter().flatten() {
+            let field = at.field_path(&format!("{list}[{name}]"));
+            check_container_resource_name(&field, name, causes);
+            check_resource_quantity(&field, name, amount.as_str().unwrap_or_default(), causes);
+        }
+    }
+    for (name, asked) in amounts("requests").into_iter().flatten() {
+        let limit = amounts("limits").and_then(|limits| limits.get(name)?.as_str());
+        let (Some(limit), Some(asked)) = (limit, asked.as_str()) else { continue };
+        if crate::model::quantity::exceeds(asked, limit) {
+            let why = format!("must be less than or equal to {name} limit of {limit}");
+            causes.push(Cause::invalid(&at.field_path("requests"), &format!("{asked:?}"), &why));
+        }
+    }
+}
+
+fn check_resize_policy(at: &FieldView<'_>, restart_policy: &str, causes: &mut Vec<Cause>) {
+    let field = at.field_path("resizePolicy");
+    let mut seen = HashSet::new();
+    for policy in at.elements("resizePolicy") {
+        let (resource, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
+        if !seen.insert(resource) {
+            causes.push(duplicate(&policy.path, &format!("{resource:?}")));
+        }
+        match resource {
+            "cpu" | "memory" => {}
+            "" => causes.push(required(&field, "")),
+            other => causes.push(unsupported(&field, other, &["cpu", "memory"])),
+        }
+        match restart {
+            "NotRequired" | "RestartContainer" => {}
+            "" => causes.push(required(&field, "")),
+            other => causes.push(unsupported(&field, other, &["NotRequired", "RestartContainer"])),
+        }
+        if restart_policy == "Never" && restart != "NotRequired" {
+            let why = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            causes.push(Cause::invalid(&field, &format!("{restart:?}"), why));
+        }
+    }
+}
+
+/// The maximum number of restart rules of a container, and of exit codes of a rule, as in kube-apiserver.
+const MAX_RESTART_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+
+fn check_restart_policy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    let rules = at.items("restartPolicyRules");
+    let field = at.field_path("restartPolicy");
+    match at.get("restartPolicy").and_then(Value::as_str) {
+        None if rules.is_empty() => {}
+        None => causes.push(required(&field, "must specify restartPolicy when restart rules are used")),
+        Some("Always" | "Never" | "OnFailure") => {}
+        Some(other) => causes.push(unsupported(&field, other, &["Always", "Never", "OnFailure"])),
+    }
+    if rules.len() > MAX_RESTART_RULES {
+        causes.push(Cause::too_many(&at.field_path("restartPolicyRules"), rules.len(), MAX_RESTART_RULES));
+    }
+    for rule in at.elements("restartPolicyRules") {
+        match rule.text("action") {
+            "Restart" => {}
+            other => causes.push(unsupported(&rule.field_path("action"), other, &["Restart"])),
+        }
+        let codes = rule.part("exitCodes");
+        if codes.value.is_null() {
+            causes.push(required(&codes.path, "must be specified"));
+            continue;
+        }
+        match codes.text("operator") {
+            "In" | "NotIn" => {}
+            other => causes.push(unsupported(&codes.field_path("operator"), other, &["In", "NotIn"])),
+        }
+        let values = codes.items("values").len();
+        if values > MAX_EXIT_CODES {
+            causes.push(Cause::too_many(&codes.field_path("values"), values, MAX_EXIT_CODES));
+        }
+    }
+}
+
+/// The fields of ephemeral containers that kube-apiserver allows.
+const EPHEMERAL_FIELDS: [&str; 17] = [
+    "name",
+    "image",
+    "command",
+    "args",
+    "workingDir",
+    "env",
+    "envFrom",
+    "volumeMounts",
+    "volumeDevices",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "imagePullPolicy",
+    "securityContext",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "targetContainerName",
+];
+
+fn check_ephemeral(at: &FieldView<'_>, others: &HashSet<&str>, causes: &mut Vec<Cause>) {
+    const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
+    let target = at.text("targetContainerName");
+    if !target.is_empty() && !others.contains(target) {
+        causes.push(not_found(&at.field_path("targetContainerName"), target));
+    }
+    for (name, value) in at.value.as_object().into_iter().flatten() {
+        let is_empty = is_missing(Some(value));
+        if !is_empty && !EPHEMERAL_FIELDS.contains(&name.as_str()) {
+            causes.push(Cause::forbidden(&at.field_path(name), FORBIDDEN));
+        }
+    }
+    for mount in at.elements("volumeMounts") {
+        for name in ["subPath", "subPathExpr"].into_iter().filter(|name| !mount.text(name).is_empty()) {
+            causes.push(Cause::forbidden(&mount.field_path(name), FORBIDDEN));
+        }
+    }
+}
