@@ -74,7 +74,7 @@ fn wire(c: &mut Criterion) {
         cut.len()
     );
 
-    c.bench_function("table", |b| b.iter(|| Schema::with_extra_fields(&[])));
+    c.bench_function("parse the schema", |b| b.iter(|| Schema::with_extra_fields(&[])));
     c.bench_function("scan", |b| b.iter(|| Scan::of(black_box(raw)).unwrap()));
     c.bench_function("scan, header", |b| b.iter(|| Scan::of(black_box(raw)).unwrap().header().unwrap()));
     c.bench_function("scan, cut", |b| {

@@ -147,7 +147,7 @@ pub(crate) fn read(text: &str) -> Option<i128> {
         return None;
     }
     let (tens, twos) = scale(suffix)?;
-    let tens = tens + 9 - i32::try_from(fraction.len()).ok()?;
+    let tens = tens.saturating_add(9).saturating_sub(i32::try_from(fraction.len()).ok()?);
     let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0').collect();
     Some(sign * scaled(&digits, tens, twos))
 }
@@ -184,7 +184,7 @@ fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
     };
     let mut value: i128 = 0;
     // Digits below one billionth are dropped. They only decide whether the result is rounded up.
-    let dropped = usize::try_from(-tens).unwrap_or_default();
+    let dropped = usize::try_from(tens.saturating_neg()).unwrap_or_default();
     let kept = digits.len().saturating_sub(dropped);
     if twos > 0 {
         return binary(digits, dropped, tens, twos);

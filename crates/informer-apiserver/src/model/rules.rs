@@ -28,6 +28,9 @@ use defaults::Default;
 pub(crate) struct Rules {
     defaults: &'static [Default],
     checks: &'static [Check],
+    /// Validation of new objects of requests only: a program may load objects that were changed since their
+    /// creation. Runs after `checks`.
+    created: &'static [Check],
     /// Validation of an update against the stored object. Runs after `checks`.
     changes: &'static [Check],
     status: &'static [Check],
@@ -39,7 +42,12 @@ impl Rules {
     pub(crate) const NORMALIZED: Self = Self::new(&[], &[]);
 
     pub(crate) const fn new(defaults: &'static [Default], checks: &'static [Check]) -> Self {
-        Self { defaults, checks, changes: &[], status: &[] }
+        Self { defaults, checks, created: &[], changes: &[], status: &[] }
+    }
+
+    pub(crate) const fn created(mut self, created: &'static [Check]) -> Self {
+        self.created = created;
+        self
     }
 
     pub(crate) const fn changes(mut self, changes: &'static [Check]) -> Self {
@@ -58,6 +66,14 @@ impl Rules {
         if let Value::Object(filled) = whole {
             *object = filled;
         }
+    }
+
+    pub(crate) fn check_created(&self, object: &mut Map<String, Value>) -> Vec<Cause> {
+        as_value(object, |object| {
+            let mut causes = Vec::new();
+            checks::run(&FieldView::root(object, None), self.created, &mut causes);
+            causes
+        })
     }
 
     pub(crate) fn check_status(&self, object: &mut Map<String, Value>) -> Vec<Cause> {

@@ -101,8 +101,12 @@ pub(crate) fn check_new(
 ) -> Result<(), ApiError> {
     let named = metadata::check_name(kind, name, object);
     let mut problems = kind.rules().map(|rules| rules.check(object, None)).unwrap_or_default();
-    if let (WriteMode::Whole, Some(rules)) = (mode, kind.rules()) {
-        problems.extend(rules.check_status(object));
+    if let Some(rules) = kind.rules() {
+        let others = match mode {
+            WriteMode::Whole => rules.check_status(object),
+            _ => rules.check_created(object),
+        };
+        problems.extend(others);
     }
     if kind.is(DEFINITIONS, "CustomResourceDefinition") {
         problems.extend(as_value(object, |definition| crate::model::crd::validate_crd(definition, None)));

@@ -34,6 +34,7 @@ mod support;
 mod time;
 mod tls;
 mod tokens;
+mod validation;
 mod watches;
 mod webhooks;
 mod websockets;

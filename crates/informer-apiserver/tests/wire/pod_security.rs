@@ -65,7 +65,7 @@ async fn raising_the_pod_security_level_warns_about_violating_pods() {
         // Some of these pods are invalid, so only a raw write stores them.
         server.raw().create(&pods(), "n", pod("bad", &container, &spec)).unwrap();
         server.create(&pods(), "n", pod("good", &json!({}), &json!({}))).unwrap();
-        server.create(&pods(), "other", pod("bad", &container, &spec)).unwrap();
+        server.raw().create(&pods(), "other", pod("bad", &container, &spec)).unwrap();
         let warnings = ask(&server, &enforcing("restricted", "latest")).await;
         let all = "299 - \"existing pods in namespace \\\"n\\\" violate the new PodSecurity enforce level \
                    \\\"restricted:latest\\\"\"";

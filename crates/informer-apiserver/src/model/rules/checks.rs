@@ -1,4 +1,4 @@
-//! Validation rules for fields of built-in kinds. Their error messages equal those of kube-apiserver.
+//! Validation rules for fields of built-in kinds. Their error messages follow those of kube-apiserver.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -54,7 +54,8 @@ impl<'a> FieldView<'a> {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the views of the elements of a list, without the stored object.
+    /// Returns a view of each element of a list. The views have no `old`, because elements are not matched with
+    /// stored ones.
     pub(crate) fn elements(&self, path: &str) -> impl Iterator<Item = FieldView<'a>> + use<'a> {
         let list = self.field_path(path);
         let view = move |(index, value)| FieldView { value, old: None, path: format!("{list}[{index}]") };
@@ -250,13 +251,14 @@ fn subdomain_problems(text: &str) -> Vec<&'static str> {
     long.into_iter().chain(wrong).collect()
 }
 
-/// Returns true for a DNS subdomain whose labels may contain underscores, as in the search list of a resolver.
+/// Returns true for a DNS subdomain whose labels may contain underscores, as in `dnsConfig.searches`.
 pub(crate) fn is_subdomain_with_underscores(text: &str) -> bool {
-    let is_outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &str| {
-        part.bytes().next().is_some_and(is_outer)
-            && part.bytes().last().is_some_and(is_outer)
-            && part.bytes().all(|byte| is_outer(byte) || byte == b'-')
+        let name = part.strip_prefix('_').unwrap_or(part);
+        name.bytes().next().is_some_and(is_outer)
+            && name.bytes().last().is_some_and(is_outer)
+            && name.bytes().all(|byte| is_outer(byte) || matches!(byte, b'-' | b'_'))
     };
     text.len() <= MAX_SUBDOMAIN_BYTES && text.split('.').all(is_part)
 }
@@ -334,7 +336,8 @@ pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             }
         }
         NameFormat::Qualified.check(&item.field_path("key"), item.text("key"), causes);
-        for value in item.elements("values") {
+        // As in kube-apiserver, an update may keep invalid values.
+        for value in item.elements("values").filter(|_| at.old != Some(at.value)) {
             let text = value.value.as_str().unwrap_or_default();
             let problems = crate::model::labels::label_value_problems(text);
             causes.extend(problems.iter().map(|why| Cause::invalid(&value.path, &format!("{text:?}"), why)));

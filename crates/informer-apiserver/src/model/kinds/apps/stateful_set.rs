@@ -89,14 +89,17 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             "must be 'RollingUpdate' or 'OnDelete'",
         ));
     }
+    // Claim templates are immutable, so an update does not validate them.
+    if at.old.is_none() {
+        for claim in spec.elements("volumeClaimTemplates") {
+            check_claim_spec(&claim.part("spec"), causes);
+        }
+    }
     not_negative(&spec, &["replicas", "minReadySeconds"], causes);
     check_selector_of(&spec, "statefulset", causes);
     let with_claims = with_claim_volumes(spec.value);
     let spec = FieldView { value: &with_claims, ..spec };
     check_selected_template(&spec, "", causes);
-    for claim in spec.elements("volumeClaimTemplates") {
-        check_claim_spec(&claim.part("spec"), causes);
-    }
     let policy = spec.part("persistentVolumeClaimRetentionPolicy");
     for event in ["whenDeleted", "whenScaled"] {
         run(&policy, &[Check::OneOf(event, &["Delete", "Retain"])], causes);

@@ -33,7 +33,7 @@ pub(crate) fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause
 /// The maximum length of a key of a ConfigMap or Secret in bytes.
 const MAX_KEY_BYTES: usize = 253;
 
-/// Returns the reasons why a key of a ConfigMap or Secret is invalid. A key is the name of a file in a volume.
+/// Returns the reasons why a key of a ConfigMap or Secret is invalid. Volumes use keys as file names.
 pub(crate) fn key_problems(key: &str) -> Vec<&'static str> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let long = (key.len() > MAX_KEY_BYTES).then_some("must be no more than 253 characters");

@@ -32,6 +32,10 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 
 fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     const STANDARD: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
+    // An update cannot change the spec.
+    if at.old.is_some() {
+        return;
+    }
     for name in at.items("spec.finalizers").iter().filter_map(Value::as_str) {
         NameFormat::Qualified.check("spec.finalizers", name, causes);
         if !name.contains('/') && !STANDARD.contains(&name) {

@@ -188,7 +188,7 @@ fn check_secret_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 pub(crate) fn check_driver(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (driver, field) = (at.text("driver"), at.field_path("driver"));
     if driver.is_empty() {
-        causes.push(required(&field, ""));
+        return causes.push(required(&field, ""));
     }
     if driver.len() > MAX_DRIVER_BYTES {
         causes.push(Cause::too_long(&field, MAX_DRIVER_BYTES));

@@ -27,7 +27,9 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
             copy_data_source(claim);
         })
         .admit_update(|old, claim| {
-            if get(old, "spec.dataSource").is_none() {
+            let in_use =
+                ["spec.dataSource", "spec.dataSourceRef"].iter().any(|path| get(old, path).is_some());
+            if !in_use {
                 drop_data_sources(claim);
             }
             copy_data_source(claim);
@@ -85,17 +87,18 @@ pub(crate) fn check_claim_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Drops a `dataSource` that is neither a claim nor a snapshot, as releases without `dataSourceRef` do, and a
-/// reference to another namespace, which needs a feature that is off by default.
+/// Drops a `dataSource` that is neither a PersistentVolumeClaim nor a VolumeSnapshot. Drops a `dataSourceRef` to
+/// another namespace, because the feature gate CrossNamespaceVolumeDataSource is off by default.
 fn drop_data_sources(claim: &mut Value) {
     let text = |path: &str| get(claim, path).and_then(Value::as_str).unwrap_or_default();
+    let is_foreign = !text("spec.dataSourceRef.namespace").is_empty();
     let is_known = matches!(
         (text("spec.dataSource.apiGroup"), text("spec.dataSource.kind")),
         ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
     );
-    let is_foreign = !text("spec.dataSourceRef.namespace").is_empty();
+    let has_reference = get(claim, "spec.dataSourceRef").is_some() && !is_foreign;
     if let Some(spec) = claim["spec"].as_object_mut() {
-        if !is_known {
+        if !is_known && !has_reference {
             spec.remove("dataSource");
         }
         if is_foreign {
@@ -104,12 +107,17 @@ fn drop_data_sources(claim: &mut Value) {
     }
 }
 
-/// Fills one of `dataSource` and `dataSourceRef` from the other.
+/// Fills one of `dataSource` and `dataSourceRef` from the other, unless the other is in another namespace.
 fn copy_data_source(claim: &mut Value) {
     let (source, reference) = ("spec.dataSource", "spec.dataSourceRef");
     match (get(claim, source).cloned(), get(claim, reference).cloned()) {
         (Some(given), None) => set(claim, reference, given),
-        (None, Some(given)) => set(claim, source, given),
+        (None, Some(mut given)) if given["namespace"].as_str().unwrap_or_default().is_empty() => {
+            if let Some(members) = given.as_object_mut() {
+                members.remove("namespace");
+            }
+            set(claim, source, given);
+        }
         _ => {}
     }
 }
@@ -131,7 +139,10 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         }
         spec
     };
-    if fixed(at.value) != fixed(old) {
+    // A claim that was stored without validation may have only one of the data sources.
+    let mut filled = old.clone();
+    copy_data_source(&mut filled);
+    if fixed(at.value) != fixed(&filled) {
         let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
                    claims";
         causes.push(Cause::forbidden("spec", why));

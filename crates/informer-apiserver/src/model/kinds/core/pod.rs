@@ -35,7 +35,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .initial_status(r#"{"phase":"Pending"}"#)
 .status_reset_fields(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
 .pod_template(&[])
-.rules(Rules::new(defaults::POD, validation::POD).changes(validation::CHANGES))
+.rules(Rules::new(defaults::POD, validation::POD).created(validation::CREATED).changes(validation::CHANGES))
 .prepare_for_create(prepare_for_create)
 .admit_loaded(add_tolerations)
 .admit_update(admit_update)

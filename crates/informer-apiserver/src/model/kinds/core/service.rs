@@ -167,7 +167,7 @@ fn check_cluster_ips(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (address, all) = (spec.text("clusterIP"), spec.items("clusterIPs"));
     let is_unchanged = spec.old.is_some_and(|old| old["clusterIPs"].as_array().is_some_and(|old| old == all));
     let why = match all.first() {
-        // An update that changes only `clusterIP` also changes `clusterIPs`.
+        // If an update changes only `clusterIP`, kube-apiserver overwrites `clusterIPs` before validation.
         _ if is_unchanged => None,
         Some(_) if address.is_empty() => Some("must be empty when `clusterIP` is not specified"),
         Some(first) if first != address => Some("first value must match `clusterIP`"),
@@ -194,9 +194,7 @@ fn check_policies(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
     const POLICIES: &[&str] = &["Cluster", "Local"];
     let external = spec.text("externalTrafficPolicy");
-    let is_reachable = matches!(spec.text("type"), "NodePort" | "LoadBalancer")
-        || (spec.text("type") == "ClusterIP" && !spec.items("externalIPs").is_empty());
-    if is_reachable {
+    if allocation::is_reachable(spec.value) {
         run(spec, &[Check::OneOf("externalTrafficPolicy", POLICIES)], causes);
     } else if !external.is_empty() {
         let why = "may only be set for externally-accessible services";

@@ -61,26 +61,26 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         }
     }
     check_unique(at, "ports", "name", causes);
-    for (index, endpoint) in at.items("endpoints").iter().enumerate() {
-        let endpoint = FieldView { value: endpoint, old: None, path: format!("endpoints[{index}]") };
-        let addresses = endpoint.items("addresses");
-        if addresses.is_empty() {
-            causes.push(required(&endpoint.field_path("addresses"), "must contain at least 1 address"));
-        }
-        // As in kube-apiserver, an update does not validate addresses that it does not change.
-        if at.old.is_none_or(|old| old["endpoints"] != at.value["endpoints"]) {
-            for address in endpoint.elements("addresses") {
-                check_endpoint_address(&endpoint, &address, kind, causes);
-            }
-        }
-        if endpoint.get("nodeName").is_some() {
-            NameFormat::Subdomain.check(&endpoint.field_path("nodeName"), endpoint.text("nodeName"), causes);
-        }
-        if endpoint.get("hostname").is_some() {
-            NameFormat::Label.check(&endpoint.field_path("hostname"), endpoint.text("hostname"), causes);
-        }
-        check_hints(&endpoint.part("hints"), causes);
+    // As in kube-apiserver, an update does not validate endpoints if it changes none.
+    if at.old.is_none_or(|old| old["endpoints"] != at.value["endpoints"]) {
+        at.elements("endpoints").for_each(|endpoint| check_endpoint(&endpoint, kind, causes));
     }
+}
+
+fn check_endpoint(at: &FieldView<'_>, kind: &str, causes: &mut Vec<Cause>) {
+    if at.items("addresses").is_empty() {
+        causes.push(required(&at.field_path("addresses"), "must contain at least 1 address"));
+    }
+    for address in at.elements("addresses") {
+        check_endpoint_address(at, &address, kind, causes);
+    }
+    if at.get("nodeName").is_some() {
+        NameFormat::Subdomain.check(&at.field_path("nodeName"), at.text("nodeName"), causes);
+    }
+    if at.get("hostname").is_some() {
+        NameFormat::Label.check(&at.field_path("hostname"), at.text("hostname"), causes);
+    }
+    check_hints(&at.part("hints"), causes);
 }
 
 fn check_endpoint_address(
@@ -93,7 +93,10 @@ fn check_endpoint_address(
     let problem = match kind {
         "IPv4" => address_problem(text).map(str::to_owned),
         "IPv6" => canonical_problem(text),
-        _ => return NameFormat::Subdomain.check(field, text, causes),
+        _ => {
+            let name = text.strip_suffix('.').unwrap_or(text);
+            return NameFormat::Subdomain.check(field, name, causes);
+        }
     };
     if let Some(why) = problem {
         return causes.push(Cause::invalid(field, &format!("{text:?}"), &why));

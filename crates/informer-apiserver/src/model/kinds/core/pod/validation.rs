@@ -22,22 +22,24 @@ use crate::model::rules::ranges::check_address;
 use crate::model::rules::scheduling::check_toleration;
 
 pub(crate) const POD: &[Check] = &[Check::Call(pod)];
+pub(crate) const CREATED: &[Check] = &[Check::Call(created)];
 pub(crate) const CHANGES: &[Check] = &[Check::Call(changes::check)];
 const RESTART: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
 fn pod(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_spec(&at.part("spec"), SpecOwner::Pod, causes);
+}
+
+fn created(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
-    check_spec(&spec, Subject::Pod, causes);
-    if at.old.is_none() {
-        if !spec.items("ephemeralContainers").is_empty() {
-            let why = "cannot be set on create";
-            causes.push(Cause::forbidden(&spec.field_path("ephemeralContainers"), why));
-        }
-        if !spec.items("schedulingGates").is_empty() && !spec.text("nodeName").is_empty() {
-            let why = "cannot be set until all schedulingGates have been cleared";
-            causes.push(Cause::forbidden(&spec.field_path("nodeName"), why));
-        }
+    if !spec.items("ephemeralContainers").is_empty() {
+        let why = "cannot be set on create";
+        causes.push(Cause::forbidden(&spec.field_path("ephemeralContainers"), why));
+    }
+    if !spec.items("schedulingGates").is_empty() && !spec.text("nodeName").is_empty() {
+        let why = "cannot be set until all schedulingGates have been cleared";
+        causes.push(Cause::forbidden(&spec.field_path("nodeName"), why));
     }
 }
 
@@ -45,7 +47,7 @@ pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_labels(&at.field_path("labels"), at.get("metadata.labels"), causes);
     causes.extend(annotation_causes(&at.field_path("annotations"), at.get("metadata.annotations")));
     let spec = at.part("spec");
-    check_spec(&spec, Subject::Template, causes);
+    check_spec(&spec, SpecOwner::Template, causes);
     if !spec.items("ephemeralContainers").is_empty() {
         let why = "ephemeral containers not allowed in pod template";
         causes.push(Cause::forbidden(&spec.field_path("ephemeralContainers"), why));
@@ -59,9 +61,9 @@ pub(crate) fn shown_labels(at: &FieldView<'_>) -> String {
     }
 }
 
-/// What the rules of a container need to know about its pod.
+/// The parts of a pod that the rules of its containers need.
 struct PodParts<'a> {
-    subject: Subject,
+    owner: SpecOwner,
     /// The valid volumes by name.
     volumes: volumes::Volumes<'a>,
     /// The names of the resource claims.
@@ -71,17 +73,17 @@ struct PodParts<'a> {
     shares_host_users: bool,
 }
 
-/// A pod or the template of pods. Some rules apply only to pods.
+/// The owner of a pod spec. Some rules apply only to pods.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum SpecOwner {
     Pod,
     Template,
 }
 
-fn check_spec(at: &FieldView<'_>, subject: Subject, causes: &mut Vec<Cause>) {
+fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
     let pod = PodParts {
-        subject,
-        volumes: volumes::check(at, causes),
+        owner,
+        volumes: volumes::check(at, owner, causes),
         claims: check_resource_claims(at, causes),
         restart_policy: at.text("restartPolicy"),
         grace_period: at.number("terminationGracePeriodSeconds").unwrap_or_default(),
@@ -91,7 +93,7 @@ fn check_spec(at: &FieldView<'_>, subject: Subject, causes: &mut Vec<Cause>) {
     containers::check_pod_resources(at, &pod.claims, causes);
     run(at, &[Check::OneOf("restartPolicy", RESTART), Check::OneOf("dnsPolicy", DNS)], causes);
     check_labels(&at.field_path("nodeSelector"), at.get("nodeSelector"), causes);
-    security::check_pod(at, causes);
+    security::check_pod(at, owner, causes);
     affinity::check(&at.part("affinity"), causes);
     check_dns(at, causes);
     for gate in at.elements("readinessGates") {
@@ -217,7 +219,8 @@ fn check_scheduling_gates(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 /// The maximum length of the host name of a pod in bytes, as in the Linux kernel.
 const MAX_HOSTNAME_BYTES: usize = 64;
 
-/// Validates the names of the service account, the node and the host, and the deadline between them.
+/// Validates the names of the service account, the node and the host, and `activeDeadlineSeconds`, in the
+/// order of kube-apiserver.
 fn check_names(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     run(
         at,

@@ -101,12 +101,23 @@ pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
             }
         }
     }
+    let (reachable, policy) = (is_reachable(spec), "externalTrafficPolicy");
+    let hidden = is_reachable(old) && !reachable && old[policy] == spec[policy];
     let balancer = |spec: &Value| spec["type"] == "LoadBalancer";
     let allocates = "allocateLoadBalancerNodePorts";
     let ends = balancer(old) && !balancer(spec) && old[allocates] == spec[allocates];
-    let removed_fields = [(had && !needs, "externalTrafficPolicy"), (ends, allocates)];
+    let removed_fields = [(hidden, policy), (ends, allocates)];
     if let Some(spec) = spec.as_object_mut() {
         removed_fields.iter().filter(|(goes, _)| *goes).for_each(|(_, name)| drop(spec.remove(*name)));
+    }
+}
+
+/// Returns true if clients outside of the cluster reach the Service.
+pub(crate) fn is_reachable(spec: &Value) -> bool {
+    match spec["type"].as_str() {
+        Some("NodePort" | "LoadBalancer") => true,
+        Some("ClusterIP") => spec["externalIPs"].as_array().is_some_and(|all| !all.is_empty()),
+        _ => false,
     }
 }
 
@@ -189,7 +200,7 @@ fn pick_address(taken: &UsedAddresses) -> Result<String, Cause> {
     }
 }
 
-/// Allocates the node ports. As in kube-apiserver, a dry run does not check the requested ones.
+/// Allocates the node ports. As in kube-apiserver, a dry run does not check that requested ports are free.
 fn allocate_ports(
     spec: &mut Value,
     old: Option<&Value>,

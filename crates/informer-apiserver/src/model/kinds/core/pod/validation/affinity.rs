@@ -108,9 +108,7 @@ fn check_spread_constraint(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(&field, &shown, positive));
         }
         if action != "DoNotSchedule" {
-            let why = format!(
-                "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not whenUnsatisfiable={action}"
-            );
+            let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
             causes.push(Cause::invalid(&field, &shown, &why));
         }
     }

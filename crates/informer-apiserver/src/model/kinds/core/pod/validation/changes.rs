@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::model::cause::Cause;
 use crate::model::rules::checks::FieldView;
 
-use super::Subject;
+use super::SpecOwner;
 use super::containers::check_image;
 
 /// Rejects a Pod update that changes fields other than the mutable ones.
@@ -18,7 +18,7 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             causes.push(Cause::forbidden(&new.field_path(list), why));
             return;
         }
-        new.elements(list).for_each(|container| check_image(&container, Subject::Pod, causes));
+        new.elements(list).for_each(|container| check_image(&container, SpecOwner::Pod, causes));
     }
     let deadline = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
     let field = new.field_path("activeDeadlineSeconds");

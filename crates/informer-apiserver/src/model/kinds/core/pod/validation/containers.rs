@@ -1,6 +1,6 @@
 //! Validation of containers, init containers and ephemeral containers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::model::rules::checks::{
 use crate::model::rules::resources::{check_container_resource_name, check_resource_quantity, each_quantity};
 
 use super::volumes::{check_relative_path, has_backsteps};
-use super::{PodParts, Subject, environment, probes, security};
+use super::{PodParts, SpecOwner, environment, probes, security};
 
 const PULL: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -42,10 +42,12 @@ pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<C
                     causes.push(Cause::forbidden(&container.field_path(name), why));
                 }
             }
-            if !container.items("resizePolicy").is_empty() {
-                let field = container.field_path("resizePolicy");
-                let shown = Value::from(container.items("resizePolicy")).to_string();
-                causes.push(Cause::invalid(&field, &shown, "must not be set for init containers"));
+            for policy in container.elements("resizePolicy") {
+                if policy.text("restartPolicy") == "RestartContainer" {
+                    let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+                    let field = policy.field_path("restartPolicy");
+                    causes.push(Cause::invalid(&field, "\"RestartContainer\"", why));
+                }
             }
         }
         check_name_is_new(&container, &mut names, causes);
@@ -73,7 +75,7 @@ fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
         "" => causes.push(required(&at.field_path("name"), "")),
         name => NameFormat::Label.check(&at.field_path("name"), name, causes),
     }
-    check_image(at, pod.subject, causes);
+    check_image(at, pod.owner, causes);
     match at.text("terminationMessagePolicy") {
         "File" | "FallbackToLogsOnError" => {}
         "" => causes.push(required(&at.field_path("terminationMessagePolicy"), "")),
@@ -92,9 +94,9 @@ fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
     security::check_container(&at.part("securityContext"), pod.shares_host_users, causes);
 }
 
-pub(super) fn check_image(at: &FieldView<'_>, subject: Subject, causes: &mut Vec<Cause>) {
+pub(super) fn check_image(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
     let image = at.text("image");
-    let name = if subject == Subject::Pod { image.trim() } else { image };
+    let name = if owner == SpecOwner::Pod { image.trim() } else { image };
     if name.is_empty() {
         causes.push(required(&at.field_path("image"), ""));
     } else if name != image {
@@ -131,7 +133,7 @@ fn check_ports(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A port of the host that a container takes.
+/// Protocol, host IP and number of a host port.
 type HostPort<'a> = (&'a str, &'a str, i64);
 
 fn check_host_ports<'a>(at: &FieldView<'a>, taken: &mut HashSet<HostPort<'a>>, causes: &mut Vec<Cause>) {
@@ -145,8 +147,15 @@ fn check_host_ports<'a>(at: &FieldView<'a>, taken: &mut HashSet<HostPort<'a>>, c
     }
 }
 
+/// Returns the last path of each volume in a list of mounts or devices.
+fn paths_by_name<'a>(at: &FieldView<'a>, list: &str, path: &str) -> HashMap<&'a str, &'a str> {
+    let text = |item: &'a Value, name: &str| item[name].as_str().unwrap_or_default();
+    at.items(list).iter().map(|item| (text(item, "name"), text(item, path))).collect()
+}
+
 fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
-    let devices = at.items("volumeDevices");
+    let devices = paths_by_name(at, "volumeDevices", "devicePath");
+    let device_paths: HashSet<&str> = devices.values().copied().collect();
     let all = at.field_path("volumeMounts");
     let mut paths = HashSet::new();
     for mount in at.elements("volumeMounts") {
@@ -166,13 +175,13 @@ fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
         if !paths.insert(path) {
             causes.push(invalid("mountPath", "must be unique"));
         }
-        if devices.iter().any(|device| device["name"] == name) {
+        if devices.contains_key(name) {
             causes.push(invalid("name", "must not already exist in volumeDevices"));
         }
-        if devices.iter().any(|device| device["devicePath"] == path) {
+        if device_paths.contains(path) {
             causes.push(invalid("mountPath", "must not already exist as a path in volumeDevices"));
         }
-        // kube-apiserver omits the index of the mount in the following errors, except for the second one.
+        // As in kube-apiserver, the paths below lack the index of the mount, except in the error for two paths.
         let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
         if !sub_path.is_empty() {
             check_relative_path(&format!("{all}.subPath"), sub_path, causes);
@@ -187,7 +196,7 @@ fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
     }
 }
 
-/// Validates the fields of a mount that concern mounts of the host below the same path.
+/// Validates `mountPropagation` and `recursiveReadOnly` of a mount.
 fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, causes: &mut Vec<Cause>) {
     let propagation = mount.get("mountPropagation").and_then(Value::as_str);
     let field = format!("{all}.mountPropagation");
@@ -220,7 +229,8 @@ fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, cause
 }
 
 fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
-    let mounts = at.items("volumeMounts");
+    let mounts = paths_by_name(at, "volumeMounts", "mountPath");
+    let mount_paths: HashSet<&str> = mounts.values().copied().collect();
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     for device in at.elements("volumeDevices") {
         let (name, path) = (device.text("name"), device.text("devicePath"));
@@ -255,10 +265,10 @@ fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>
         } else {
             paths.insert(path);
         }
-        if mounts.iter().any(|mount| mount["name"] == name) {
+        if mounts.contains_key(name) {
             causes.push(invalid("name", "must not already exist in volumeMounts"));
         }
-        if mounts.iter().any(|mount| mount["mountPath"] == path) {
+        if mount_paths.contains(path) {
             causes.push(invalid("devicePath", "must not already exist as a path in volumeMounts"));
         }
         if !name.is_empty() {
@@ -347,7 +357,7 @@ fn check_resize_policy(at: &FieldView<'_>, restart_policy: &str, causes: &mut Ve
             other => causes.push(unsupported(&field, other, &["NotRequired", "RestartContainer"])),
         }
         if restart_policy == "Never" && restart != "NotRequired" {
-            let why = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
             causes.push(Cause::invalid(&field, &format!("{restart:?}"), why));
         }
     }
@@ -371,8 +381,11 @@ fn check_restart_policy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     for rule in at.elements("restartPolicyRules") {
         match rule.text("action") {
-            "Restart" => {}
-            other => causes.push(unsupported(&rule.field_path("action"), other, &["Restart"])),
+            "Restart" | "RestartAllContainers" => {}
+            other => {
+                let known = ["Restart", "RestartAllContainers"];
+                causes.push(unsupported(&rule.field_path("action"), other, &known));
+            }
         }
         let codes = rule.part("exitCodes");
         if codes.value.is_null() {

@@ -1,5 +1,7 @@
 //! Validation of the environment variables of containers.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::model::cause::Cause;
@@ -7,7 +9,7 @@ use crate::model::kinds::core::config_map::key_problems;
 use crate::model::quantity::Amount;
 use crate::model::rules::checks::{FieldView, NameFormat, not_found, required, unsupported};
 
-use super::volumes::check_relative_path;
+use super::volumes::check_backsteps;
 
 const NAME_RULE: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
@@ -37,7 +39,11 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             let reference = source.part(reference);
             match reference.text("name") {
                 "" => causes.push(required(&reference.field_path("name"), "")),
-                name => NameFormat::Subdomain.check(&reference.field_path("name"), name, causes),
+                name => {
+                    // kube-apiserver validates this name as the prefix of a name, which may end with a dash.
+                    let start = name.strip_suffix('-').filter(|rest| !rest.is_empty()).unwrap_or(name);
+                    NameFormat::Subdomain.check(&reference.field_path("name"), start, causes);
+                }
             }
         }
         let why = match given.count() {
@@ -61,13 +67,15 @@ fn check_source(variable: &FieldView<'_>, causes: &mut Vec<Cause>) {
         let source_at = at.part(source);
         match source {
             "fieldRef" => check_field_reference(&source_at, FIELDS_OF_VARIABLES, causes),
-            "resourceFieldRef" => check_resource_reference(&source_at, Container::IsImplied, causes),
+            "resourceFieldRef" => check_resource_reference(&source_at, ContainerName::Optional, causes),
             "fileKeyRef" => check_file_reference(&source_at, causes),
             _ => check_key_reference(&source_at, causes),
         }
     }
     let why = match sources {
-        0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+        0 => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        }
         _ if !variable.text("value").is_empty() => "may not be specified when `value` is not empty",
         1 => return,
         _ => "may not have more than one field specified at a time",
@@ -99,54 +107,48 @@ fn check_file_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     match at.text("path") {
         "" => causes.push(required(&at.field_path("path"), "")),
-        path => check_relative_path(&at.field_path("path"), path, causes),
+        path => check_backsteps(&at.field_path("path"), path, causes),
     }
 }
 
-/// Checks that the volumes of `fileKeyRef` exist.
+/// Checks that the volumes of `fileKeyRef` exist and are of type `emptyDir`.
 pub(super) fn check_file_volumes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    let volumes = at.items("volumes");
+    let volumes: HashMap<&str, &Value> =
+        at.items("volumes").iter().filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect();
     for list in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in at.elements(list) {
-            for variable in container.elements("env") {
-                let reference = variable.part("valueFrom.fileKeyRef");
-                let name = reference.text("volumeName");
-                if !name.is_empty() && !volumes.iter().any(|volume| volume["name"] == name) {
-                    causes.push(not_found(&reference.field_path("volumeName"), name));
+        for variable in at.elements(list).flat_map(|container| container.elements("env")) {
+            let reference = variable.part("valueFrom.fileKeyRef");
+            if reference.value.is_null() {
+                continue;
+            }
+            let (field, name) = (reference.field_path("volumeName"), reference.text("volumeName"));
+            match volumes.get(name) {
+                None => causes.push(not_found(&field, name)),
+                Some(volume) if !volume["emptyDir"].is_object() => {
+                    let why = "referenced volume must be of type emptyDir";
+                    causes.push(Cause::invalid(&field, &format!("{name:?}"), why));
                 }
+                Some(_) => {}
             }
         }
     }
 }
 
-/// The fields of a pod that a reference can name, with and without a key in brackets.
-pub(super) struct PodFields {
-    plain: &'static [&'static str],
-}
-
-const FIELDS_OF_VARIABLES: &PodFields = &PodFields {
-    plain: &[
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ],
-};
-pub(super) const FIELDS_OF_VOLUMES: &PodFields = &PodFields {
-    plain: &[
-        "metadata.annotations",
-        "metadata.labels",
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-    ],
-};
-/// All fields that kube-apiserver knows; it reports other fields in another form.
+const FIELDS_OF_VARIABLES: &[&str] = &[
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+pub(super) const FIELDS_OF_VOLUMES: &[&str] =
+    &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+/// All field paths of the downward API. Other paths get a conversion error instead of the list of supported
+/// ones.
 const ALL_FIELDS: [&str; 14] = [
     "metadata.annotations",
     "metadata.labels",
@@ -164,7 +166,7 @@ const ALL_FIELDS: [&str; 14] = [
     "status.podIPs",
 ];
 
-pub(super) fn check_field_reference(at: &FieldView<'_>, fields: &PodFields, causes: &mut Vec<Cause>) {
+pub(super) fn check_field_reference(at: &FieldView<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
     let (version, path) = (at.text("apiVersion"), at.text("fieldPath"));
     if version.is_empty() {
         return causes.push(required(&at.field_path("apiVersion"), ""));
@@ -187,16 +189,16 @@ pub(super) fn check_field_reference(at: &FieldView<'_>, fields: &PodFields, caus
     let path = if path == "spec.host" { "spec.nodeName" } else { path };
     if !ALL_FIELDS.contains(&path) {
         causes.push(invalid(format!("error converting fieldPath: field label not supported: {path}")));
-    } else if !fields.plain.contains(&path) {
-        causes.push(unsupported(&field, path, fields.plain));
+    } else if !fields.contains(&path) {
+        causes.push(unsupported(&field, path, fields));
     }
 }
 
 /// Whether a reference to a resource must name its container.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Container {
-    IsImplied,
-    IsNamed,
+pub(super) enum ContainerName {
+    Optional,
+    Required,
 }
 
 const RESOURCES: &[&str] = &[
@@ -211,10 +213,14 @@ const CPU_DIVISORS: [&str; 2] = ["1", "1m"];
 const BYTE_DIVISORS: [&str; 13] =
     ["1", "1E", "1Ei", "1G", "1Gi", "1Ki", "1M", "1Mi", "1P", "1Pi", "1T", "1Ti", "1k"];
 
-pub(super) fn check_resource_reference(at: &FieldView<'_>, container: Container, causes: &mut Vec<Cause>) {
+pub(super) fn check_resource_reference(
+    at: &FieldView<'_>,
+    container: ContainerName,
+    causes: &mut Vec<Cause>,
+) {
     let resource = at.text("resource");
     let huge_pages = ["limits.hugepages-", "requests.hugepages-"];
-    if container == Container::IsNamed && at.text("containerName").is_empty() {
+    if container == ContainerName::Required && at.text("containerName").is_empty() {
         causes.push(required(&at.field_path("containerName"), ""));
     } else if resource.is_empty() {
         causes.push(required(&at.field_path("resource"), ""));

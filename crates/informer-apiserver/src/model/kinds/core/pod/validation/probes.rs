@@ -7,7 +7,7 @@ use crate::model::rules::checks::{Check, FieldView, NameFormat, check_port, requ
 
 pub(super) const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
-/// Validates the probes of a container, and the hooks that run after its start and before its end.
+/// Validates the probes and the `postStart` and `preStop` hooks of a container.
 pub(super) fn check(at: &FieldView<'_>, grace_period: i64, causes: &mut Vec<Cause>) {
     for hook in ["postStart", "preStop"] {
         let hook = at.part("lifecycle").part(hook);

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::model::cause::Cause;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, duplicate, required, run, unsupported};
 
+use super::SpecOwner;
 use super::volumes::check_relative_path;
 
 const ID_RULE: &str = "must be between 0 and 2147483647, inclusive";
@@ -18,16 +19,16 @@ fn check_id(field: &str, id: Option<i64>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates the security context of a pod, and the ports of its containers if it uses the host's network.
-pub(super) fn check_pod(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check_pod(spec: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
     let is_true = |name: &str| spec.get(name) == Some(&Value::Bool(true));
     if is_true("hostNetwork") {
-        for port in
-            spec.elements("containers").flat_map(|container| container.elements("ports").collect::<Vec<_>>())
-        {
-            let number = port.number("containerPort").unwrap_or_default();
-            if port.number("hostPort").is_some_and(|host| host != 0 && host != number) {
-                let why = "must match `hostPort` when `hostNetwork` is true";
-                causes.push(Cause::invalid(&port.field_path("containerPort"), &number.to_string(), why));
+        for port in spec.elements("containers").flat_map(|container| container.elements("ports")) {
+            let number = |name: &str| port.number(name).unwrap_or_default();
+            let (host, inner) = (number("hostPort"), number("containerPort"));
+            // The host ports of a template are set when its pods are created.
+            if host != inner && (owner == SpecOwner::Pod || host != 0) {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                causes.push(Cause::invalid(&port.field_path("hostPort"), &host.to_string(), why));
             }
         }
     }
@@ -35,8 +36,8 @@ pub(super) fn check_pod(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
         check_id(&at.field_path(name), at.number(name), causes);
     }
-    for group in at.items("supplementalGroups").iter().map(Value::as_i64) {
-        check_id(&at.field_path("supplementalGroups"), group, causes);
+    for group in at.elements("supplementalGroups") {
+        check_id(&group.path, group.value.as_i64(), causes);
     }
     run(&at, &[Check::OneOf("supplementalGroupsPolicy", &["Merge", "Strict"])], causes);
     if is_true("shareProcessNamespace") && is_true("hostPID") {
@@ -151,7 +152,7 @@ fn check_windows(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let why = match text("gmsaCredentialSpec") {
         Some("") => Some("gmsaCredentialSpec cannot be an empty string".to_owned()),
         Some(spec) if spec.len() > MAX_CREDENTIAL_SPEC_BYTES => {
-            Some(format!("gmsaCredentialSpec size must be under {MAX_CREDENTIAL_SPEC_BYTES} bytes"))
+            Some("gmsaCredentialSpec size must be under 64 KiB".to_owned())
         }
         _ => None,
     };
@@ -173,7 +174,7 @@ fn user_name_problems(name: &str) -> Vec<&'static str> {
     let parts: Vec<&str> = name.split('\\').collect();
     let (domain, user) = match *parts {
         _ if name.is_empty() => return vec!["runAsUserName cannot be an empty string"],
-        _ if name.chars().any(char::is_control) => {
+        _ if name.bytes().any(|byte| byte.is_ascii_control()) => {
             return vec!["runAsUserName cannot contain control characters"];
         }
         [user] => (None, user),
@@ -201,14 +202,14 @@ fn user_name_problems(name: &str) -> Vec<&'static str> {
     problems
 }
 
-/// The maximum length of a NetBIOS name in bytes.
-const MAX_NETBIOS_BYTES: usize = 15;
+/// The maximum length of a NetBIOS name in characters.
+const MAX_NETBIOS_CHARS: usize = 15;
 
 fn is_domain(domain: &str) -> bool {
     let is_netbios = !domain.is_empty()
-        && domain.len() <= MAX_NETBIOS_BYTES
+        && domain.chars().count() <= MAX_NETBIOS_CHARS
         && !domain.starts_with('.')
-        && !domain.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|', '.']);
+        && !domain.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|']);
     let is_dns_label = |label: &str| {
         let is_outer = |byte: u8| byte.is_ascii_alphanumeric();
         label.bytes().next().is_some_and(is_outer)

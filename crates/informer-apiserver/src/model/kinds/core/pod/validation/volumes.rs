@@ -9,10 +9,12 @@ use crate::model::kinds::core::persistent_volume::check_driver;
 use crate::model::kinds::core::persistent_volume_claim::check_claim_spec;
 use crate::model::object_meta::annotation_causes;
 use crate::model::rules::checks::{
-    Check, FieldView, NameFormat, check_labels, duplicate, required, run, unsupported,
+    Check, FieldView, MAX_CAUSES, NameFormat, check_labels, duplicate, required, run, short_value,
+    unsupported,
 };
 
-use super::environment::{Container, FIELDS_OF_VOLUMES, check_field_reference, check_resource_reference};
+use super::SpecOwner;
+use super::environment::{ContainerName, FIELDS_OF_VOLUMES, check_field_reference, check_resource_reference};
 
 /// The valid volumes of a pod by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
@@ -59,12 +61,13 @@ const SOURCES: [(&str, &str, &str, SourceCheck); 30] = [
     ("image", "image", "image", image),
 ];
 
-/// Validates the volumes of a pod. Returns the valid ones: mounts of other volumes are errors, too.
-pub(super) fn check<'a>(at: &FieldView<'a>, causes: &mut Vec<Cause>) -> Volumes<'a> {
+/// Validates the volumes of a pod. Returns only the valid ones, so that a mount of an invalid volume is an
+/// error, too.
+pub(super) fn check<'a>(at: &FieldView<'a>, owner: SpecOwner, causes: &mut Vec<Cause>) -> Volumes<'a> {
     let mut valid = Volumes::new();
     for volume in at.elements("volumes") {
         let known = causes.len();
-        check_source(&volume, causes);
+        check_source(&volume, owner, causes);
         let (field, name) = (volume.field_path("name"), volume.text("name"));
         match name {
             "" => causes.push(required(&field, "")),
@@ -80,13 +83,16 @@ pub(super) fn check<'a>(at: &FieldView<'a>, causes: &mut Vec<Cause>) -> Volumes<
     valid
 }
 
-fn check_source(volume: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_source(volume: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
     let mut given = SOURCES.iter().filter(|(source, ..)| volume.value[source].is_object());
     let Some((source, _, shown, check)) = given.next() else {
         return causes.push(required(&volume.path, "must specify a volume type"));
     };
     let at = FieldView { path: volume.field_path(shown), ..volume.part(source) };
     check(&at, causes);
+    if *source == "image" && owner == SpecOwner::Pod {
+        need(&at, &["reference"], causes);
+    }
     for (_, shown, ..) in given {
         causes.push(Cause::forbidden(&volume.field_path(shown), "may not specify more than 1 volume type"));
     }
@@ -122,7 +128,7 @@ pub(super) fn has_backsteps(path: &str) -> bool {
     path.split('/').any(|segment| segment == "..")
 }
 
-fn check_backsteps(field: &str, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check_backsteps(field: &str, path: &str, causes: &mut Vec<Cause>) {
     if has_backsteps(path) {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must not contain '..'"));
     }
@@ -136,7 +142,8 @@ pub(super) fn check_relative_path(field: &str, path: &str, causes: &mut Vec<Caus
     check_backsteps(field, path, causes);
 }
 
-/// Validates the path of a file in a volume. Names that begin with `..` are those of the kubelet.
+/// Validates the path of a file in a volume. The kubelet reserves names that begin with `..` for atomic
+/// updates.
 fn check_file_path(field: &str, path: &str, causes: &mut Vec<Cause>) {
     check_relative_path(field, path, causes);
     if path.starts_with("..") && !path.starts_with("../") && path != ".." {
@@ -218,14 +225,17 @@ fn iscsi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         causes.push(required(&at.field_path("secretRef"), ""));
     }
     if let Some(name) = at.get("initiatorName").and_then(Value::as_str) {
-        check_initiator(&at.field_path("initiatorName"), name, causes);
+        check_initiator(&at.field_path("initiatorname"), name, causes);
     }
 }
 
 fn check_initiator(field: &str, name: &str, causes: &mut Vec<Cause>) {
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     let has_digits = |rest: &str, digits: usize| {
-        rest.len() == digits + 1 && rest[1..].bytes().all(|byte| byte.is_ascii_alphanumeric())
+        let mut chars = rest.chars();
+        chars.next().is_some_and(|separator| separator != '\n')
+            && chars.as_str().len() == digits
+            && chars.all(|char| char.is_ascii_alphanumeric())
     };
     let is_valid = match (name.get(..3), name.get(3..)) {
         (Some("iqn"), Some(rest)) => is_iqn(rest),
@@ -297,8 +307,9 @@ fn quobyte(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             None => pair.matches(':').count() == 1 && !pair.contains(['[', ']']),
             Some(split) => split.is_some_and(|(_, port)| !port.contains(':')),
         };
-        for _ in registry.split(',').filter(|pair| !is_pair(pair)) {
-            causes.push(Cause::invalid(&field, &format!("{registry:?}"), why));
+        let shown = short_value(at.get("registry"));
+        for _ in registry.split(',').filter(|pair| !is_pair(pair)).take(MAX_CAUSES) {
+            causes.push(Cause::invalid(&field, &shown, why));
         }
     }
     need(at, &["volume"], causes);
@@ -324,7 +335,7 @@ fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut Vec<Cause>
             causes.push(Cause::invalid(&at.path, "\"resource\"", why));
         }
     } else if resource {
-        check_resource_reference(&at.part("resourceFieldRef"), Container::IsNamed, causes);
+        check_resource_reference(&at.part("resourceFieldRef"), ContainerName::Required, causes);
     } else {
         causes.push(required(&at.path, "one of fieldRef and resourceFieldRef is required"));
     }
@@ -422,11 +433,10 @@ fn projected(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             "serviceAccountToken" => check_token(&one, causes),
             _ => {}
         }
-        for path in one.items("items").iter().filter_map(|item| item["path"].as_str()) {
-            if !path.is_empty() && !paths.insert(path) {
-                let shown = format!("{:?}", one.text("name"));
-                causes.push(Cause::invalid(&at.path, &shown, "conflicting duplicate paths"));
-            }
+        let shown = short_value(one.get("name"));
+        let duplicates = one.items("items").iter().filter_map(|item| item["path"].as_str());
+        for _ in duplicates.filter(|path| !path.is_empty() && !paths.insert(*path)).take(MAX_CAUSES) {
+            causes.push(Cause::invalid(&at.path, &shown, "conflicting duplicate paths"));
         }
         for other in given {
             let why = "may not specify more than 1 volume type per source";
@@ -478,6 +488,5 @@ fn check_claim_template(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn image(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    need(at, &["reference"], causes);
     run(at, &[Check::OneOf("pullPolicy", &["Always", "IfNotPresent", "Never"])], causes);
 }
