@@ -54,8 +54,8 @@ impl<'a> FieldView<'a> {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns a view of each element of a list. The views have no `old`, because elements are not matched with
-    /// stored ones.
+    /// Returns a view of each element of a list. The views have no `old`, because elements are not matched
+    /// with stored ones.
     pub(crate) fn elements(&self, path: &str) -> impl Iterator<Item = FieldView<'a>> + use<'a> {
         let list = self.field_path(path);
         let view = move |(index, value)| FieldView { value, old: None, path: format!("{list}[{index}]") };

@@ -87,8 +87,8 @@ pub(crate) fn check_claim_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Drops a `dataSource` that is neither a PersistentVolumeClaim nor a VolumeSnapshot. Drops a `dataSourceRef` to
-/// another namespace, because the feature gate CrossNamespaceVolumeDataSource is off by default.
+/// Drops a `dataSource` that is neither a PersistentVolumeClaim nor a VolumeSnapshot. Drops a `dataSourceRef`
+/// to another namespace, because the feature gate CrossNamespaceVolumeDataSource is off by default.
 fn drop_data_sources(claim: &mut Value) {
     let text = |path: &str| get(claim, path).and_then(Value::as_str).unwrap_or_default();
     let is_foreign = !text("spec.dataSourceRef.namespace").is_empty();

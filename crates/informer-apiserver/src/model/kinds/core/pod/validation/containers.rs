@@ -181,7 +181,8 @@ fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
         if device_paths.contains(path) {
             causes.push(invalid("mountPath", "must not already exist as a path in volumeDevices"));
         }
-        // As in kube-apiserver, the paths below lack the index of the mount, except in the error for two paths.
+        // As in kube-apiserver, the paths below lack the index of the mount, except in the error for two
+        // paths.
         let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
         if !sub_path.is_empty() {
             check_relative_path(&format!("{all}.subPath"), sub_path, causes);
