@@ -77,8 +77,8 @@ pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
     }
 }
 
-/// Validates the pod template of a workload, whose labels the selector must match. With `always` the
-/// `restartPolicy` must be `Always`.
+/// Validates the pod template of a workload, whose labels the selector must match. If `always` is true, the
+/// `restartPolicy` must be `Always`, and `activeDeadlineSeconds` is forbidden.
 pub(crate) fn check_template_of(spec: &FieldView<'_>, always: bool, causes: &mut Vec<Cause>) {
     let template = spec.part("template");
     let empty = spec.get("selector").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
