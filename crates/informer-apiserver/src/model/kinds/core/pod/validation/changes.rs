@@ -1,5 +1,7 @@
 //! Validation of changes of Pods: only a few fields are mutable.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::model::cause::Cause;
@@ -46,12 +48,10 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 
 /// Rejects an update that removes a toleration, or changes more than its seconds.
 fn check_tolerations(new: &FieldView<'_>, old: &Value, causes: &mut Vec<Cause>) {
-    let without_seconds = |toleration: &Value| {
-        let mut members = toleration.as_object().cloned().unwrap_or_default();
-        members.retain(|name, value| name != "tolerationSeconds" && !value.is_null() && value != "");
-        members
-    };
-    let kept: Vec<_> = new.items("tolerations").iter().map(without_seconds).collect();
+    fn without_seconds(toleration: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|name| toleration[name].as_str().unwrap_or_default())
+    }
+    let kept: HashSet<_> = new.items("tolerations").iter().map(without_seconds).collect();
     let mut before = old["tolerations"].as_array().into_iter().flatten().map(without_seconds);
     if !before.all(|toleration| kept.contains(&toleration)) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
@@ -60,10 +60,15 @@ fn check_tolerations(new: &FieldView<'_>, old: &Value, causes: &mut Vec<Cause>) 
 }
 
 fn check_scheduling_gates(new: &FieldView<'_>, old: &Value, causes: &mut Vec<Cause>) {
-    let before = old["schedulingGates"].as_array().map_or(&[][..], Vec::as_slice);
+    let before: HashSet<&str> = old["schedulingGates"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|gate| gate["name"].as_str())
+        .collect();
     for gate in new.elements("schedulingGates") {
         let name = gate.text("name");
-        if !before.iter().any(|known| known["name"] == name) {
+        if !before.contains(name) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             causes.push(Cause::forbidden(&gate.field_path("name"), &why));
         }
