@@ -61,25 +61,40 @@ impl Names {
 
     pub(crate) fn normalise(mut self, responses: &mut [StepResponse]) {
         responses.iter().for_each(|response| self.learn(response));
-        let mut signs = Signs { names: &self, uids: Vec::new() };
-        for response in responses {
-            for value in response.headers.values_mut().flatten() {
-                *value = signs.text(value);
-            }
-            if let Some(body) = &mut response.body {
-                signs.value(body);
-            }
-            response.events.iter_mut().flatten().for_each(|event| signs.value(event));
-        }
+        // How many versions the responses to setup steps contain depends on timing: a list of no objects
+        // returns the newest version of the whole server. Therefore only versions that occur in compared
+        // responses are counted.
+        let mut signs = Signs::new(&self);
+        signs.responses(&mut responses.to_vec());
+        self.versions = signs.used;
+        Signs::new(&self).responses(responses);
     }
 }
 
 struct Signs<'a> {
     names: &'a Names,
     uids: Vec<String>,
+    /// The versions that were replaced.
+    used: BTreeSet<u64>,
 }
 
-impl Signs<'_> {
+impl<'a> Signs<'a> {
+    fn new(names: &'a Names) -> Self {
+        Self { names, uids: Vec::new(), used: BTreeSet::new() }
+    }
+
+    fn responses(&mut self, responses: &mut [StepResponse]) {
+        for response in responses {
+            for value in response.headers.values_mut().flatten() {
+                *value = self.text(value);
+            }
+            if let Some(body) = &mut response.body {
+                self.value(body);
+            }
+            response.events.iter_mut().flatten().for_each(|event| self.value(event));
+        }
+    }
+
     fn value(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
@@ -151,6 +166,7 @@ impl Signs<'_> {
         }
         let version: u64 = text[..length].parse().ok()?;
         let rank = self.names.versions.iter().position(|known| *known == version)?;
+        self.used.insert(version);
         Some((format!("<rv:{}>", rank + 1), length))
     }
 }
@@ -221,4 +237,34 @@ fn token(text: &str) -> Option<Value> {
         token["rv"] = version.to_string().into();
     }
     Some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Names;
+    use crate::run::StepResponse;
+
+    fn response(version: &str) -> StepResponse {
+        let body = json!({"metadata": {"resourceVersion": version}, "message": "resourceVersion 205 is old"});
+        StepResponse { body: Some(body), ..StepResponse::default() }
+    }
+
+    #[test]
+    fn versions_that_only_setup_steps_saw_are_not_counted() {
+        let normalised = |setup: &[&str]| {
+            let mut names = Names::new("id");
+            setup.iter().for_each(|version| names.learn(&response(version)));
+            let mut responses = [response("210"), response("207")];
+            names.normalise(&mut responses);
+            responses
+        };
+        let few = normalised(&["205"]);
+        let many = normalised(&["201", "202", "205", "208"]);
+        assert_eq!(few, many);
+        let versions =
+            many.map(|response| response.body.unwrap_or_default()["metadata"]["resourceVersion"].clone());
+        assert_eq!(versions, ["<rv:3>", "<rv:2>"]);
+    }
 }
