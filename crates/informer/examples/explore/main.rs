@@ -11,7 +11,7 @@ use informer::testing::{Explore, ExploreReport};
 
 /// The number of random fault scripts that each correct program must pass, unless the argument `--seeds` sets
 /// it.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 20;
 
 /// The maximum number of lines that the example prints of the message of a failed check. The message of a
 /// failed wait can be long: after the reason it lists the object, its changes and the last requests.
