@@ -1,5 +1,5 @@
-//! Benchmarks: programs of this library, of client-go, controller-runtime and kube-rs, and a real
-//! kube-apiserver, run in turn.
+//! Benchmarks: runs programs of this library, of client-go, controller-runtime and kube-rs, and a real
+//! kube-apiserver in turn, and compares their figures.
 
 mod apiserver;
 mod build;
@@ -31,23 +31,26 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
     /// Measure controllers, and compare them with those of controller-runtime and kube-rs. Also measure the
-    /// start of a manager, and the memory of caches by object representation.
+    /// start of a manager, and the memory of caches by object representation. Without Go, controller-runtime
+    /// is skipped.
     Runtime,
-    /// Measure the work queue, and compare it with those of client-go and controller-runtime.
+    /// Measure the work queue, and compare it with those of client-go and controller-runtime. Without Go,
+    /// both are skipped.
     Workqueue,
-    /// Measure informers, and compare them with those of client-go and with kube-rs's reflector. This is the
-    /// default.
+    /// Measure informers, and compare them with those of client-go and with kube-rs's reflector. Without Go,
+    /// client-go is skipped. This is the default subcommand.
     Informers(informers::Informers),
-    /// Measure how the time of an informer's initial sync grows with the number of objects.
+    /// Measure how the time of an informer's initial sync grows with the number of objects, on the embedded
+    /// API server.
     Curve(informers::Curve),
-    /// Measure the initial sync of 1, 2, 5 and 10 kinds in one process. Each kind has two informers: one of
-    /// whole objects, one of metadata.
+    /// Measure the initial sync of 1, 2, 5 and 10 kinds in one process, on the embedded API server. Each kind
+    /// has two informers: one of whole objects, one of metadata.
     Kinds(informers::Kinds),
     /// Measure the embedded API server, and compare it with a real kube-apiserver with etcd. Needs Go, unless
     /// `--alone` is set.
     Apiserver(apiserver::Apiserver),
-    /// Measure build times: of a controller from a cold cache, compared with a controller on kube-rs, and of
-    /// this workspace after a change of one line.
+    /// Measure build times: of a controller from a cold cache, compared with a controller on kube-rs, of the
+    /// `informer` command, and of this workspace after a change of one line.
     Build(build::Build),
 }
 

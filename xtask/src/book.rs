@@ -62,8 +62,8 @@ fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the targets of the links and images in a page that are files of the book, without fragments. Links
-/// to other sites and absolute paths are not returned.
+/// Returns the targets of the relative links and images in an HTML page, without fragments and queries. They
+/// are files of the book. Links to other sites and absolute paths are not returned.
 fn relative_links(html: &str) -> impl Iterator<Item = &str> {
     ["href=\"", "src=\""].into_iter().flat_map(|attribute| html.split(attribute).skip(1)).filter_map(|rest| {
         let target = rest.split('"').next()?.split(['#', '?']).next()?;

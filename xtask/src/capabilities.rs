@@ -13,29 +13,31 @@ const DATA: &str = "docs/capabilities.json";
 const PAGE: &str = "docs/capabilities.md";
 const EXAMPLES: &str = "examples/examples";
 
-/// A capability of another library, and what this library has instead.
+/// A row of the table: a capability of another library, and its counterpart in this library or the reason why
+/// there is none.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Capability {
-    /// The other library.
+    /// The other library, such as `client-go`.
     upstream: String,
-    /// The name of the capability there.
+    /// The name of the capability in the other library.
     name: String,
-    /// The name here; empty if there is no counterpart.
+    /// The counterpart in this library, such as `Type::method`; empty if there is none.
     #[serde(default)]
     here: String,
-    /// The name of a test function.
+    /// The name of a test function that shows the counterpart; may be empty.
     #[serde(default)]
     test: String,
-    /// The name of a folder in `examples/examples`.
+    /// The name of a folder in `examples/examples` with a program that shows the counterpart; may be empty.
     #[serde(default)]
     example: String,
-    /// The reason why there is no counterpart.
+    /// The reason why there is no counterpart; empty if there is one.
     #[serde(default)]
     decision: String,
 }
 
-/// Writes the page, or only compares it with the data if `check` is true.
+/// Writes `docs/capabilities.md`. If `check` is true, compares the existing page with
+/// `docs/capabilities.json` instead, and reports a difference as a problem.
 pub(crate) fn run(root: &Path, check: bool) -> Report {
     let mut report = Report::new("capabilities");
     match read(root) {
@@ -50,8 +52,9 @@ pub(crate) fn run(root: &Path, check: bool) -> Report {
     report
 }
 
-/// Checks the data against the sources: each row must have a counterpart with a test or an example, or a
-/// decision, and all names must exist. The page must be current.
+/// Checks `docs/capabilities.json` against the sources. Each row must have either a counterpart with a test
+/// or an example, or a reason for having none. All names must exist. The page `docs/capabilities.md` must be
+/// current.
 pub(crate) fn check<'a>(root: &Path, sources: impl Iterator<Item = &'a str>, report: &mut Report) {
     let rows = match read(root) {
         Ok(rows) => rows,

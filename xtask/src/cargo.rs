@@ -26,7 +26,7 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
 }
 
 /// Runs cargo in the workspace `root`, and returns an error if it fails. If `folder` is set, cargo writes its
-/// build products to that folder.
+/// build products to that folder, otherwise to its usual target folder.
 pub(crate) fn cargo(root: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<(), String> {
     let mut command = command();
     command.current_dir(root).args(arguments);
@@ -37,23 +37,25 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str], folder: Option<&Path>) -> R
     if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
 }
 
-/// A program of the workspace.
+/// A program of the workspace that [`build`] can build.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executable<'a> {
     pub(crate) package: &'a str,
-    /// The arguments of `cargo build` that select the program and its features.
+    /// The arguments of `cargo build`, besides `--package`, that select the program and its features. If
+    /// there are none, all programs of the package are built.
     pub(crate) selection: &'a [&'a str],
-    /// Whether the program is built with the release profile.
+    /// True to build the program with the profile `release`, false to build it with the profile `dev`.
     pub(crate) release: bool,
-    /// The path of the program below the folder of its profile.
+    /// The path of the built program, without the extension `.exe`. It is relative to the folder `debug` or
+    /// `release` in cargo's target folder.
     pub(crate) path: &'a str,
 }
 
 /// Builds a program of the workspace `root`, and returns its path.
 ///
-/// If the environment variable `INFORMER_PREBUILT` is set, the program must exist and is not built. CI builds
-/// all programs together and sets it: to build one package, cargo selects other features of the dependencies,
-/// and compiles them again.
+/// If the environment variable `INFORMER_PREBUILT` is set, the program must exist and is not built. CI sets
+/// this variable after it has built all programs with one command. Building one package alone would select
+/// other features of the dependencies, and compile them again.
 pub(crate) fn build(root: &Path, executable: Executable<'_>) -> Result<PathBuf, String> {
     let profile = if executable.release { "release" } else { "debug" };
     let path = target(root).join(profile).join(executable.path);
@@ -73,7 +75,7 @@ pub(crate) fn build(root: &Path, executable: Executable<'_>) -> Result<PathBuf, 
     Ok(path)
 }
 
-/// Builds the command `informer`, and returns its path.
+/// Builds the command `informer` with the profile `dev`, and returns its path.
 pub(crate) fn build_informer(root: &Path) -> Result<PathBuf, String> {
     let selection = &["--bin", "informer"];
     build(root, Executable { package: "informer-cli", selection, release: false, path: "informer" })

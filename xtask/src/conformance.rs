@@ -1,4 +1,4 @@
-//! Conformance suites, which run on the embedded server and on a real one.
+//! Conformance suites, which run on the embedded API server and on a real kube-apiserver.
 
 mod apiserver;
 mod envtest;
@@ -23,43 +23,46 @@ pub(crate) struct Conformance {
     /// The suite to run.
     #[arg(long, value_enum, default_value_t = Suite::Informer)]
     suite: Suite,
-    /// The server to run against.
+    /// The server to run against. The suite validation always uses both servers.
     #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     server: Kind,
-    /// Record the responses (suite apiserver) or outcomes (suite envtest) of the real server as the new
-    /// expectation.
+    /// Record the outcome of this run as the new expectation, instead of comparing it. Suites apiserver and
+    /// envtest: record the responses or the outcomes of tests; this needs `--server real`. Suite validation:
+    /// also compare, and record the responses to objects on which both servers agree. Other suites ignore it.
     #[arg(long)]
     record: bool,
-    /// Run only scenarios whose names contain this text; in the suites programs, operators and envtest: only
-    /// programs, operators or packages.
+    /// Run only scenarios whose names contain this text. In the suites programs, operators and envtest: only
+    /// programs, operators or packages; in the suite validation: only kinds. The suite kubectl ignores it.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// The number of generated objects per kind in the suite validation.
+    /// The number of generated objects per kind in the suite validation. Other suites ignore it.
     #[arg(long, default_value_t = 300, value_name = "NUMBER")]
     objects: u32,
-    /// The seed of the first generated object in the suite validation.
+    /// The seed of the first generated object in the suite validation. Other suites ignore it.
     #[arg(long, default_value_t = 0, value_name = "SEED")]
     seed: u64,
-    /// Skip the scenarios that take nearly a minute. In the suite operators: skip the runs of operators
-    /// without a necessary permission.
+    /// Suite informer: skip the scenarios that take almost a minute or longer. Suite operators: skip the runs
+    /// of operators without a necessary permission. Other suites ignore it.
     #[arg(long)]
     quick: bool,
-    /// Directory of a running real server (`cargo xtask real up`). Without it, a server is started for the
-    /// suite and stopped afterwards.
+    /// With `--server real`, in the suites informer, programs and operators: directory of a running real
+    /// server (`cargo xtask real up`). Without this option, and in all other suites, a real server is started
+    /// for the suite and stopped afterwards.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Suite {
-    /// Behavior of informers.
+    /// Behavior of this library's informers on a server.
     Informer,
     /// Commands of kubectl, against `informer serve` or a real server. Needs Go.
     Kubectl,
-    /// Scripts of HTTP requests. Responses are compared with the recorded responses of a real server.
+    /// Scripts of HTTP requests. Responses are compared with the recorded responses of a real server. Needs
+    /// Go with `--server real`.
     Apiserver,
-    /// Generated objects, most of them invalid, on the embedded and on the real server. Compares verdicts,
-    /// reasons and causes. Needs Go.
+    /// Generated objects, most of them invalid, on the embedded and on the real server. Compares whether each
+    /// server accepts an object, and the reasons and causes of rejections. Needs Go.
     Validation,
     /// Typical programs on client-go, controller-runtime and kube-rs, against `informer serve` or a real
     /// server with its controllers. Needs Go.
@@ -67,16 +70,18 @@ enum Suite {
     /// The example operators, each with the minimal role that it ships, against `informer serve` or a real
     /// server with its controllers. Needs Go to build kubectl.
     Operators,
-    /// controller-runtime's own test suites with `informer envtest install`. Outcomes are compared with those
-    /// of the real kube-apiserver and etcd. Needs Go.
+    /// controller-runtime's own test suites, with the `kube-apiserver` and `etcd` that `informer envtest
+    /// install` writes, or with the real ones. Compares the outcomes with the recorded ones of the real
+    /// kube-apiserver and etcd. Needs Go.
     Envtest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// `informer-apiserver` in the process of the suite.
+    /// The embedded API server (`informer-apiserver`), in the process of the test or as a process of
+    /// `informer serve`.
     Embedded,
-    /// kube-apiserver with etcd.
+    /// A real kube-apiserver with etcd. Building them needs Go.
     Real,
 }
 
@@ -120,8 +125,8 @@ fn informer(root: &Path, options: &Conformance) -> Report {
     report
 }
 
-/// Starts a real server whose data is in the folder `name` of the build products, runs `work` on that folder,
-/// and stops the server afterwards.
+/// Starts a real server whose data is in the folder `name` of cargo's target folder. Calls `work` with the
+/// path of this folder, and stops the server afterwards.
 pub(crate) fn with_server(
     root: &Path,
     name: &str,
@@ -132,7 +137,8 @@ pub(crate) fn with_server(
     with_servers(root, &Up { place, controllers: false, apiserver_flag: Vec::new() }, report, work)
 }
 
-/// Starts real servers with the options `up`, runs `work` on their directory, and stops them afterwards.
+/// Starts real servers with the options `up`, calls `work` with their directory, and stops them afterwards,
+/// even if `work` returns an error.
 pub(crate) fn with_servers(
     root: &Path,
     up: &Up,

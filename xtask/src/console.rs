@@ -1,4 +1,4 @@
-//! Builds the page of the console, and tests it in a browser.
+//! Builds the web page of the console of informer-runtime, and with `--test` tests it in Chromium.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,16 @@ use crate::report::Report;
 
 const SOURCE: &str = "console";
 
-/// The folder of the committed page. It belongs to the package of the runtime, which includes the files.
+/// The folder of the committed page. It is in the package informer-runtime, which embeds the page with
+/// `include_str!`.
 const COMMITTED: &str = "crates/informer-runtime/src/console/assets";
 
 const FILES: [&str; 4] = ["index.html", "console.css", "console.js", "licenses.txt"];
 
 #[derive(Debug, Args)]
 pub(crate) struct ConsoleArguments {
-    /// Also test the page in Chromium, with generated data and with the sample operator. The path of Chromium
-    /// is in the environment variable CHROMIUM [default: /usr/bin/chromium].
+    /// Also test the committed page in Chromium, with generated data and with the sample operator. The path
+    /// of Chromium is in the environment variable CHROMIUM [default: /usr/bin/chromium].
     #[arg(long)]
     test: bool,
 }

@@ -19,13 +19,14 @@ use crate::report::Report;
 use attributes::Attributes;
 use compiler::{Compiled, Outcome};
 
-/// The package of the programs, relative to the root of the workspace.
+/// The folder of the package with the compiled programs, relative to the root of the workspace.
 const PACKAGE: &str = "conformance/diagnostics";
 
 /// Options of `cargo xtask diagnostics`.
 #[derive(Debug, Args)]
 pub(crate) struct DiagnosticsArguments {
-    /// Write the expected messages of the programs that must not compile, instead of comparing them.
+    /// Write the actual messages of the programs that must not compile to the files with the expected ones,
+    /// instead of comparing them.
     #[arg(long)]
     bless: bool,
 }
@@ -71,7 +72,8 @@ fn check(root: &Path, arguments: &DiagnosticsArguments, report: &mut Report) -> 
     Ok(())
 }
 
-/// Returns the paths of the programs in a folder of the package, relative to the root and sorted.
+/// Returns the paths of the programs in a subfolder (`fail` or `pass`) of the package, relative to the root
+/// of the workspace and sorted.
 fn programs(root: &Path, folder: &str) -> Result<Vec<PathBuf>, String> {
     let folder = Path::new(PACKAGE).join(folder);
     let entries =
@@ -82,7 +84,8 @@ fn programs(root: &Path, folder: &str) -> Result<Vec<PathBuf>, String> {
     if programs.is_empty() { Err(format!("{} has no programs", folder.display())) } else { Ok(programs) }
 }
 
-/// Checks the errors of a program that must not compile, and returns them in the format of the expected file.
+/// Compares the errors of a program that must not compile with its expected file, or writes that file if
+/// `bless` is true. Returns the errors in the format of the file, or the problems.
 fn must_fail(
     root: &Path,
     program: &Path,

@@ -1,5 +1,5 @@
-//! Runs the example `explore`, which explores the sample controller, mutants of it and known bug patterns
-//! under injected faults. Reports how long each exploration takes.
+//! Runs the example `explore` of the crate `informer`. It explores the sample controller, mutants of that
+//! controller and known bug patterns under injected faults. Reports how long each exploration takes.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const FOUND_WITHIN: f64 = 10.0;
 /// Options of `cargo xtask explore`.
 #[derive(Debug, Args)]
 pub(crate) struct ExploreArguments {
-    /// Number of random fault scripts that each correct program must pass.
+    /// Number of random fault scripts that each program without a defect must pass.
     #[arg(long, default_value_t = 500)]
     seeds: u64,
 }

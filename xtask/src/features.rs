@@ -11,14 +11,15 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct FeaturesArguments {
-    /// Only check that the combinations compile; run no tests.
+    /// Only check that the combinations of features compile. Without this option, the tests of some
+    /// combinations run, too.
     #[arg(long)]
     no_tests: bool,
 }
 
 /// The version of the Kubernetes types with which the library crates are checked. Libraries leave this choice
-/// to the program, which makes it by a feature of `k8s-openapi`. An environment variable replaces the feature
-/// here.
+/// to the program, which makes it by a feature of `k8s-openapi`. This command makes it by the environment
+/// variable `K8S_OPENAPI_ENABLED_VERSION` instead.
 const KUBERNETES: &str = "1.37";
 
 const PACKAGES: [&str; 8] = [
@@ -33,7 +34,7 @@ const PACKAGES: [&str; 8] = [
 ];
 
 /// Combinations of features whose tests run: the package, the enabled features (default features are off),
-/// and the test targets.
+/// and the arguments of `cargo test` that select the test targets.
 ///
 /// The API server is tested once without CEL, and once with `aws-lc-rs` instead of `ring` for TLS.
 const TESTED: [(&str, &str, &[&str]); 4] = [
@@ -66,8 +67,8 @@ pub(crate) fn run(root: &Path, arguments: &FeaturesArguments) -> Report {
     report
 }
 
-/// Runs a command of cargo. Returns 1 if it succeeds; otherwise reports a problem and returns 0. The sum of
-/// the results is thus the number of successes.
+/// Runs a command of cargo in the workspace. Returns 1 if it succeeds; otherwise reports a problem and
+/// returns 0. The sum of the results is thus the number of successes.
 fn run_step(root: &Path, mut command: Command, report: &mut Report) -> u32 {
     command.current_dir(root).env("K8S_OPENAPI_ENABLED_VERSION", KUBERNETES);
     let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();

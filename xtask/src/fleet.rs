@@ -1,4 +1,5 @@
-//! Mixed clients: informers of client-go, kube-rs and this library on one server.
+//! `cargo xtask fleet`: runs informers of client-go, kube-rs and this library on one server, and compares
+//! their caches.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,14 +14,14 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fleet {
-    /// The server to run against.
+    /// The server to run against. A real server is started for the test and stopped afterwards.
     #[arg(long, value_enum)]
     server: Kind,
     /// Number of objects on the server before the test changes objects.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Minimum time in seconds during which objects change and connections break; each object changes at
-    /// least once.
+    /// Minimum time in seconds during which objects change and connections are broken. Each object changes at
+    /// least once, even if that takes longer.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
 }
@@ -69,7 +70,7 @@ fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     eprintln!("building the peers (minutes for the first time, seconds after that)");
     let client_go = go.build(Module::Peers, "fleet").map_err(|error| error.to_string())?;
     // docs/side-by-side.md quotes programs, which must compile. The Go program `website` is therefore built,
-    // although this command does not run it. The kube-rs program is built with all others of
+    // although this command does not run it. Its kube-rs counterpart is built with all other programs of
     // `conformance/kube-rs`.
     go.build(Module::Peers, "website").map_err(|error| error.to_string())?;
     let selection = &["--bins"];

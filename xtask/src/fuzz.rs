@@ -1,5 +1,6 @@
-//! Fuzzing: runs the targets of `fuzz/` under libFuzzer if a nightly toolchain and cargo-fuzz are installed,
-//! otherwise with the harness, a program that mutates seeds without coverage feedback.
+//! Fuzzing: runs the targets of `fuzz/`. By default they run under libFuzzer if a nightly toolchain and
+//! cargo-fuzz are installed, otherwise with the harness, a program that mutates seeds without coverage
+//! feedback.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -18,16 +19,16 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArguments {
-    /// Fuzz only this target.
+    /// Fuzz only the target with this name, a subfolder of fuzz/seeds [default: all targets].
     #[arg(long)]
     target: Option<String>,
     /// Time in seconds for which each target is fuzzed.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Seed of the mutations.
+    /// Seed of the random mutations of inputs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of targets that are fuzzed at the same time [default: one per core].
+    /// Number of targets that are fuzzed at the same time [default: the number of cores].
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// The engine that runs the targets.
@@ -39,7 +40,7 @@ pub(crate) struct FuzzArguments {
 enum Engine {
     /// libFuzzer if a nightly toolchain and cargo-fuzz are installed, otherwise the harness.
     Auto,
-    /// libFuzzer, which is guided by code coverage; needs a nightly toolchain and cargo-fuzz.
+    /// libFuzzer, which is guided by code coverage. Fails without a nightly toolchain and cargo-fuzz.
     Libfuzzer,
     /// A program of this workspace that mutates the seeds without coverage feedback; runs on any toolchain.
     Harness,
@@ -105,8 +106,8 @@ fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// Returns the number of executions of a fuzz target, from the last line that the harness printed. If this
-/// line is missing, the returned problem contains the exit status of the harness.
+/// Returns the number of executions of a fuzz target, which the harness prints in its last line, and a
+/// problem if the harness failed or did not print this line.
 fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
     let text = String::from_utf8_lossy(stdout);
     let last: Value =
@@ -127,8 +128,8 @@ fn tell(said: &[u8]) {
     let _ = std::io::stderr().lock().write_all(said);
 }
 
-/// Runs each fuzz target under libFuzzer, starting from its seeds in the tree. Inputs that libFuzzer adds to
-/// its corpus stay in a folder below the build products.
+/// Runs each fuzz target under libFuzzer, starting from its seeds in `fuzz/seeds`. Inputs that libFuzzer adds
+/// to its corpus stay in the folder `fuzz-corpus` of cargo's target folder.
 fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
     let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
     let built = cargo_fuzz(root, "build").arg("target").status();
@@ -201,7 +202,8 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) ->
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Returns the names of the selected fuzz targets. Each subfolder of `fuzz/seeds` is a target.
+/// Returns the names of the selected fuzz targets, sorted. Each subfolder of `fuzz/seeds` is a target.
+/// Returns an error if none is selected.
 fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String> {
     let entries =
         std::fs::read_dir(seeds).map_err(|error| format!("cannot read {}: {error}", seeds.display()))?;

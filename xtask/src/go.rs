@@ -6,13 +6,14 @@ use std::process::Command;
 
 use thiserror::Error;
 
-/// The Go modules of `conformance/go`. The servers pin older libraries than the peers.
+/// The Go modules of `conformance/go` from which [`Go::build`] builds programs. `Servers` requires older
+/// Kubernetes libraries than `Peers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Module {
     /// kube-apiserver, etcd, kube-controller-manager and kubectl.
     Servers,
-    /// Programs of `Servers`, built with the newest Go types of Kubernetes, which are newer than
-    /// kube-apiserver in `Servers`.
+    /// The programs of `Servers`, built with `types.mod` instead of `go.mod`. It requires Go types of a newer
+    /// Kubernetes release than the kube-apiserver of `Servers`.
     NewestTypes,
     /// Programs on client-go and controller-runtime.
     Peers,
@@ -26,8 +27,8 @@ impl Module {
         }
     }
 
-    /// Returns the linker flags of `go build`. For kubectl and the servers they set the version, because
-    /// kubectl cannot parse the default one.
+    /// Returns the linker flags of `go build`. For the module `Servers` they set the Kubernetes version,
+    /// because kubectl cannot parse the default version.
     fn linker_flags(self) -> &'static str {
         match self {
             Self::Servers => "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
@@ -40,7 +41,7 @@ impl Module {
     }
 
     /// Returns the file name of a built Go program. It depends on the module, because one program may be
-    /// built from two modules, and both executables are in one folder.
+    /// built from two modules, and all executables are in one folder.
     fn binary(self, program: &str) -> String {
         match self {
             Self::NewestTypes => format!("{program}-newest"),
@@ -70,8 +71,8 @@ impl Go {
         Ok(Self { root: root.to_owned() })
     }
 
-    /// Builds `cmd/PROGRAM` of a module and returns its path. Go's build cache makes this fast if nothing
-    /// changed.
+    /// Builds the program `cmd/PROGRAM` of a module, and returns the path of the executable. Go's build cache
+    /// makes this fast if nothing changed.
     pub(crate) fn build(&self, module: Module, program: &str) -> Result<PathBuf, GoError> {
         let output = target(&self.root).join("go").join(module.binary(program));
         let status = Command::new("go")
@@ -91,7 +92,8 @@ impl Go {
     }
 }
 
-/// Returns the folder of build products: `CARGO_TARGET_DIR`, or `target` below the root.
+/// Returns cargo's target folder: the folder that the environment variable `CARGO_TARGET_DIR` names, or
+/// `target`. A relative path is relative to the workspace `root`.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }

@@ -37,36 +37,43 @@ use crate::report::Report;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Also write the report (problems and figures) to this file, as JSON.
+    /// Also write the report (problems and figures) to this file, as JSON. An existing file is overwritten.
     #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Exit with status 1 if the report has a problem, such as a missed target or a broken rule.
+    /// Exit with status 1 if the report has a problem, such as a missed target or a broken rule. The command
+    /// `real` does so even without this option. With this option, `schema`, `console` and `capabilities`
+    /// compare the files of the repository instead of writing them.
     #[arg(long, global = true)]
     check: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the state machines of an informer under random faults and check invariants; see docs/simulator.md.
+    /// Run the state machines of an informer in simulated time under random faults, and check invariants.
+    /// With `--system`, run whole programs instead. See docs/simulator.md.
     Simulate(simulate::SimulateArguments),
-    /// Explore the sample controller, mutants of it and known bug patterns under injected faults, and measure
-    /// the time until each defect is found.
+    /// Run the sample controller, copies of it with a deliberate defect each, and known bug patterns under
+    /// injected faults. Measures the time until each defect is found.
     Explore(explore::ExploreArguments),
     /// Check the rules that the compiler does not check: dependencies between crates and layers, file sizes,
-    /// names, language, tests that docs name.
+    /// names of files and types, real time in tests, language, and names that docs mention.
     Tidy(tidy::TidyArguments),
     /// Check that the library crates compile without features, with each feature and with all, and run the
     /// tests of some combinations. Needs cargo-hack.
     Features(features::FeaturesArguments),
-    /// Mutation testing: run cargo-mutants over the library crates and report mutants that no test catches.
+    /// Mutation testing: run cargo-mutants over the library crates, and report mutants that no test catches.
+    /// Needs cargo-mutants.
     Mutants(mutants::MutantsArguments),
-    /// Fuzz all parsers of untrusted input.
+    /// Fuzz the parsers of untrusted input under libFuzzer, or, if it is not installed, with a harness that
+    /// has no coverage feedback.
     Fuzz(fuzz::FuzzArguments),
-    /// Compile programs with mistakes, and compare the messages of this library in the compiler's errors.
+    /// Compile programs with mistakes, and compare the messages of this library in the compiler's errors with
+    /// the committed ones.
     Diagnostics(diagnostics::DiagnosticsArguments),
     /// Build the book in docs/book and check its links. Needs mdbook.
     Book,
-    /// Run benchmarks of this library and its peers in turn: medians, spread, ratios.
+    /// Run benchmarks of this library, of client-go, controller-runtime and kube-rs, and of kube-apiserver in
+    /// turn. Reports medians, minima, maxima, ratios and missed targets.
     Bench(bench::Bench),
     /// Run a conformance suite on the embedded API server or on a real one.
     Conformance(conformance::Conformance),
@@ -76,22 +83,23 @@ enum Command {
     /// Chaos test: kill, pause and restart processes and break connections under a running informer, in real
     /// time.
     Ordeal(ordeal::Ordeal),
-    /// Generate the table of the built-in kinds from the published Go types and a real API server; with
-    /// `--check`, only compare it with the files in the tree. Needs Go.
+    /// Generate the table of the built-in kinds from the published Go types and a real API server. With
+    /// `--check`, compare the output with the files in the repository instead of writing them. Needs Go.
     Schema(schema::Options),
-    /// Build the page of the console from `console/`. With `--check`, compare the committed page with a new
-    /// build instead. Needs Node.js.
+    /// Build the web page of the console of informer-runtime from `console/`. With `--check`, compare the
+    /// committed page with a new build instead of replacing it. Needs Node.js.
     Console(console::ConsoleArguments),
     /// Build, lint and test the projects that `informer new` and `informer add` write.
     Scaffold(scaffold::ScaffoldArguments),
     /// Run client-go and this library on the same scripts (informer, work queue, leader election) and compare
     /// their traces. Needs Go.
     Parity(parity::ParityArguments),
-    /// Generate docs/capabilities.md from docs/capabilities.json; with `--check`, only compare them.
+    /// Generate docs/capabilities.md from docs/capabilities.json. With `--check`, compare the existing page
+    /// with the JSON file instead of writing it.
     Capabilities,
     /// Build, start and stop a real kube-apiserver with etcd on loopback. Needs Go.
     Real {
-        /// The operation on the servers.
+        /// The operation on kube-apiserver, etcd and kube-controller-manager.
         #[command(subcommand)]
         command: real::RealCommand,
     },
@@ -122,8 +130,9 @@ fn main() -> ExitCode {
     finish(&report, &arguments)
 }
 
-/// Prints a report and returns the exit code. It is 0 by default, 1 if `--check` is set and the report has a
-/// problem, and 2 if the figures cannot be written to the file of `--json`.
+/// Prints a report and returns the exit code. It is 2 if the report cannot be written to the file of
+/// `--json`. Otherwise it is 1 if the report has a problem and either `--check` is set or the command is
+/// `real`, and 0 in all other cases.
 fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         // For `real`, stdout contains only the result, such as a path or the state of the servers, for use in

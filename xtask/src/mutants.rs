@@ -1,5 +1,5 @@
-//! Mutation testing: runs cargo-mutants over the library crates. Unit tests and the simulator must catch the
-//! mutants.
+//! Mutation testing: runs cargo-mutants over the library crates. The unit tests and simulators of a crate
+//! must catch its mutants.
 //!
 //! A run tests a sample of each crate's mutants, chosen by a seed, or all of them with `--all`.
 //! `docs/mutants.md` has the table of the newest run; `conformance/mutants.txt` lists each surviving mutant
@@ -26,22 +26,22 @@ use crate::tree::{self, Tree};
 
 #[derive(Debug, Args)]
 pub(crate) struct MutantsArguments {
-    /// Test only mutants of this crate, for example `store`; may be repeated [default: all crates with a
-    /// minimum share of caught mutants].
+    /// Test only mutants of this crate, for example `store`; may be repeated [default: core, store, cache,
+    /// client, workqueue, control and runtime, which have a minimum share of caught mutants].
     #[arg(long = "crate", value_name = "NAME")]
     crates: Vec<String>,
-    /// Number of mutants to draw from each crate.
+    /// Number of mutants to draw from each crate; a crate with fewer mutants is tested completely.
     #[arg(long, default_value_t = 40)]
     sample: usize,
-    /// Seed with which the sample of mutants is drawn.
+    /// Seed with which the sample of mutants is drawn. Has no effect with `--all`.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Test every mutant. Takes hours.
+    /// Test every mutant of each crate instead of a sample. Takes hours.
     #[arg(long, conflicts_with = "sample")]
     all: bool,
 }
 
-/// A crate to mutate, and the packages whose tests must catch its mutants.
+/// A crate to mutate, and in `judges` the packages whose tests must catch its mutants.
 struct Subject {
     name: &'static str,
     judges: &'static [&'static str],
@@ -62,7 +62,7 @@ impl Subject {
     }
 }
 
-/// The mutated crates. The simulator also tests the crates whose state machines it drives.
+/// The crates that can be mutated. The simulator also tests the crates whose state machines it drives.
 const SUBJECTS: [Subject; 11] = [
     judged("core", &["informer-core", "informer-store", "informer-cache"], &[]),
     judged("store", &["informer-store", "informer-cache", "informer-simulator"], &[]),
@@ -94,12 +94,12 @@ const fn judged(
 /// must catch. A mutant is viable if it compiles.
 const MIN_CAUGHT_PERCENT: f64 = 90.0;
 
-/// The shortest time limit of the tests of one mutant, in seconds. On a busy machine, a shorter limit could
+/// The minimum time limit of the tests with one mutant, in seconds. On a busy machine, a shorter limit could
 /// expire although no test notices the mutant, which would then wrongly count as caught.
 const MIN_TEST_TIMEOUT: u64 = 60;
 
-/// A mutant counts as timed out if the tests of all packages together take longer with it than without any
-/// mutant, by this factor.
+/// The time limit of the tests with a mutant, as a multiple of their time without a mutant. It applies to the
+/// tests of all packages of `Subject::judges` together.
 const TIMEOUT_FACTOR: u64 = 5;
 
 /// Configuration of cargo-mutants that excludes implementations of `Debug`: users do not rely on the format
@@ -159,16 +159,16 @@ fn selected(names: &[String]) -> Result<Vec<&'static Subject>, String> {
     names.iter().map(find).collect()
 }
 
-/// Tests a sample of a crate's mutants with the crate's own tests. Surviving mutants are then tested with the
-/// tests of all packages of its `Subject`.
+/// Tests a sample of a crate's mutants with the crate's own tests. Mutants that survive are then tested with
+/// the tests of all packages of `Subject::judges`.
 fn test_crate(tree: &Tree, subject: &Subject, arguments: &MutantsArguments) -> Result<Tally, String> {
     let all = list(tree, subject)?;
     let sample = if arguments.all { all.clone() } else { draw(&all, arguments.sample, arguments.seed) };
     let own = [subject.package()];
     let mut outcomes = Stage { tree, subject, judges: &own, name: "own" }.run(&sample, None)?;
-    // Fewer outcomes than mutants mean that some mutants were not tested. More outcomes are expected:
-    // cargo-mutants also tests every mutant that deletes a field in the files of the sample, even if no
-    // expression selects it.
+    // Fewer outcomes than mutants in the sample mean that some mutants were not tested. More outcomes are
+    // expected: cargo-mutants also tests every mutant that deletes a field in the files of the sample, even
+    // if no regular expression of the configuration selects it.
     if outcomes.len() < sample.len() {
         let (name, tested, drawn) = (subject.name, outcomes.len(), sample.len());
         return Err(format!("informer-{name}: {tested} of {drawn} mutants were tested"));
@@ -195,8 +195,9 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Tests the mutants with these names. If `timeout` is `None`, cargo-mutants first measures the tests of
-    /// the unchanged crate, and derives the time limit for each mutant from that time.
+    /// Tests the mutants whose names are in `mutants`. If `timeout` is `None`, cargo-mutants first measures
+    /// the tests of the unchanged crate, and derives the time limit for each mutant from that time. Otherwise
+    /// `timeout` is this limit in seconds.
     fn run(&self, mutants: &[String], timeout: Option<u64>) -> Result<Outcomes, String> {
         let folder = self.tree.products.join(self.subject.name).join(self.name);
         std::fs::create_dir_all(&folder).map_err(|error| format!("create {}: {error}", folder.display()))?;
@@ -218,8 +219,8 @@ impl Stage<'_> {
             Some(seconds) => command.args(["--baseline", "skip", "--timeout", &seconds.to_string()]),
             None => command.args(["--minimum-test-timeout", &MIN_TEST_TIMEOUT.to_string()]),
         };
-        // A mutant may leave code unused. With this flag, the compiler's lints do not reject such a mutant
-        // before the tests run.
+        // A mutant may leave code unused. With `--cap-lints`, the compiler's lints do not reject such a
+        // mutant before the tests run.
         command.args(["--cap-lints", "true"]).args(self.subject.feature_arguments());
         command.status().map_err(|error| {
             format!("run cargo mutants: {error}; install it with `cargo install cargo-mutants`")
@@ -227,8 +228,8 @@ impl Stage<'_> {
         read_outcomes(&written)
     }
 
-    /// Runs the tests of all packages on the unchanged code, because cargo-mutants does so only with the
-    /// tests of the mutated crate. Returns the time limit for a mutant in seconds.
+    /// Runs the tests of all packages of the stage on the unchanged code, because cargo-mutants does so only
+    /// with the tests of the mutated crate. Returns the time limit for the tests with a mutant, in seconds.
     fn test_without_mutant(&self) -> Result<u64, String> {
         self.test(&["--no-run"])?;
         let clock = Deadline::after(Duration::MAX);
@@ -290,8 +291,8 @@ fn list(tree: &Tree, subject: &Subject) -> Result<Vec<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Draws mutants by the hash of the seed and of their names without line and column. A mutant of unchanged
-/// code keeps its place in the order when other code changes.
+/// Draws at most `count` mutants, ordered by the hash of the seed and of their names without line and column.
+/// A mutant of unchanged code keeps its place in this order when other code changes.
 fn draw(all: &[String], count: usize, seed: u64) -> Vec<String> {
     let mut ordered: Vec<_> = all.iter().map(|name| (order(name, seed), name)).collect();
     ordered.sort();
@@ -304,7 +305,7 @@ fn order(name: &str, seed: u64) -> u64 {
     hasher.finish()
 }
 
-/// Returns a configuration of cargo-mutants that selects exactly the mutants with these names.
+/// Returns a configuration of cargo-mutants whose regular expressions match exactly the mutants in `names`.
 fn configuration(names: &[String]) -> String {
     let quoted = names.iter().map(|name| format!("  '''^{}$''',\n", escape(name)));
     let files: BTreeSet<_> = names.iter().filter_map(|name| name.split(':').next()).collect();

@@ -1,4 +1,4 @@
-//! Chaos test: an informer against servers and connections that fail, in real time.
+//! Chaos test: runs a program with informers against servers and connections that fail, in real time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,20 +14,22 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct Ordeal {
-    /// The server to run against.
+    /// The server to run against: a process of `informer serve`, or a real server, which is started for the
+    /// test and stopped afterwards.
     #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     server: Kind,
-    /// Number of objects at the start.
+    /// Number of objects on the server before the first fault.
     #[arg(long, default_value_t = 2000)]
     objects: usize,
-    /// Minimum time in seconds during which faults are injected; each fault happens at least once.
+    /// Minimum time in seconds during which faults are injected. Each fault happens at least once, even if
+    /// that takes longer.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Seed of the order of the faults and of the changes.
+    /// Seed of the random order of the faults, and of the changes to objects.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of connections to break while no object changes; the use of memory, tasks and file descriptors
-    /// is reported before and after.
+    /// Number of connections to break after the last fault, while no object changes. The memory, tasks and
+    /// file descriptors of the tested program are reported before and after; growth is a problem.
     #[arg(long, default_value_t = 1000)]
     reconnects: u64,
 }

@@ -1,5 +1,5 @@
-//! Trace parity: compares the traces of client-go and this library (informer, work queue, leader election) on
-//! the same scripts.
+//! Trace parity: compares the traces of client-go and of this library on the same scripts of informers, work
+//! queues and leader elections.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct ParityArguments {
-    /// Run only this script of conformance/parity. Scripts of queues are named queue/NAME, those of elections
-    /// election/NAME.
+    /// Run only this script of conformance/parity: NAME for a script of informers, queue/NAME for one of work
+    /// queues, election/NAME for one of leader elections [default: all scripts].
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
-    /// Print the traces of client-go and of this library, line by line.
+    /// Also print the traces of client-go (of its first run) and of this library, line by line.
     #[arg(long)]
     traces: bool,
 }

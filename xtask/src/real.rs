@@ -19,8 +19,8 @@ pub(crate) use cluster::{Cluster, RealError, Server};
 pub(crate) use files::kubeconfig as kubeconfig_file;
 pub(crate) use process::{Process, Signal, last_lines};
 
-/// Time limit for a server to become ready. Even on a slow, busy machine a server needs only a fraction of
-/// it.
+/// Time limit for etcd, kube-apiserver or kube-controller-manager to become ready. Even on a slow, busy
+/// machine each of them needs only a fraction of this limit.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Operations on a real kube-apiserver and its etcd.
@@ -28,21 +28,26 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 pub(crate) enum RealCommand {
     /// Build etcd, kube-apiserver, kube-controller-manager and kubectl without starting them.
     Build,
-    /// Build and start etcd and kube-apiserver, and wait until they are ready.
+    /// Build and start etcd and kube-apiserver, and wait until they are ready. Fails if servers of an earlier
+    /// `up` still run in the directory.
     Up(Up),
-    /// Stop the servers that `up` started, and remove their data.
+    /// Stop the servers that `up` started, and remove etcd's data and its backup. Logs, certificates and
+    /// kubeconfigs stay in the directory.
     Down(DataFolder),
-    /// Print the URL and the state of each server. Fails unless all servers are ready.
+    /// Print the URL of kube-apiserver, and the state, pid and log file of each server. Exits with 1 unless
+    /// all servers are ready.
     Status(DataFolder),
-    /// Print the path of the administrator's kubeconfig.
+    /// Print the path of the administrator's kubeconfig. Fails if `up` has not started servers in the
+    /// directory.
     Kubeconfig {
-        /// How the administrator authenticates with this kubeconfig.
+        /// How the administrator authenticates: with a bearer token, or with a client certificate. Each has
+        /// its own kubeconfig.
         #[arg(long, value_enum, default_value_t = Credentials::Token)]
         by: Credentials,
         #[command(flatten)]
         place: DataFolder,
     },
-    /// Stop one server gracefully (SIGTERM), and keep its data.
+    /// Stop one server gracefully (SIGTERM), and keep its data. A server that does not exit is killed.
     Stop(One),
     /// Kill one server (SIGKILL), and keep its data.
     Kill(One),
@@ -50,11 +55,13 @@ pub(crate) enum RealCommand {
     Pause(One),
     /// Resume a paused server (SIGCONT).
     Resume(One),
-    /// Start a stopped server again, with the same arguments.
+    /// Start a stopped or killed server again with the same arguments, and wait until it is ready. A server
+    /// that still runs is not restarted.
     Start(One),
-    /// Stop one server and start it again.
+    /// Stop one server gracefully, start it again with the same arguments, and wait until it is ready.
     Restart(One),
-    /// Copy etcd's data. Stops etcd and kube-apiserver, and starts them again.
+    /// Copy etcd's data to the folder `etcd.backup` of the directory, replacing an earlier copy. Stops etcd
+    /// and kube-apiserver, and starts them again.
     Backup(DataFolder),
     /// Restore the data that `backup` copied. The server then assigns resource versions again that it has
     /// assigned to other changes since the backup. Stops etcd and kube-apiserver, and starts them again.
@@ -62,14 +69,16 @@ pub(crate) enum RealCommand {
     /// Compact etcd's history at its newest revision: watches and lists at an older resourceVersion then fail
     /// with status 410.
     Compact(DataFolder),
-    /// Record the objects that kube-apiserver creates when it starts, for the embedded API server.
+    /// Record the objects that kube-apiserver creates when it starts. Overwrites the file from which the
+    /// embedded API server creates the same objects.
     Bootstrap(DataFolder),
 }
 
-/// The directory of the servers' data, logs and kubeconfigs.
+/// The option that selects the directory with the data, logs and kubeconfigs of etcd and kube-apiserver.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DataFolder {
-    /// Directory of the servers [default: `real` below the build products].
+    /// Directory of the servers' data, logs and kubeconfigs [default: `real` in `target`, or in the folder
+    /// that CARGO_TARGET_DIR names].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -78,7 +87,8 @@ pub(crate) struct DataFolder {
 pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) place: DataFolder,
-    /// Also start kube-controller-manager: garbage collection, deletion of namespaces, Deployments.
+    /// Also start kube-controller-manager. Without it, no garbage collection runs, deleted namespaces stay,
+    /// and Deployments create no pods.
     #[arg(long)]
     pub(crate) controllers: bool,
     /// An additional argument of kube-apiserver, such as `--apiserver-flag=--watch-cache=false`; may be
@@ -140,7 +150,8 @@ impl One {
 
 fn build(root: &Path, report: &mut Report) -> Result<(), RealError> {
     let go = Go::find(root)?;
-    // etcd is built first, because it builds fastest: if the Go toolchain is broken, the build fails early.
+    // etcd is built first, because its build is the fastest one. If the Go toolchain does not work, the
+    // command then fails early.
     for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"] {
         eprintln!("building {program} (minutes for the first time, seconds after that)");
         let deadline = Deadline::after(Duration::MAX);
@@ -151,7 +162,7 @@ fn build(root: &Path, report: &mut Report) -> Result<(), RealError> {
 }
 
 /// Builds etcd, kube-apiserver and, if requested, kube-controller-manager, and starts them with their data in
-/// one directory. If a server does not become ready, all of them are stopped.
+/// one directory. If a server does not become ready, all of them are stopped, and their data is removed.
 pub(crate) fn up(root: &Path, options: &Up, report: &mut Report) -> Result<(), RealError> {
     let began = Deadline::after(READY_WITHIN);
     let go = Go::find(root)?;
@@ -261,7 +272,7 @@ fn compact(root: &Path, place: &DataFolder, report: &mut Report) -> Result<(), R
     Ok(())
 }
 
-/// Formats an error with its causes, in one line.
+/// Formats an error and its chain of sources in one line, separated by colons.
 pub(crate) fn told(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) command: &'static str,
-    /// The problems that the command found, such as missed targets and broken rules, one per line.
+    /// The problems that the command found, such as missed targets and broken rules, one string per problem.
     pub(crate) problems: Vec<String>,
     /// The measured or counted figures: names and values, in the order in which they are printed.
     pub(crate) figures: Vec<(String, f64)>,

@@ -1,24 +1,25 @@
 //! Builds and tests the projects that `informer new` and `informer add` write.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
 
 use crate::cargo::{build_informer, command, program};
+use crate::go::target;
 use crate::report::Report;
 use crate::tree;
 
 /// Options of `cargo xtask scaffold`.
 #[derive(Debug, Args)]
 pub(crate) struct ScaffoldArguments {
-    /// Only this project: `minimal`, `complete` or `extended`.
+    /// Check only this project: `minimal`, `complete` or `extended` [default: all three].
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
 
-/// The projects in `examples/scaffold`, which `informer new` has written.
+/// The projects in `examples/scaffold`, which `informer new` has written and which are committed.
 const COMMITTED: [&str; 2] = ["minimal", "complete"];
 
 /// The project that this check creates with `informer new` and extends with `informer add`.
@@ -43,7 +44,8 @@ const STEPS: [(&str, &[&str]); 8] = [
 const ROLE: (&str, &str, &str) =
     ("config/rbac/website_role.yaml", "verbs: [list, watch]\n", "verbs: [list, watch, delete]\n");
 
-/// Lines that `informer manifests --check` must print while the role in [`ROLE`] grants the unused verb.
+/// Lines that `informer manifests --check` must print while `delete` is added to the role in [`ROLE`]: the
+/// Helm template no longer equals the role, and the project never uses `delete`.
 const UNUSED: [&str; 2] = [
     "stale charts/extended/templates/website_role.yaml\n",
     "config/rbac/website_role.yaml:7: granted and never used: delete websites in API group \"example.com\"\n",
@@ -87,9 +89,9 @@ pub(crate) fn run(root: &Path, arguments: &ScaffoldArguments) -> Report {
     report
 }
 
-/// Builds the command, and creates the folder of the projects with empty configuration files of rustfmt and
-/// clippy. Both tools search the parent directories, and would otherwise use the configuration of this
-/// workspace.
+/// Builds the command `informer`, and creates the folder of the projects with empty configuration files of
+/// rustfmt and clippy. Both tools search the parent directories, and would otherwise use the configuration of
+/// this workspace.
 fn prepare(root: &Path, folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("prepare {}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
@@ -113,12 +115,13 @@ fn extend(root: &Path, folder: &Path) -> Result<(), String> {
     complete(informer(root, &project, &["manifests"]))
 }
 
-/// Returns a command that runs `informer` in a folder. Its environment builds tests with the same settings as
-/// [`check_code`], so that they are built only once.
+/// Returns a command that runs `informer` in a folder. `informer manifests` builds and runs the tests of the
+/// project. The environment of the command selects the same target folder and clippy settings as
+/// [`check_code`], so that the tests are built only once.
 fn informer(root: &Path, folder: &Path, arguments: &[&str]) -> Command {
     let name = format!("informer{}", std::env::consts::EXE_SUFFIX);
-    let mut informer = program(target_folder(root).join("debug").join(name));
-    informer.args(arguments).current_dir(folder).env("CARGO_TARGET_DIR", target_folder(root));
+    let mut informer = program(target(root).join("debug").join(name));
+    informer.args(arguments).current_dir(folder).env("CARGO_TARGET_DIR", target(root));
     with_clippy(informer)
 }
 
@@ -156,14 +159,15 @@ fn lock(root: &Path, project: &Path) -> Result<(), String> {
 /// Checks the format of a project, and builds, lints and tests it.
 ///
 /// The lock file of this workspace selects the versions of the dependencies, and the build uses the target
-/// folder of this workspace, so that dependencies with the same features are built once. clippy compiles the
-/// project for its tests: a separate `cargo clippy` would analyze all dependencies again.
+/// folder of this workspace, so that dependencies with the same features are built once. `cargo test` runs
+/// clippy as the compiler of the project, because a separate `cargo clippy` would analyze all dependencies
+/// again.
 fn check_code(root: &Path, project: &Path) -> Result<(), String> {
     lock(root, project)?;
     let cargo = |arguments: &[&str]| {
         let mut cargo = command();
         cargo.args(arguments).current_dir(project);
-        cargo.env("CARGO_TARGET_DIR", target_folder(root));
+        cargo.env("CARGO_TARGET_DIR", target(root));
         cargo
     };
     complete(cargo(&["fmt", "--check"]))?;
@@ -176,16 +180,12 @@ fn with_clippy(mut cargo: Command) -> Command {
     cargo
 }
 
-fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
-/// Returns commands that check a project's manifests with kubectl and helm. Each program is taken from
-/// `target/go` if it was built there, otherwise from `PATH`, where it may be missing.
+/// Returns commands that check a project's manifests with kubectl and helm. Each program is taken from the
+/// folder `go` of the target folder if it was built there, otherwise from `PATH`, where it may be missing.
 fn manifest_checks(root: &Path, project: &Path, name: &str) -> Vec<Command> {
     let chart = format!("charts/{name}");
     let tool = |program: &str, arguments: &[&str]| {
-        let built = target_folder(root).join("go").join(program);
+        let built = target(root).join("go").join(program);
         let mut tool = Command::new(if built.is_file() { built } else { program.into() });
         tool.args(arguments).current_dir(project);
         tool

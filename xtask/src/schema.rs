@@ -17,18 +17,18 @@ use crate::report::Report;
 
 const CRATE: &str = "crates/informer-schema";
 
-/// Seed, number and size of the generated objects that are stored in the repository. With these objects, the
-/// tests of `informer-schema` need neither Go nor a server.
+/// Seed, number per kind and size of the generated objects and patches that are stored in the repository.
+/// With them, the tests of `informer-schema` need neither Go nor a server.
 const RECORDED: Fill = Fill { seed: 1, count: 2, size: 60 };
 
-/// Time limit for a server to become ready. Even on a slow, busy machine a server needs only a fraction of
-/// it.
+/// Time limit for etcd or kube-apiserver to become ready. Even on a slow, busy machine each of them needs
+/// only a fraction of this limit.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Do not write the table of built-in kinds. Generate N new objects of each kind, and compare transcoding
-    /// and the merging of patches with Go.
+    /// Generate N new objects of each kind instead of the table of built-in kinds, and compare how this
+    /// library and Go transcode them and merge patches. Writes no file of the repository.
     #[arg(long, value_name = "N")]
     verify: Option<usize>,
     /// Seed with which the objects of `--verify` are generated [default: random]. The report contains it, so
@@ -63,7 +63,7 @@ enum SchemaError {
 struct Fill {
     seed: u32,
     count: usize,
-    /// Approximate number of values in one generated object.
+    /// Approximate number of field values in one generated object.
     size: usize,
 }
 
@@ -116,8 +116,8 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
     Ok(())
 }
 
-/// The Go program `schema`, built with one release of the Kubernetes types, and the file with its catalog of
-/// these types.
+/// The Go program `schema`, built with one release of the Kubernetes types, and the path of the file with its
+/// catalog of these types.
 struct Built {
     program: PathBuf,
     catalog: PathBuf,
@@ -146,8 +146,8 @@ impl Types {
         Ok(Self { served, newest })
     }
 
-    /// Generates objects of every kind of both releases of the Kubernetes types: first those of the newest
-    /// types, then those of kinds that the newest types no longer have.
+    /// Generates objects of every kind in both releases of the Kubernetes types: first those of the newest
+    /// types, then those of kinds that exist only in the types of the served release.
     fn objects(&self, fill: Fill) -> Result<Vec<u8>, SchemaError> {
         let mut objects = filled(&self.newest.program, "corpus", fill, &[])?;
         let without = [OsStr::new("--without"), self.newest.catalog.as_os_str()];
@@ -156,15 +156,15 @@ impl Types {
     }
 }
 
-/// Lists every resource of a server with the Go program `schema`. Returns its output: the responses in JSON
-/// and in protobuf.
+/// Lists every resource of the server of a kubeconfig with the Go program `schema`. Returns its output: the
+/// responses in JSON and in protobuf.
 fn lists(program: &Path, kubeconfig: &OsStr) -> Result<Vec<u8>, SchemaError> {
     output(program, &[OsStr::new("served"), "--kubeconfig".as_ref(), kubeconfig])
 }
 
-/// Starts two API servers, calls `work` with their kubeconfigs, and stops the servers. The first one serves
-/// every API version. The second one runs without additional flags, so it shows which versions are served by
-/// default.
+/// Starts two real API servers, calls `work` with the paths of their kubeconfigs, and stops the servers. The
+/// first one serves every API version. The second one runs without additional flags, so it shows which
+/// versions are served by default.
 fn with_servers<T>(
     root: &Path,
     go: &Go,
@@ -183,7 +183,8 @@ fn with_servers<T>(
 }
 
 fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealError> {
-    // `Cluster::prepare` chooses free ports. The build may take minutes, so it precedes that choice.
+    // `Cluster::prepare` chooses ports that are free at that time. The build may take minutes, so it precedes
+    // that choice.
     for server in [Server::Etcd, Server::KubeApiserver] {
         go.build(Module::Servers, server.program())?;
     }
@@ -239,7 +240,8 @@ fn filled(program: &Path, what: &str, fill: Fill, more: &[&OsStr]) -> Result<Vec
     output(program, &[&flags, more].concat())
 }
 
-/// Runs a program and returns its standard output. Standard error is inherited.
+/// Runs a program and returns its standard output as bytes. Its standard error is that of this command. A
+/// failing exit status is an error.
 fn output(program: &Path, flags: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, SchemaError> {
     let name = program.display().to_string();
     let output = Command::new(program).args(flags).stderr(std::process::Stdio::inherit()).output();

@@ -1,5 +1,5 @@
-//! Runs a simulator, either on the code of the tree or on copies of it that each contain one deliberate
-//! defect.
+//! Runs the simulator of state machines or, with `--system`, of whole programs. With `--mutants`, runs it on
+//! copies of the tree that each contain one deliberate defect.
 
 mod mutants;
 
@@ -16,31 +16,35 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// Number of schedules [default: 100,000, or 1,000 with `--system`, if no other option ends the run].
+    /// Number of schedules [default: 100,000, or 1,000 with `--system`; unlimited with `--seconds`]. Has no
+    /// effect with `--mutants`, `--script` and `--replay`.
     #[arg(long)]
     schedules: Option<u64>,
-    /// First seed of the schedules. Without `--schedules`, `--seconds` and `--system`, only the schedule of
-    /// this seed runs, with a timeline.
+    /// Seed of the first schedule; each next schedule has the next number as its seed [default: 0]. If no
+    /// other option of this command is given, only the schedule of this seed runs, with a timeline. With
+    /// `--mutants --sample`, the seed of the sample.
     #[arg(long)]
     seed: Option<u64>,
-    /// Run as many schedules as fit into this time, in seconds.
+    /// Run schedules until this time has passed, in seconds, and at most `--schedules`. With `--mutants`, no
+    /// defect is started after this time. Has no effect with `--script`, `--replay` and `--kube-rs-model`.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Run the script in this file instead of random schedules.
+    /// Run the script in this file instead of random schedules, and print a timeline.
     #[arg(long)]
     script: Option<std::path::PathBuf>,
-    /// Build and run each deliberate defect of `conformance/simulator/mutants`; each must be detected from
-    /// each of three seeds.
+    /// Run each deliberate defect of `conformance/simulator/mutants` in a copy of the tree, instead of the
+    /// code of the tree. The simulator must detect each defect from each of three seeds.
     #[arg(long)]
     mutants: bool,
-    /// With `--mutants`: run only this many defects, drawn by `--seed`. With `--seconds`, no defect is
-    /// started after this time.
+    /// With `--mutants`: run only this many defects, drawn by `--seed`, without those that are rarely found
+    /// [default: all defects].
     #[arg(long, requires = "mutants")]
     sample: Option<usize>,
     /// With `--mutants`: run only defects whose names contain this text; separate several texts by commas.
     #[arg(long)]
     only: Option<String>,
-    /// Run the schedules against a model of the rules of kube-rs's watcher instead of this library.
+    /// Run the schedules against a model of the rules of kube-rs's watcher instead of this library, and count
+    /// the known problems that the model shows. Has no effect with `--script` and `--mutants`.
     #[arg(long)]
     kube_rs_model: bool,
     /// Run the simulator of whole programs: clients, caches and managers against the embedded API server.
@@ -48,10 +52,12 @@ pub(crate) struct SimulateArguments {
     /// With `--mutants`, runs the deliberate defects of `conformance/system-simulator/mutants`.
     #[arg(long, conflicts_with_all = ["script", "kube_rs_model"])]
     system: bool,
-    /// With `--system`: run only the schedule of this seed and print its trace.
+    /// With `--system`: run only the schedule of this seed and print its trace. Has no effect with
+    /// `--mutants`.
     #[arg(long, requires = "system")]
     replay: Option<u64>,
-    /// With `--system`: continue after a failure, and list the failures by invariant.
+    /// With `--system`: continue after a failure. At the end, print for each violated invariant the number of
+    /// failed schedules, the first seed and its message.
     #[arg(long, requires = "system")]
     keep_going: bool,
 }
@@ -63,12 +69,12 @@ struct Written {
     invariant: Option<String>,
 }
 
-/// Minimum number of schedules of a run in which each counted case must happen at least once. The rarest case
-/// happens 7 times in 100,000 schedules, so a shorter run may miss it.
+/// Minimum number of schedules of a run in which each case that [`COVERED`] selects must happen at least
+/// once. The rarest case happens 7 times in 100,000 schedules, so a shorter run may miss it.
 const SCHEDULES_TO_COVER: f64 = 150_000.0;
 
-/// Prefixes of the figures that count how often a case happened. If a run has [`SCHEDULES_TO_COVER`]
-/// schedules or more, a count of 0 is a problem.
+/// Prefixes of the simulator's figures that count how often a case happened, such as a fault or a state
+/// transition. If a run has [`SCHEDULES_TO_COVER`] schedules or more, a count of 0 is a problem.
 const COVERED: [&str; 5] = ["fault ", "transition ", "list ", "notice ", "reached "];
 
 pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
@@ -115,8 +121,9 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     report
 }
 
-/// Starts a simulator and returns the figures that it writes to a file, because its printed output is for
-/// people. A simulator that does not end within the time limit is killed, which is an error.
+/// Runs a simulator, and returns the figures and problems that it writes to the file `json`, because its
+/// printed output is for people. A simulator that does not exit within the time limit is killed, which is an
+/// error.
 fn start(mut command: Command, json: &Path, time_max: Option<Duration>) -> Result<Written, String> {
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)
@@ -141,7 +148,8 @@ fn start(mut command: Command, json: &Path, time_max: Option<Duration>) -> Resul
     serde_json::from_str(&text).map_err(|error| format!("cannot read {}: {error}", json.display()))
 }
 
-/// Reports the cases that no schedule of a long run reached, because the run has not tested them.
+/// Reports the cases that no schedule of a run with at least [`SCHEDULES_TO_COVER`] schedules reached,
+/// because the run has not tested them.
 fn check_coverage(report: &mut Report) {
     let schedules = report.figures.iter().find(|(name, _)| name == "schedules");
     if schedules.is_none_or(|(_, count)| *count < SCHEDULES_TO_COVER) {

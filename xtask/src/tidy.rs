@@ -1,6 +1,10 @@
-//! The rules that the compiler does not check: dependencies between crates and between the layers of a crate,
-//! lengths of files, names of files and types, tests that documents name, programs that documents show,
-//! patches of deliberate defects, real time in tests, prose, and, on request, subjects of commits.
+//! The rules that the compiler does not check:
+//!
+//! - dependencies between crates and between the layers of a crate,
+//! - lengths of files, and names of files and types,
+//! - tests that documents name, and programs that documents show,
+//! - patches of deliberate defects, real time in tests, prose,
+//! - on request, subjects of commits.
 
 mod commits;
 mod defects;
@@ -22,11 +26,12 @@ use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct TidyArguments {
-    /// Report prose findings only for files below this folder, for example `crates/informer-cache`. Other
-    /// rules are checked everywhere.
+    /// Report prose findings only for files below this folder, for example `crates/informer-cache` [default:
+    /// all folders]. Other rules are checked everywhere.
     #[arg(long, value_name = "FOLDER")]
     prose: Option<String>,
-    /// Also check the subjects of these commits, for example `origin/main..HEAD`.
+    /// Also check the subjects of these commits, in the syntax of `git log`, for example `origin/main..HEAD`.
+    /// Merge commits are skipped.
     #[arg(long, value_name = "RANGE")]
     commits: Option<String>,
 }
@@ -58,13 +63,14 @@ struct Source {
 }
 
 impl Source {
-    /// Returns the path for reports: relative to the root, with slashes.
+    /// Returns the path of the file relative to the root of the workspace, as in reports.
     fn name(&self, root: &Path) -> String {
         self.path.strip_prefix(root).unwrap_or(&self.path).display().to_string()
     }
 }
 
-/// Reads the Rust files of the workspace, sorted by path.
+/// Reads the Rust files of the workspace outside folders named `target`, sorted by path. Unreadable files are
+/// skipped.
 fn sources(root: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     for folder in ["crates", "examples", "xtask", "benches", "conformance", "fuzz"] {

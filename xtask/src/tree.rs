@@ -1,5 +1,5 @@
-//! A copy of the workspace that a command may change: always at the same path, so that a run builds again
-//! only the crates that changed.
+//! A copy of the workspace, or of a folder of it, that a command may change. It is always at the same path,
+//! so that cargo rebuilds only the crates whose files changed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,14 +11,14 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
-    /// The folder that contains the copy of the workspace. Everything else that a run writes is also below
-    /// it.
+    /// The parent folder of the copy. `cargo xtask mutants` also writes its build products and logs below
+    /// this folder.
     pub(crate) products: PathBuf,
 }
 
-/// Makes `copy` equal to the workspace: to the files that git tracks or would add. Equal files keep their
-/// modification time, by which cargo decides what to build. A file that still contains a mutant after an
-/// interrupted test is restored.
+/// Makes the folder `copy` equal to the workspace: to the files that git tracks or would add. Other files in
+/// `copy` are removed. Equal files keep their modification time, by which cargo decides what to build. A file
+/// that still contains a mutant after an interrupted test is restored.
 pub(crate) fn update(workspace: &Path, copy: &Path) -> Result<Tree, String> {
     let wanted = files(workspace)?;
     fs::create_dir_all(copy).map_err(|error| format!("create {}: {error}", copy.display()))?;
@@ -57,7 +57,8 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to).map(drop)
 }
 
-/// Removes the files and folders below `folder` for whose paths the closure `wanted` returns false.
+/// Removes the files and folders below `folder` for whose paths the closure `wanted` returns false. All of
+/// these paths are relative to `root`.
 fn remove_others(root: &Path, wanted: &dyn Fn(&Path) -> bool, folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;

@@ -21,8 +21,8 @@ use crate::report::Report;
 
 const TLS: &str = "embedded, TLS";
 const PLAIN: &str = "embedded, plaintext";
-/// The name under which the embedded server is measured inside the process of the client, as tests use it: it
-/// has no process and no socket.
+/// The name under which the embedded server is measured inside the process of the client, as tests use it:
+/// without a separate process and without a socket.
 const HERE: &str = "embedded, in process";
 const REAL: &str = "kube-apiserver 1.36.3, TLS";
 
@@ -37,8 +37,8 @@ const STALLED: &str = "a watch that never reads, RSS KB";
 const TARGETS: [Target; 3] = [
     Target { program: PLAIN, case: START, limit: Limit::Plain(20.0) },
     Target { program: PLAIN, case: EMPTY, limit: Limit::Plain(20.0) },
-    // The maximum memory that the server may spend on a watch whose client never reads. The server may keep
-    // references to events for this watch, and the buffers of its connection.
+    // A watch whose client never reads may take at most 2 MB of the server's memory, for references to events
+    // and for the buffers of its connection.
     Target { program: TLS, case: STALLED, limit: Limit::Plain(2048.0) },
 ];
 
@@ -52,11 +52,12 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub(crate) struct Apiserver {
-    /// Number of pods to create and list. With 100,000 pods a real server needs about 8 GB of memory and five
-    /// minutes per run.
+    /// Number of pods to create and list in each run. With 100,000 pods a real server needs about 8 GB of
+    /// memory and five minutes per run.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Skip the real server, which needs Go. The report then has no ratios.
+    /// Skip the real server, which needs Go. Its column in the printed tables is then empty, the report has
+    /// no ratios, and targets relative to the real server are not checked.
     #[arg(long)]
     alone: bool,
 }
@@ -94,8 +95,8 @@ fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) 
         for name in [PLAIN, TLS] {
             let embedded = programs.embedded(name)?;
             samples.run(&embedded.load(&programs), turns)?;
-            // The next program starts the embedded server again. That server reuses the certificates of this
-            // one, so the same CA certificate verifies it.
+            // The next measured program starts the embedded server again. The new server reuses the
+            // certificates of this one, so the same CA certificate verifies it.
             let authority = embedded.authority.clone();
             drop(embedded);
             samples.run(&programs.start(name, authority.as_deref()), turns)?;
@@ -198,8 +199,8 @@ impl Programs<'_> {
         outcome
     }
 
-    /// With `--realtime`, gives the running kube-apiserver and etcd the real-time priority that all measured
-    /// programs have.
+    /// With `--realtime`, gives the running kube-apiserver and etcd the real-time priority of the other
+    /// measured programs, with the command `chrt`. Does nothing without `--realtime`.
     fn hurry(&self, cluster: &Cluster) -> Result<(), BenchError> {
         let program = "chrt";
         for started in cluster.servers.iter().filter(|_| self.turns.is_realtime()) {
@@ -232,7 +233,7 @@ struct Served {
     url: String,
 }
 
-/// A running process of the embedded server, which is killed when this value is dropped.
+/// A running process of the embedded server. Dropping an `Embedded` kills the process.
 struct Embedded {
     name: &'static str,
     url: String,

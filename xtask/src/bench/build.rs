@@ -1,9 +1,5 @@
-//! Benchmarks of build times: from a cold cache, compared with a controller on kube-rs, and after a change of
-//! one line.
-//!
-//! A cold build is measured by the processor time of cargo and of all compilers that it starts, because other
-//! load on the machine hardly changes that time. A rebuild is measured in wall-clock time, because that is
-//! how long a developer waits.
+//! Benchmarks of build times: from a cold cache, compared with a controller on kube-rs, and of rebuilds after
+//! a change of one line.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,15 +16,15 @@ use super::peers::{Samples, Turns};
 use crate::report::Report;
 use crate::{cargo, tree};
 
-/// Maximum processor time of a cold build for `cargo run --release -- demo`, the first command of the README,
-/// as a multiple of that of a controller on kube-rs.
+/// Maximum processor time of a cold build of the command `informer`, which `cargo run --release -- demo` in
+/// the README starts, as a multiple of that of a controller on kube-rs.
 const MAX_DEMO: f64 = 1.3;
 /// Maximum processor time, and maximum number of crates, of a cold build of a controller on this library, as
 /// a multiple of those of a controller on kube-rs.
 const MAX_CONTROLLER: f64 = 1.15;
-/// Maximum time of rebuilding the `informer` command after a change of `informer-cache`.
+/// Maximum wall-clock time of rebuilding the command `informer` after a change of `informer-cache`.
 const MAX_REBUILD: Duration = Duration::from_secs(20);
-/// Maximum time of rebuilding all tests after a change of `informer-apiserver`.
+/// Maximum wall-clock time of rebuilding all tests after a change of `informer-apiserver`.
 const MAX_TESTS: Duration = Duration::from_secs(90);
 
 const CRATES: &str = "crates";
@@ -38,10 +34,11 @@ const WALL: &str = "s";
 /// Options of `cargo xtask bench build`.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
-    /// Also build all tests, and build them again after a change of `informer-apiserver`.
+    /// Also build all tests of the workspace, and measure building them again after a change of one line in
+    /// `informer-apiserver`.
     #[arg(long)]
     tests: bool,
-    /// Skip the cold builds, and measure only the rebuilds after a change of one line.
+    /// Skip the cold builds and their targets, and measure only the rebuilds after a change of one line.
     #[arg(long)]
     rebuilds: bool,
 }
@@ -54,7 +51,8 @@ const PEER: Program = Program {
 };
 const CONTROLLER: Program = Program {
     name: "controller of informer",
-    // The profile `release` of this workspace does not apply to programs that depend on its crates.
+    // The profile `release` of this workspace does not apply to programs that depend on its crates. The
+    // profile `downstream` has the settings of cargo's default `release`, with which users build.
     arguments: &["build", "--profile", "downstream", "-p", "website-operator"],
     workspace: "",
     folder: "controller",
@@ -69,7 +67,7 @@ const TESTS: Program = Program {
     name: "tests",
     arguments: &["test", "--workspace", "--no-run"],
     workspace: "",
-    // The folder of the command also contains its compiled dependencies.
+    // The tests are built in the same build folder as the command `informer`.
     folder: COMMAND.folder,
 };
 
@@ -77,15 +75,15 @@ const TESTS: Program = Program {
 #[derive(Debug)]
 struct Program {
     name: &'static str,
-    /// The arguments of cargo.
+    /// The arguments of cargo that build the program.
     arguments: &'static [&'static str],
     /// The workspace of the program, relative to the root of the repository.
     workspace: &'static str,
-    /// The build folder, below the folder of all builds that are measured.
+    /// The name of the build folder in `target/bench-build`.
     folder: &'static str,
 }
 
-/// A rebuild of a program after a line is appended to a file.
+/// A measured rebuild of a program, after a line is appended to the source file `file`.
 #[derive(Debug)]
 struct Rebuild {
     name: &'static str,
@@ -125,7 +123,8 @@ impl Cost {
     }
 }
 
-/// Measures builds. Every build runs once before any build runs again, as often as `--runs` requires.
+/// Measures builds. Every build runs once before any build runs again. Each build runs as often as `--runs`
+/// requires, by default once.
 pub(crate) fn run(root: &Path, options: &Build, turns: Turns) -> Report {
     let mut report = Report::new("bench build");
     let runs = turns.runs_or(1);
@@ -177,8 +176,8 @@ fn cold(root: &Path, program: &Program, products: &Path) -> Result<Cost, String>
     timed(&root.join(program.workspace), program, &folder)
 }
 
-/// Builds a program in the copy `tree` of the workspace, appends a line to a source file, and measures a
-/// second build.
+/// Builds a program in the copy `tree` of the workspace, appends a line to a source file, builds the program
+/// again, and returns the cost of the second build.
 fn rebuild(tree: &Path, again: &Rebuild, products: &Path) -> Result<Cost, String> {
     let folder = products.join(again.program.folder);
     timed(tree, &again.program, &folder)?;
@@ -227,8 +226,7 @@ fn cpu_of_children() -> Option<Duration> {
 /// Returns the sum of the fields `cutime` and `cstime` of `/proc/PID/stat`: the processor time of the child
 /// processes for which the process has waited.
 fn cpu_in_stat(stat: &str) -> Option<Duration> {
-    /// `/proc/PID/stat` contains times as ticks of `USER_HZ`, which is 100 a second on all systems with
-    /// Linux.
+    /// `/proc/PID/stat` contains times in ticks of `USER_HZ`, which is 100 per second on Linux.
     const TICKS_PER_SECOND: u64 = 100;
     // The second field of `/proc/PID/stat` is the program's name in parentheses, which may itself contain
     // spaces and parentheses. Only the last `)` ends this field.
@@ -239,8 +237,8 @@ fn cpu_in_stat(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis(total * 1000 / TICKS_PER_SECOND))
 }
 
-/// Reports the median of a program in a case as a multiple of that of the controller on kube-rs; a multiple
-/// above `limit` is a problem.
+/// Reports the median of a program in a case as a multiple of the median of the controller on kube-rs. A
+/// multiple above `limit` is a problem. Reports nothing if one of the medians is missing.
 fn judge(samples: &Samples, name: &'static str, case: &str, limit: f64, report: &mut Report) {
     let Some(ratio) = samples.ratio(PEER.name, name, case) else { return };
     report.figure(format!("{case}: {name}, times kube-rs"), ratio);

@@ -34,23 +34,24 @@ const PLOTTED: [(&str, &str); 6] = [
 
 #[derive(Debug, Args)]
 pub(crate) struct Informers {
-    /// Number of objects on the server.
+    /// Number of objects on the server during the initial list.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Kind of the objects.
+    /// Kind of the objects that the informers cache.
     #[arg(long, value_enum, default_value_t)]
     kind: Kind,
-    /// The libraries to measure.
+    /// The libraries to measure, separated by commas. Without Go, `client-go` is skipped.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Ours, Peer::ClientGo, Peer::KubeRs])]
     peers: Vec<Peer>,
-    /// The server to run against.
+    /// The server to run against. Targets differ between the two servers.
     #[arg(long, value_enum, default_value_t)]
     server: Which,
-    /// With `--server real`: directory of a running real server (`cargo xtask real up`), which keeps its
-    /// objects. Without `--dir`, a real server is started and stopped afterwards.
+    /// With `--server real`: directory of a running real server (`cargo xtask real up`). The created objects
+    /// stay on it. Without `--dir`, a real server is started, and stopped afterwards. Has no effect with the
+    /// embedded server.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
-    /// Measure only the initial list.
+    /// Measure only the initial list, without reads, changes and relists.
     #[arg(long)]
     only_sync: bool,
     /// Also measure variants of client-go and kube-rs with which no target compares this library: client-go
@@ -58,10 +59,10 @@ pub(crate) struct Informers {
     #[arg(long)]
     all: bool,
     /// Also count the allocations of this library's informers during the initial list, in a separate build.
-    /// Only with the embedded server.
+    /// Has no effect with `--server real`.
     #[arg(long)]
     allocations: bool,
-    /// Draw the medians of the main cases as bars into this file.
+    /// Draw the medians of the main cases as bars into this SVG file. An existing file is overwritten.
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
 }

@@ -2,7 +2,7 @@
 //!
 //! A program prints one JSON object on the last line of its output: a figure for each case. Every program
 //! runs once before any program runs again, so that other load on the machine affects all of them alike.
-//! Reported figures are medians of all runs.
+//! Reported figures are medians of all runs, with their minimum and maximum.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,23 @@ use crate::report::Report;
 /// Options of all benchmarks: the number of runs of each program, and the priority of its process.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Turns {
-    /// Number of runs of each program, 5 by default; figures are medians. `build` runs each build once by
-    /// default.
+    /// Number of runs of each program [default: 5, or 1 for `bench build`]. Reported figures are medians of
+    /// the runs.
     #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// Run all programs, including the server, with real-time priority (`chrt -f 10`), so that other load on
-    /// the machine hardly affects the figures. Needs the permission to set it.
+    /// the machine hardly affects the figures. Needs the permission to set it. An error for informers with
+    /// `--server real`; has no effect on `bench build`.
     #[arg(long, global = true)]
     realtime: bool,
 }
 
-/// Number of runs of each program without the option `--runs`.
+/// Number of runs of each program without the option `--runs`, except in `bench build`.
 const RUNS: u16 = 5;
 
-/// The environment variable that disables the huge pages which mimalloc requests by default. With them the
-/// kernel clears 2 MB for a write of a few bytes, and all of it counts as resident: a first list of 10,000
-/// pods used 70 MB instead of 41 MB, and took up to three times as long.
+/// The environment variable that disables the huge pages which the allocator mimalloc requests by default.
+/// With huge pages, the kernel clears 2 MB for a write of a few bytes, and all of them count as resident. A
+/// first list of 10,000 pods used 70 MB instead of 41 MB, and took up to three times as long.
 const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 
 impl Turns {
@@ -55,7 +56,7 @@ impl Turns {
         self.runs_or(RUNS)
     }
 
-    /// Returns the number of runs that the user asked for, or `default`.
+    /// Returns the number of runs that `--runs` sets, or `default` without this option.
     pub(crate) fn runs_or(self, default: u16) -> u16 {
         self.runs.unwrap_or(default)
     }
@@ -68,7 +69,7 @@ impl Turns {
 
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// A program could not be built. The output of cargo or `go build` above contains the errors.
+    /// A program could not be built. cargo or `go build` has printed the errors.
     #[error("cannot build {0}; see the messages above")]
     Build(String),
     #[error("cannot start {program}")]
@@ -242,8 +243,9 @@ impl Samples {
         Some(self.median(peer, case)? / self.median(program, case)?)
     }
 
-    /// Adds figures to the report: for each case and program the median, the least and the greatest figure,
-    /// and for each pair of a program of ours and a peer the peer's median divided by ours.
+    /// Adds figures to the report. For each case and program these are the median, the minimum and the
+    /// maximum. For each pair of a program in `ours` and one in `peers`, it is the peer's median divided by
+    /// that of the program in `ours`.
     pub(crate) fn report(&self, ours: &[&'static str], peers: &[&'static str], report: &mut Report) {
         for (case, programs) in &self.cases {
             for (program, values) in programs {
@@ -287,7 +289,8 @@ impl Samples {
     }
 
     /// Formats a Markdown table of the programs' medians divided by those of a peer, such as `3 times` or
-    /// `1/3`. More is better for throughput, less is better for everything else.
+    /// `1/3`. Cases without a figure of the peer are left out. More is better for throughput, less is better
+    /// for everything else.
     pub(crate) fn times(&self, programs: &[Program], peer: &str) -> String {
         let mut text = format!("| to {peer} |");
         programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
@@ -307,11 +310,11 @@ impl Samples {
     }
 }
 
-/// Rounds a figure to three significant digits, with at most six decimal places, and numbers of 100 or more
-/// to whole numbers. That is more than the precision of benchmark figures.
+/// Rounds a figure to three significant digits with at most six decimal places. Figures of 100 or more are
+/// rounded to whole numbers and keep all digits before the decimal point.
 pub(crate) fn rounded(value: f64) -> f64 {
     let magnitude = value.abs().log10().floor();
-    // The lower bound 0 of the decimal places keeps all digits before the decimal point. For the value 0 the
+    // The lower bound 0 of the decimal places keeps all digits before the decimal point. For the figure 0 the
     // logarithm is not finite.
     let digits = if magnitude.is_finite() { (2.0 - magnitude).clamp(0.0, 6.0) } else { 0.0 };
     let scale = 10_f64.powf(digits);
@@ -336,17 +339,17 @@ pub(crate) enum Limit {
     /// `there` in `case`. On another machine, this maximum is larger or smaller by the same factor as the
     /// peer's figure.
     Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
-    /// The figure of the program may be at most this value. The value does not depend on the speed of the
-    /// machine or on a peer.
+    /// The figure of the program may be at most this number, in the unit of the case. The number is the same
+    /// on all machines, even if the figure is a time.
     Plain(f64),
-    /// The figure of the program may be at most its own figure in this other case.
+    /// The figure of the program may be at most the figure of the same program in the case with this name.
     Case(&'static str),
 }
 
 impl Target {
     /// Compares a program's median with the limit of the target, and adds the limit to the report as a
-    /// figure. It is reported as a problem if the program misses the limit. Returns false and reports nothing
-    /// if a median of the program or of its peer is missing.
+    /// figure. Adds a problem to the report if the program misses the limit. Returns false and reports
+    /// nothing if a median of the program or of its peer is missing.
     fn judge(&self, samples: &Samples, report: &mut Report) -> bool {
         let figure = samples.median(self.program, self.case);
         let Some((figure, (limit, told))) = figure.zip(self.limit(samples)) else { return false };
@@ -383,8 +386,8 @@ impl Target {
     }
 }
 
-/// Evaluates all targets. It is also a problem if every target lacks figures, because then nothing was
-/// checked.
+/// Evaluates all targets, and reports how many were checked. Targets without figures are not checked. If all
+/// targets lack figures, that is a problem.
 pub(crate) fn judge<'a>(
     targets: impl IntoIterator<Item = &'a Target>,
     samples: &Samples,

@@ -1,4 +1,4 @@
-//! Draws figures as bars in an SVG picture, without dependencies.
+//! Draws benchmark figures as horizontal bars in an SVG picture, without dependencies.
 
 use std::fmt::Write;
 
@@ -13,7 +13,8 @@ const LABELS: usize = 170;
 const BAR: usize = 18;
 const HEAD: usize = 30;
 
-/// Returns an SVG picture with the panels below each other. The longest bar of each panel spans the picture.
+/// Returns an SVG picture with the panels one below the other. The longest bar of each panel spans the
+/// picture.
 pub(crate) fn svg(title: &str, panels: &[Panel]) -> String {
     let height: usize = HEAD + panels.iter().map(|panel| HEAD + BAR * panel.bars.len() + 10).sum::<usize>();
     let mut text = format!(

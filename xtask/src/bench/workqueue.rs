@@ -17,12 +17,12 @@ const HAND_OVER: &str = "add to a waiting worker, p50 us";
 const ADD_AFTER: &str = "add_after of a million keys, ns";
 const OVERHEAD: &str = "overhead of a waiting key, bytes";
 
-/// The case of client-go with which the target of 100 ns for this library's `add_after` is scaled to the
-/// speed of the machine. client-go's case has 100,000 keys, the case of this library a million. Both cases
-/// measure wall-clock time, so a busy machine slows both.
+/// The case in which client-go's figure shows the speed of the machine. The target of 100 ns for this
+/// library's `add_after` is scaled by it. client-go's case has 100,000 keys, the case of this library a
+/// million. Both measure wall-clock time, so a busy machine slows both.
 const ADD_AFTER_OF_FEW: &str = "add_after of 100,000 string keys, ns";
-/// Time of one `AddAfter` of client-go, in ns, on the machine on which the target was set: the middle of
-/// 217 and 352 ns.
+/// Time of one `AddAfter` of client-go, in ns, on the machine on which the target for this library's
+/// `add_after` was set. It is the middle of the measured 217 and 352 ns.
 const ADD_AFTER_THERE: f64 = 285.0;
 
 const TARGETS: [Target; 8] = [

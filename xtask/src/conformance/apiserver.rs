@@ -1,4 +1,5 @@
-//! Compares the embedded API server with a real one: runs `informer-differential`.
+//! The suite apiserver: runs `informer-differential`, which compares the responses of the embedded or of a
+//! real API server with recorded ones.
 
 use std::path::{Path, PathBuf};
 
@@ -79,7 +80,8 @@ fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
     Ok(serde_json::from_slice(&std::fs::read(json)?)?)
 }
 
-/// Returns the folder with the programs etcd and kube-apiserver. If one of them is missing, both are built.
+/// Returns the folder with the programs etcd and kube-apiserver. If one of them is missing, both are built,
+/// which needs Go.
 pub(super) fn programs(root: &Path) -> Result<PathBuf, GoError> {
     let folder = target(root).join("go");
     if !["etcd", "kube-apiserver"].iter().all(|program| folder.join(program).exists()) {

@@ -44,8 +44,8 @@ const PACKAGES: [&str; 18] = [
     "source",
     "webhook",
 ];
-/// The Kubernetes version and platform that some tests request. envtest searches the folder of its downloads
-/// for them, so `informer envtest install` is also run for that folder.
+/// The Kubernetes version and platform that some tests request. The Go package envtest searches its folder of
+/// downloads for them, so `informer envtest install` is also run for that folder.
 const DOWNLOADED: &str = "1.28.0-linux-amd64";
 
 /// The recorded outcomes of the packages with the real kube-apiserver and etcd. The outcomes with the
@@ -73,6 +73,8 @@ enum EnvtestError {
     Data { path: PathBuf, source: serde_json::Error },
     #[error("{command} failed; see the messages above")]
     Failed { command: &'static str },
+    #[error("outcomes are recorded only with the real server: add `--server real`")]
+    RecordEmbedded,
     #[error("{package} did not run to its end: {why}")]
     Broken { package: String, why: String },
 }
@@ -91,6 +93,9 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
 }
 
 fn suites(root: &Path, options: &Conformance, report: &mut Report) -> Result<(), EnvtestError> {
+    if options.record && options.server != Kind::Real {
+        return Err(EnvtestError::RecordEmbedded);
+    }
     let module = root.join("conformance/go/envtest");
     let assets = assets(root, options.server)?;
     let part = options.scenario.as_deref().unwrap_or_default();
@@ -121,9 +126,9 @@ fn sum(outcomes: &BTreeMap<String, Outcome>, of: impl Fn(&Outcome) -> usize) -> 
     outcomes.values().map(of).sum()
 }
 
-/// Reports the numbers of tests. The "real pair" in the figures is the real kube-apiserver and etcd. A test
-/// that passes only with the real pair is a problem, unless `differences` lists it with a reason. A listed
-/// test that passes is a problem, too.
+/// Reports the numbers of tests by outcome. The "real pair" in the figures is the real kube-apiserver and
+/// etcd. A test that passes only with the real pair is a problem, unless `differences` lists it with a
+/// reason. A listed test that passes is a problem, too.
 fn compare(
     outcomes: &BTreeMap<String, Outcome>,
     recorded: &Recorded,

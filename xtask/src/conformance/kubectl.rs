@@ -1,4 +1,5 @@
-//! Runs the script of `conformance/kubectl` with the real kubectl, against `informer serve` or a real server.
+//! The suite kubectl: runs the script of `conformance/kubectl` with the real kubectl, against `informer
+//! serve` or a real server.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,9 +16,11 @@ use crate::report::Report;
 
 /// Time limit until a kubectl command that keeps running, such as a watch, has printed the expected output.
 const SOON: Duration = Duration::from_secs(20);
-/// Time limit for a kubectl command that must exit. One that hangs must not block the following steps.
+/// Time limit for a kubectl command that must exit. A command that hangs is killed, so that it does not block
+/// the following steps.
 const ENDS: Duration = Duration::from_secs(120);
-/// The command that `kubectl edit` runs instead of an editor: it changes the price of dates from 7 to 77.
+/// The command that `kubectl edit` runs instead of an editor. In an object of the script, it changes the
+/// price of dates from 7 to 77.
 const EDITOR: &str = "sed -i 's/date: \"7\"/date: \"77\"/'";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +71,8 @@ fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
     Err("the server exited before it was ready".to_owned())
 }
 
-/// Runs all steps of `conformance/kubectl/script.txt`. If a step fails, the following steps run, too.
+/// Runs all steps of `conformance/kubectl/script.txt`. After a failed step, the following steps still run.
+/// Reports each failed step as a problem.
 fn script(root: &Path, config: &Path, report: &mut Report) -> Result<(), String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
@@ -122,8 +126,8 @@ impl Kubectl {
     }
 }
 
-/// Runs kubectl until it exits. Returns its exit status and its output: stdout, followed by stderr. Returns
-/// an error with the output if kubectl exceeds the time limit.
+/// Runs kubectl until it exits. Returns its exit status and its output: stdout, followed by stderr. If
+/// kubectl exceeds the time limit, kills it and returns an error with the output.
 fn ended(command: &mut Command, folder: &Path, limit: Duration) -> Result<(ExitStatus, String), String> {
     let failed = |error: std::io::Error| format!("cannot run kubectl: {error}");
     let paths = ["shown", "errors"].map(|name| folder.join(name));
@@ -142,8 +146,8 @@ fn ended(command: &mut Command, folder: &Path, limit: Duration) -> Result<(ExitS
     }
 }
 
-/// Waits until the output file of a running kubectl contains all strings in order. Returns an error after the
-/// time limit.
+/// Waits until the output file of a running kubectl contains all expected strings in order. Returns an error
+/// after the time limit.
 fn soon(path: &Path, texts: &[String]) -> Result<(), String> {
     let shown = || fs::read_to_string(path).unwrap_or_default();
     let complete = Deadline::after(SOON).poll(|| missing(&shown(), texts).is_none().then_some(()));

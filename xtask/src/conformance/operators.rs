@@ -1,10 +1,10 @@
-//! Runs the example operators, each under a service account that has the permissions of the operator's
-//! ClusterRole and no others.
+//! The suite operators: runs the example operators, each under a service account that has the permissions of
+//! the operator's ClusterRole and no others.
 //!
-//! On a real server that this suite starts, allowed and denied requests are read from the audit log: a
-//! missing permission is a problem, and so is an unused one. On the embedded and on a real server, each
-//! operator is run again without one necessary permission. It must then fail, which shows that the server
-//! denies requests.
+//! On a real server that this suite starts, allowed and denied requests are read from the audit log. A denied
+//! request is a problem, and so is a permission that the operator does not use. On the embedded and on a real
+//! server, each operator is run again without one necessary permission. It must then fail, which shows that
+//! the server denies requests.
 
 mod audit;
 mod kubectl;
@@ -28,10 +28,10 @@ use audit::Permission;
 use kubectl::Kubectl;
 
 const NAMESPACE: &str = "operators";
-/// Time limit of an operator. It is longer than any timeout inside an operator.
+/// Time limit of a run of an operator with all permissions. It is longer than any timeout inside an operator.
 const OPERATOR_WAIT: Duration = Duration::from_secs(180);
-/// Minimum time limit of an operator that lacks a permission. The limit is otherwise twice the time that the
-/// operator takes with all permissions.
+/// Minimum time limit of a run of an operator that lacks a permission. If twice the time of its run with all
+/// permissions is longer, that is the limit.
 const LACKING_WAIT: Duration = Duration::from_secs(10);
 /// Time limit until the garbage collector has deleted the objects whose owner was deleted.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(60);
@@ -188,7 +188,8 @@ impl Proof<'_> {
     }
 
     /// Runs an operator under its ClusterRole. The operator must succeed. If the server writes an audit log,
-    /// no request may be denied, and the operator must use every permission. Returns the time that it took.
+    /// no request may be denied, and the operator must use every permission. Returns how long the operator
+    /// ran.
     fn suffices(&self, operator: &Operator, report: &mut Report) -> Result<Duration, String> {
         let role = self.root.join("examples/examples").join(operator.name).join("role.yaml");
         self.kubectl.run(&["apply", "-f", &role.display().to_string()])?;
@@ -247,7 +248,8 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Binds the ClusterRole of an operator to its service account, in all namespaces or in the listed ones.
+    /// Binds the ClusterRole of an operator to its service account: in the namespaces of
+    /// `Operator::namespaces`, which are created again, or in all namespaces if that list is empty.
     fn bind(&self, operator: &Operator) -> Result<(), String> {
         let role = format!("--clusterrole={}", operator.role);
         let account = format!("--serviceaccount={NAMESPACE}:{}", operator.role);
@@ -269,8 +271,8 @@ impl Proof<'_> {
 
     /// Runs an operator with two kubeconfigs. The operator's own requests use its service account. Requests
     /// that the example sends in the role of a user, such as the creation of objects, use the administrator.
-    /// Returns the exit status and the end of the output. The status is `None` if the operator exceeds the
-    /// time limit and is killed.
+    /// Returns the exit status and the last lines of the output. The status is `None` if the operator exceeds
+    /// the time limit and is killed.
     fn start(&self, operator: &Operator, limit: Duration) -> Result<(Option<ExitStatus>, String), String> {
         let config = self.kubectl.config_of(operator.role, NAMESPACE, self.config)?;
         let output = self.config.with_file_name(format!("{}.log", operator.name));
@@ -302,8 +304,8 @@ impl Proof<'_> {
         Ok(granted)
     }
 
-    /// Checks that kube-controller-manager has scaled the deployment that `sample_controller` creates, and
-    /// has garbage-collected its pods and replica sets.
+    /// Checks that kube-controller-manager has scaled the Deployment that `sample_controller` creates, and
+    /// has garbage-collected its pods and ReplicaSets.
     fn controllers_have_worked(&self) -> Result<(), String> {
         let events = self.kubectl.run(&["get", "events", "-n", "default", "-o", "json"])?;
         for scaled in ["from 0 to 2", "from 2 to 3"] {

@@ -1,6 +1,6 @@
-//! Runs programs that use client-go, controller-runtime and kube-rs against the embedded or a real server. A
-//! program does not know which server it uses. It performs typical operations and reports the outcome of each
-//! step.
+//! The suite programs: runs programs that use client-go, controller-runtime and kube-rs against the embedded
+//! or a real server. A program does not know which server it uses. It performs typical operations and reports
+//! the outcome of each step.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,8 +18,8 @@ use crate::go::{Go, Module, target};
 use crate::real::last_lines;
 use crate::report::Report;
 
-/// Time limit of a program. Each wait inside a program has a shorter limit. Together these may exceed the
-/// time limit of the program, but not all waits reach their limits.
+/// Time limit of a program. Each wait inside a program has a shorter limit. The sum of these limits may
+/// exceed the time limit of the program, but not all waits reach their limits.
 const PROGRAM_WAIT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,5 @@
-//! Starts a server as production clients expect it: TLS, a token for the administrator, and RBAC. The server
-//! is either `informer serve` or a real one with its controllers.
+//! Starts a server for a suite as production clients expect it: with TLS, a token for the administrator, and
+//! RBAC. The server is either `informer serve`, or a real one with kube-controller-manager.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use crate::go::target;
 use crate::real::{DataFolder, Up, kubeconfig_file};
 use crate::report::Report;
 
-/// A child process, which is killed when this value is dropped.
+/// A child process. Dropping a `Running` kills the process.
 pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
@@ -34,15 +34,15 @@ struct Listening {
 }
 
 pub(super) struct For<'a> {
-    /// Name of the folder below the build products for the server's certificates, token and kubeconfig. The
+    /// Name of the folder in cargo's target folder for the server's certificates, token and kubeconfig. The
     /// folder of a real server has the suffix `-real`.
     pub(super) name: &'a str,
     /// Additional flags of kube-apiserver, used only if this command starts a real server.
     pub(super) flags: &'a [String],
 }
 
-/// Runs `work` with an administrator's kubeconfig for the server that the options select. A server that was
-/// started for this purpose is stopped afterwards.
+/// Calls `work` with the path of an administrator's kubeconfig for the server that the options select. A
+/// server that was started for this purpose is stopped afterwards.
 pub(super) fn with_administrator(
     root: &Path,
     options: &Conformance,

@@ -1,4 +1,5 @@
-//! Compares the validation of the embedded API server with that of a real one.
+//! The suite validation: compares the validation of generated objects by the embedded API server with that by
+//! a real one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,9 +12,9 @@ use crate::cargo::{Executable, build, program};
 use crate::go::target;
 use crate::report::Report;
 
-/// The minimum share of generated objects of all kinds for which both servers have the same verdict.
+/// The minimum share of the generated objects of all kinds together that both servers accept, or both reject.
 const MIN_SAME_VERDICTS: f64 = 0.96;
-/// The same for each kind.
+/// The minimum share of the generated objects of each single kind that both servers accept, or both reject.
 const MIN_SAME_VERDICTS_OF_A_KIND: f64 = 0.8;
 
 #[derive(Debug, Default, Deserialize)]

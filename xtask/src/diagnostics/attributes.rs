@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 use syn::{Attribute, Item, ItemTrait, LitStr};
 
-/// The part of a compiler error that an attribute sets.
+/// The part of a compiler error that a `#[diagnostic::on_unimplemented]` attribute sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Message,
@@ -36,12 +36,12 @@ impl fmt::Display for Role {
     }
 }
 
-/// A text of an attribute, with placeholders such as `{Self}`.
+/// A text of a `#[diagnostic::on_unimplemented]` attribute, with placeholders such as `{Self}`.
 #[derive(Debug)]
 struct Template {
     trait_name: String,
     role: Role,
-    /// The literal parts, between which the placeholders are.
+    /// The parts of the text before, between and after the placeholders.
     literals: Vec<String>,
     pattern: Regex,
 }
@@ -55,7 +55,8 @@ impl Template {
         Ok(Self { trait_name: trait_name.to_owned(), role, literals, pattern })
     }
 
-    /// Returns the text with shortened names of types, or `None` if the template did not produce it.
+    /// If this template can have produced a text of the compiler, returns the text with shortened names of
+    /// types, otherwise `None`.
     fn shorten(&self, text: &str) -> Option<String> {
         let captures = self.pattern.captures(text)?;
         let values = captures.iter().skip(1).map(|value| value.map_or("", |value| value.as_str()));
@@ -68,7 +69,7 @@ impl Template {
     }
 }
 
-/// Splits a format string at its placeholders, and replaces the escapes `{{` and `}}`.
+/// Splits a format string at its placeholders, and replaces the escapes `{{` and `}}` with `{` and `}`.
 fn literals(text: &str) -> Vec<String> {
     let mut literals = vec![String::new()];
     let mut rest = text.chars().peekable();
@@ -87,8 +88,8 @@ fn literals(text: &str) -> Vec<String> {
 }
 
 /// Removes the parts of a type's name that depend on the version of rustc and on the position of the code:
-/// the paths of modules, the locations of closures, and generic arguments with closures, which rustc may
-/// abbreviate.
+/// the paths of modules and the locations of closures. Generic arguments with closures are also removed,
+/// because rustc may abbreviate them.
 fn short_type(name: &str) -> String {
     if let Some((generic, arguments)) = name.split_once('<')
         && arguments.contains("{closure")
@@ -105,7 +106,8 @@ fn short_type(name: &str) -> String {
     short + &without_modules(rest)
 }
 
-/// Splits a name at its first `{closure@FILE:LINE:COLUMN: LINE:COLUMN}`.
+/// Splits a type's name at its first part in braces, such as `{closure@FILE:LINE:COLUMN: LINE:COLUMN}`.
+/// Returns the text before it, its kind (`closure`) and the text after it.
 fn next_location(name: &str) -> Option<(&str, &str, &str)> {
     let (before, located) = name.split_once('{')?;
     let (inner, after) = located.split_once('}')?;
@@ -128,14 +130,14 @@ fn is_in_path(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == ':'
 }
 
-/// The messages of all public traits of the library crates.
+/// The texts of the `#[diagnostic::on_unimplemented]` attributes of all traits of the library crates.
 #[derive(Debug)]
 pub(super) struct Attributes {
     templates: Vec<Template>,
 }
 
 impl Attributes {
-    /// Reads the attributes in the sources of all crates.
+    /// Reads the attributes of the traits in all Rust files below `crates`.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
         let mut attributes = Self { templates: Vec::new() };
         attributes.read_folder(&root.join("crates"))?;
@@ -159,7 +161,7 @@ impl Attributes {
     }
 
     fn read_file(&mut self, text: &str) -> Result<(), String> {
-        // Most files have no attribute, and parsing them would take several seconds.
+        // Files without such an attribute are not parsed. Parsing all files would take several seconds.
         if !text.contains("diagnostic::on_unimplemented") {
             return Ok(());
         }
@@ -188,19 +190,20 @@ impl Attributes {
         Ok(())
     }
 
-    /// Returns a text of the compiler with shortened names of types, if it is from an attribute.
+    /// If a text of the compiler is from an attribute, returns it with shortened names of types, otherwise
+    /// `None`.
     pub(super) fn shorten(&self, role: Role, text: &str) -> Option<String> {
         let mut templates = self.templates.iter().filter(|template| template.role == role);
         templates.find_map(|template| template.shorten(text))
     }
 
-    /// Returns the names of the traits that have a message.
+    /// Returns the names of the traits whose attribute sets the message of the compiler's error.
     pub(super) fn traits(&self) -> impl Iterator<Item = &str> {
         let messages = self.templates.iter().filter(|template| template.role == Role::Message);
         messages.map(|template| template.trait_name.as_str())
     }
 
-    /// Returns the names of the traits whose message is in an expected file.
+    /// Returns the names of the traits whose message is in `expected`, the content of an expected file.
     pub(super) fn traits_in(&self, expected: &str) -> Vec<&str> {
         let messages: Vec<_> =
             expected.lines().filter_map(|line| line.trim_start().strip_prefix("message: ")).collect();
@@ -218,7 +221,7 @@ fn is_message(attribute: &Attribute) -> bool {
 
 #[cfg(test)]
 impl Attributes {
-    /// Reads the attributes in the text of one file.
+    /// Reads the attributes of the traits in `text`, the source of one file.
     pub(super) fn of(text: &str) -> Self {
         let mut attributes = Self { templates: Vec::new() };
         attributes.read_file(text).unwrap();

@@ -1,4 +1,5 @@
-//! Compiles the programs with cargo, and reads the errors from its JSON messages.
+//! Compiles the programs of `conformance/diagnostics` with cargo, and reads the errors from cargo's JSON
+//! messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +13,13 @@ use crate::cargo;
 /// The results of compiling all programs.
 #[derive(Debug, Default)]
 pub(super) struct Compiled {
-    /// The errors of each program that does not compile, and an empty list for those that do.
+    /// The errors of each compiled program, by its path relative to the root of the workspace. A program
+    /// without errors has an empty list.
     programs: BTreeMap<PathBuf, Vec<CompileError>>,
     /// Errors in the crates on which the programs depend.
     pub(super) other_errors: Vec<String>,
 }
 
-/// The result of compiling one program.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     Succeeded,
@@ -27,7 +28,7 @@ pub(super) enum Outcome<'a> {
 }
 
 impl Compiled {
-    /// Returns the result of a program, whose path is relative to the root.
+    /// Returns the result of a program, whose path is relative to the root of the workspace.
     pub(super) fn outcome(&self, program: &Path) -> Outcome<'_> {
         match self.programs.get(program).map(Vec::as_slice) {
             None => Outcome::Absent,
@@ -36,18 +37,16 @@ impl Compiled {
         }
     }
 
-    /// Returns the errors of all programs.
     pub(super) fn errors(&self) -> impl Iterator<Item = &CompileError> {
         self.programs.values().flatten()
     }
 }
 
-/// An error of the compiler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CompileError {
-    /// The line of the primary span.
+    /// The line of the first primary span.
     pub(super) line: usize,
-    /// The code, such as `E0277`; some errors have none.
+    /// The error code, such as `E0277`; some errors have none.
     pub(super) code: Option<String>,
     pub(super) message: String,
     /// The labels of the primary spans.
@@ -56,7 +55,8 @@ pub(super) struct CompileError {
 }
 
 impl CompileError {
-    /// Returns the begin of the error in the compiler's output: `error[E0277]`.
+    /// Returns the beginning of the error in the compiler's output: `error[E0277]`, or `error` if it has no
+    /// code.
     pub(super) fn title(&self) -> String {
         self.code.as_ref().map_or_else(|| "error".to_owned(), |code| format!("error[{code}]"))
     }
@@ -104,7 +104,8 @@ struct Span {
 }
 
 impl Diagnostic {
-    /// Converts an error that has a location. Summaries, such as the number of errors, have none.
+    /// Converts an error that has a location. Returns `None` for warnings, and for errors without a location,
+    /// such as the summary with the number of errors.
     fn into_error(self) -> Option<CompileError> {
         let line = self.spans.iter().find(|span| span.is_primary)?.line_start;
         if self.level != "error" {
@@ -122,12 +123,13 @@ impl Diagnostic {
     }
 }
 
-/// Compiles all programs.
+/// Compiles all programs, also after errors. Returns an error if cargo itself fails.
 pub(super) fn compile(root: &Path) -> Result<Compiled, String> {
     let mut command = cargo::command();
     command.current_dir(root).args(["check", "--quiet", "--package", "informer-diagnostics", "--examples"]);
     command.args(["--features", "programs", "--keep-going", "--message-format", "json"]);
-    // A changed lint level would turn warnings into errors.
+    // RUSTFLAGS is removed, because flags such as `-D warnings` would turn warnings of the programs into
+    // errors.
     command.env_remove("RUSTFLAGS");
     let output = command.output().map_err(|error| format!("run cargo check: {error}"))?;
     let compiled = read(root, &String::from_utf8_lossy(&output.stdout));

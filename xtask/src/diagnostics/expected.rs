@@ -16,7 +16,8 @@ use std::path::Path;
 use super::attributes::{Attributes, Role};
 use super::compiler::CompileError;
 
-/// Formats the errors of a program, with those of their texts that are from attributes.
+/// Formats the errors of a program as in its expected file. Of the texts of an error, only those from
+/// `#[diagnostic::on_unimplemented]` attributes are kept.
 pub(super) fn format(errors: &[CompileError], attributes: &Attributes) -> String {
     let blocks: Vec<(usize, Vec<String>)> =
         errors.iter().map(|error| (error.line, block(error, attributes))).collect();
@@ -24,8 +25,9 @@ pub(super) fn format(errors: &[CompileError], attributes: &Attributes) -> String
     let mut lines: Vec<&str> = Vec::new();
     let mut last: &[String] = &[];
     for (line, block) in &blocks {
-        // rustc reports an error for each missing trait, with the same message of ours, and may add errors
-        // without one. Their number differs between its versions.
+        // rustc may report one error for each missing trait, all with the same message from an attribute, and
+        // further errors in the same line without such a message. Their number differs between versions of
+        // rustc. Repeated errors are therefore written once, and the further errors are left out.
         if last != block && (block.len() > 1 || !is_explained(*line)) {
             lines.extend(block.iter().map(String::as_str));
             last = block;
@@ -34,7 +36,8 @@ pub(super) fn format(errors: &[CompileError], attributes: &Attributes) -> String
     lines.into_iter().flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Returns the title of an error, and those of its texts that are from attributes.
+/// Returns the lines of an error in an expected file: its title, and those of its texts that are from
+/// `#[diagnostic::on_unimplemented]` attributes.
 fn block(error: &CompileError, attributes: &Attributes) -> Vec<String> {
     let message = (Role::Message, &error.message);
     let labels = error.labels.iter().map(|label| (Role::Label, label));
@@ -64,7 +67,7 @@ pub(super) fn differences(expected: &str, actual: &str) -> Vec<String> {
     differences
 }
 
-/// Returns a problem for each expected file without a program.
+/// Returns a problem for each expected file whose program does not exist.
 pub(super) fn orphans(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("read {}: {error}", folder.display()))?;
     let expected = entries.flatten().map(|entry| entry.path());

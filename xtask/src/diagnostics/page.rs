@@ -1,4 +1,5 @@
-//! Compares the errors that the book quotes with those of the compiler.
+//! Compares the errors of the compiler that the book quotes with those of the programs in
+//! `conformance/diagnostics`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,15 +9,16 @@ use super::attributes::{Attributes, Role};
 use super::compiler::Compiled;
 use crate::report::Report;
 
-/// The page of the book that explains errors of the compiler, relative to the root.
+/// The page of the book that explains errors of the compiler, relative to the root of the workspace.
 const PAGE: &str = "docs/book/src/reference/compiler-errors.md";
 
 /// The beginning of a note in the compiler's output.
 const NOTE: &str = "= note: ";
 
-/// Checks the lines `error[CODE]: MESSAGE` and `= note: NOTE` in the text blocks of the page. A program has
-/// an error with this code, and each text of this library is printed for a program. Returns the number of
-/// compared lines.
+/// Checks the lines `error[CODE]: MESSAGE` and `= note: NOTE` in the text blocks of the page. For an error,
+/// some program must have an error with this code. If the message is from an attribute of this library, some
+/// program must show it with this code. Some program must show each note. Returns the number of checked
+/// lines.
 pub(super) fn check(
     root: &Path,
     attributes: &Attributes,
@@ -35,7 +37,7 @@ pub(super) fn check(
     Ok(compared)
 }
 
-/// Returns the lines of errors in the text blocks of a page, with their numbers.
+/// Returns the lines with errors and notes in the text blocks of a page, with their line numbers.
 fn quoted_lines(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_text = false;
     page.lines().enumerate().filter_map(move |(index, line)| {
@@ -48,7 +50,8 @@ fn quoted_lines(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The texts that the compiler prints for the programs.
+/// The titles (`error[CODE]`), messages and notes in the compiler's output for all programs. Messages and
+/// notes of rustc itself are left out.
 struct Printed {
     titles: BTreeSet<String>,
     messages: BTreeSet<String>,
@@ -70,8 +73,8 @@ impl Printed {
         }
     }
 
-    /// Returns true if the compiler prints a line of the page. Of texts of rustc only the code is compared,
-    /// because they differ between versions.
+    /// Returns true if the compiler prints a line of the page for some program. For a message of rustc
+    /// itself, only the error code is compared, because the message differs between versions.
     fn contains(&self, line: &str, attributes: &Attributes) -> bool {
         if let Some(note) = line.strip_prefix(NOTE) {
             return self.notes.contains(note);

@@ -1,4 +1,4 @@
-//! Reads the outcomes that cargo-mutants writes.
+//! Reads the outcomes of mutants that cargo-mutants writes to `outcomes.json`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,7 +51,7 @@ pub(super) type Outcomes = BTreeMap<String, Outcome>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Number of the mutants of the crate, tested or not.
+    /// Number of all mutants of the crate, tested or not.
     pub(super) total: usize,
     caught: usize,
     timed_out: usize,

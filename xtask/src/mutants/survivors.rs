@@ -1,4 +1,4 @@
-//! The list of mutants in `conformance/mutants.txt` that no test catches, each with a reason.
+//! The list in `conformance/mutants.txt` of mutants that no test catches, each with a reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub(super) struct Survivors {
 
 impl Survivors {
     /// Parses the list of mutants, whose lines have the form `NAME # REASON`. Empty lines and lines that
-    /// begin with `#` are skipped.
+    /// begin with `#` are skipped. A line without a reason is an error.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let text =
             std::fs::read_to_string(path).map_err(|error| format!("read {}: {error}", path.display()))?;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 
-/// Timeout of each read and write on a connection. It can be short, because callers repeat failed readiness
-/// checks.
+/// Timeout of each read and write on a connection. It can be short, because the callers repeat readiness
+/// checks that fail.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     pub(super) port: u16,
-    /// The certificate of the CA that signed the server's certificate, as PEM; `None` if the server uses
+    /// The certificate of the CA that signed the server's certificate, as PEM. `None` if the server uses
     /// plaintext.
     pub(super) authority: Option<&'a str>,
     pub(super) token: &'a str,
@@ -61,8 +61,8 @@ fn exchange(stream: &mut (impl Read + Write), request: &str) -> io::Result<(u16,
     stream.flush()?;
     let mut response = Vec::new();
     match stream.read_to_end(&mut response) {
-        // The server may close the connection without a TLS close_notify. This is no error, because callers
-        // notice a truncated response by its status and content.
+        // The server may close the connection without a TLS close_notify. This is not an error, because
+        // callers detect a truncated response by its status or its JSON content.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
         _ => {}
     }

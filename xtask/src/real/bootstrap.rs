@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, RealError};
 
-/// The file of the embedded API server.
+/// The file to which the objects are written. It is compiled into the embedded API server, which creates
+/// these objects when it starts.
 const OBJECTS: &str = "crates/informer-apiserver/src/server/bootstrap/objects.txt";
 /// The recorded resources, in the order in which the embedded API server creates their objects.
 const RESOURCES: [&str; 10] = [
@@ -22,15 +23,17 @@ const RESOURCES: [&str; 10] = [
     "rbac.authorization.k8s.io/v1/roles",
     "rbac.authorization.k8s.io/v1/rolebindings",
 ];
-/// The metadata that the server sets.
+/// The fields of `metadata` that are not recorded, because the server sets them for each new object.
 const SERVER_FIELDS: [&str; 5] =
     ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"];
-/// The recorded time of conditions.
+/// The value that replaces `lastTransitionTime` in each recorded condition, so that every recording is equal.
 const TIME: &str = "2000-01-01T00:00:00Z";
-/// The port behind the service `kubernetes`: the default of kube-apiserver.
+/// The value that replaces `targetPort` of recorded Services: kube-apiserver's default port. The recorded
+/// server listens on a random port, which is the `targetPort` of the Service `kubernetes`.
 const PORT: u16 = 6443;
 
-/// Writes the objects of a running kube-apiserver to the file of the embedded API server.
+/// Writes the objects that a running kube-apiserver has to the file of the embedded API server. Returns their
+/// number.
 pub(super) fn record(root: &Path, cluster: &Cluster) -> Result<u32, RealError> {
     let (mut lines, mut count) = (String::new(), 0_u32);
     for resource in RESOURCES {

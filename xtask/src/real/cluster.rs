@@ -1,4 +1,5 @@
-//! The servers of one directory: their state, and how each is started, checked and stopped.
+//! The servers of one data directory (etcd, kube-apiserver, kube-controller-manager): how each is started,
+//! checked and stopped, and the file with their state.
 
 use std::io;
 use std::net::TcpListener;
@@ -19,7 +20,7 @@ use crate::go::{Go, GoError, Module};
 
 const STATE: &str = "real.json";
 
-/// Names of the folders for etcd's data and for the copy of it that `backup` makes.
+/// Names of the folder with etcd's data, and of the copy that `cargo xtask real backup` makes.
 const DATA: &str = "etcd";
 const BACKUP: &str = "etcd.backup";
 
@@ -100,8 +101,8 @@ pub(crate) struct Started {
     pub(crate) process: Process,
 }
 
-/// The servers that were started in a directory. Their addresses and processes are saved in a file there, so
-/// that a later command can stop them.
+/// The servers that were started in a directory. Their addresses and processes are saved in the file
+/// `real.json` there, so that a later command can stop them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Cluster {
     folder: PathBuf,
@@ -125,7 +126,8 @@ impl Cluster {
     }
 
     /// Creates a directory with certificates, tokens and kubeconfigs, and chooses free ports. Starts no
-    /// server.
+    /// server. Returns an error if servers of an earlier command still run in the directory. Data of servers
+    /// that have exited is removed.
     pub(crate) fn prepare(folder: &Path) -> Result<Self, RealError> {
         if let Ok(earlier) = Self::open(folder) {
             if earlier.servers.iter().any(|started| started.process.runs()) {
@@ -156,8 +158,8 @@ impl Cluster {
         self.run(server, program, arguments, limit)
     }
 
-    /// Starts a server again with the same program and arguments. If it still runs, only waits until it is
-    /// ready.
+    /// Starts a server again with the same program and arguments, and waits until it is ready. If it still
+    /// runs, only waits. Returns an error if the server was never started in this directory.
     pub(crate) fn start_again(&mut self, server: Server, limit: Duration) -> Result<(), RealError> {
         let place = self.servers.iter().position(|started| started.server == server);
         let place = place.ok_or_else(|| RealError::Nothing(self.folder.clone()))?;
@@ -179,7 +181,7 @@ impl Cluster {
         let process = process.map_err(|source| RealError::Start { server: server.program(), source })?;
         self.servers.push(Started { server, program, arguments, process });
         // The state file lists the processes of the cluster. It is written before the server is ready, so
-        // that a later command can stop the server even if this command fails or is interrupted.
+        // that a later command can stop the server even if the present command fails or is interrupted.
         self.save()?;
         self.wait(server, limit)
     }
@@ -220,7 +222,8 @@ impl Cluster {
         matches!(api.ask("GET", path, ""), Ok((200, _)))
     }
 
-    /// Reads an object or a list from kube-apiserver.
+    /// Reads an object or a list from kube-apiserver. `path` is the path of its URL, such as
+    /// `/api/v1/services`.
     pub(super) fn get(&self, path: &str) -> Result<serde_json::Value, RealError> {
         let failed = |why: String| RealError::Get { path: path.to_owned(), why };
         let authority = self.folder.join("ca.crt");
@@ -245,8 +248,8 @@ impl Cluster {
         Peer { port: self.ports.etcd, authority: None, token: "" }
     }
 
-    /// Stops a server gracefully, and kills it if it does not exit in time. It is no error if the server has
-    /// already exited.
+    /// Stops a server gracefully, and kills it if it exceeds the time limit for that. It is not an error if
+    /// the server has already exited.
     pub(crate) fn stop(&self, server: Server) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let stopped = started.process.stop();
@@ -255,7 +258,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Sends a signal to a server. It is no error if the server has already exited.
+    /// Sends a signal to a server. It is not an error if the server has already exited.
     pub(crate) fn send(&self, server: Server, signal: Signal) -> Result<(), RealError> {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let sent = started.process.send(signal);
@@ -264,7 +267,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops all servers, the one started last first, and removes their data.
+    /// Stops all servers, the one started last first, and removes etcd's data, its backup and the state file.
     pub(crate) fn stop_all(self) -> Result<(), RealError> {
         for started in self.servers.iter().rev() {
             self.stop(started.server)?;
@@ -272,7 +275,8 @@ impl Cluster {
         self.remove()
     }
 
-    /// Compacts etcd's history at its newest revision, and waits until that is done. Returns the revision.
+    /// Compacts etcd's history at its newest revision, and waits until the compaction has finished. Returns
+    /// the revision.
     pub(crate) fn compact(&self) -> Result<u64, RealError> {
         let refused = |error: &dyn std::fmt::Display| RealError::Compact(error.to_string());
         let key = STANDARD.encode("compaction asks for the revision");
@@ -294,7 +298,7 @@ impl Cluster {
         }
     }
 
-    /// Copies the data of etcd to the backup folder. etcd must be stopped.
+    /// Copies the data of etcd to the backup folder, replacing an earlier copy. etcd must be stopped.
     pub(crate) fn backup(&self) -> Result<(), RealError> {
         replace(&self.folder.join(DATA), &self.folder.join(BACKUP))
     }
@@ -314,7 +318,7 @@ impl Cluster {
         std::fs::write(&path, text).map_err(failure("cannot write", &path))
     }
 
-    /// Removes the data of etcd, its copy and the state file. Other files in the directory stay.
+    /// Removes the data of etcd, its backup and the state file. Other files in the directory stay.
     fn remove(self) -> Result<(), RealError> {
         for data in [DATA, BACKUP] {
             remove_folder(&self.folder.join(data))?;
@@ -367,8 +371,8 @@ impl Cluster {
 }
 
 impl Ports {
-    /// Returns ports that were free at the time of the call. Their listeners stay open until all ports are
-    /// known, so that no two are equal.
+    /// Returns ports that were free at the time of the call. A listener holds each port until all ports are
+    /// known, so that no two of them are equal.
     fn free() -> io::Result<Self> {
         let listeners = [0; 3].map(|_| TcpListener::bind(("127.0.0.1", 0)));
         let mut ports = [0; 3];
@@ -402,8 +406,8 @@ fn replace(from: &Path, to: &Path) -> Result<(), RealError> {
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
-    // The copy is readable only by its owner, because etcd does not start on a data folder that other users
-    // can read.
+    // The copy of a folder is readable only by its owner, because etcd does not start on a data folder that
+    // other users can read.
     #[cfg(unix)]
     std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     for entry in std::fs::read_dir(from)? {

@@ -1,4 +1,4 @@
-//! Files that the servers and their clients read: certificates, keys, tokens and kubeconfigs.
+//! Writes the files that kube-apiserver and its clients read: certificates, keys, tokens and kubeconfigs.
 
 use std::io;
 use std::path::Path;
@@ -11,11 +11,12 @@ use rcgen::{
 };
 use serde_json::json;
 
-/// Number of users in the token file in addition to `admin`. They have no permissions until a role is bound
-/// to them.
+/// Number of users in the token file in addition to `admin`: `guest-0` and so on. They have no permissions
+/// until a role is bound to them.
 const GUESTS: usize = 8;
 
-/// Writes all files that must exist before the servers start. Returns the token of the administrator.
+/// Writes all files that must exist before the servers start, with `port` as the port of kube-apiserver.
+/// Returns the bearer token of the administrator.
 pub(super) fn write(folder: &Path, port: u16) -> io::Result<String> {
     let authority = authority()?;
     let server = leaf(&authority, "kube-apiserver", None)?;
@@ -54,8 +55,8 @@ fn authority() -> io::Result<CertifiedIssuer<'static, KeyPair>> {
     CertifiedIssuer::self_signed(params, key).map_err(io::Error::other)
 }
 
-/// Issues a client certificate for a user of `group`, or without a group a server certificate for loopback.
-/// Returns the certificate and its key.
+/// Issues a certificate with `who` as its common name. With a group it is a client certificate for a user of
+/// that group, without one a server certificate for loopback. Returns the certificate and its key as PEM.
 fn leaf(
     authority: &CertifiedIssuer<'static, KeyPair>,
     who: &str,

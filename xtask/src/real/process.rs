@@ -1,7 +1,7 @@
-//! Processes that outlive the command that started them, and are stopped by a later command.
+//! Processes that outlive the `cargo xtask` command that started them, and are stopped by a later one.
 //!
-//! A process is identified by its pid and its *identity*: its start time and its command line. A pid may be
-//! reused, and another process must never get a signal.
+//! A process is identified by its pid and its *identity*: its start time and its command line. The system may
+//! reuse a pid, and another process with the same pid must never get a signal.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::deadline::Deadline;
 
-/// Time limit for a graceful exit, and for the exit after SIGKILL. A kube-apiserver with open watches needs a
-/// part of it for a graceful exit.
+/// Time limit for a graceful exit, and for the exit after SIGKILL. A kube-apiserver with open watches exits
+/// gracefully in less time.
 const GRACE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program in a separate process group. Ctrl-C, which the terminal sends to the process group of
-    /// the command, thus does not end the program.
+    /// Starts a program in a separate process group, and appends its output to the file `log`. Ctrl-C, which
+    /// the terminal sends to the process group of `cargo xtask`, thus does not end the program.
     pub(crate) fn start(program: &Path, arguments: &[String], log: &Path) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
@@ -50,7 +50,7 @@ impl Process {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let pid = command.spawn()?.id();
-        // Between fork and exec the process still has the command line of this program. Its identity is
+        // Between fork and exec, the new process still has the command line of `cargo xtask`. Its identity is
         // therefore accepted only when it contains the path of the started program.
         let program = program.to_string_lossy();
         let identity = Deadline::after(Duration::from_secs(5))
@@ -59,7 +59,7 @@ impl Process {
         Ok(Self { pid, identity })
     }
 
-    /// Returns all processes of a program, even if another command started them.
+    /// Returns all running processes of a program, including those that another command started.
     pub(crate) fn all_of(program: &Path) -> Vec<Self> {
         let program = program.to_string_lossy();
         let runs =
@@ -74,8 +74,8 @@ impl Process {
         identity(self.pid).is_some_and(|identity| identity == self.identity)
     }
 
-    /// Sends a signal. It is no error if the process has already exited. For `Kill`, the call waits until the
-    /// process has exited, and returns an error if that takes too long.
+    /// Sends a signal. It is not an error if the process has already exited. For `Kill`, the call waits until
+    /// the process has exited, and returns an error if it exceeds the time limit [`GRACE`].
     pub(crate) fn send(&self, what: Signal) -> io::Result<()> {
         if !self.runs() {
             return Ok(());
@@ -90,7 +90,7 @@ impl Process {
         }
     }
 
-    /// Requests a graceful exit, and kills the process if it does not exit in time.
+    /// Sends SIGTERM, and SIGKILL if the process does not exit within the time limit [`GRACE`].
     pub(crate) fn stop(&self) -> io::Result<()> {
         for what in [Signal::End, Signal::Kill] {
             if !self.runs() {
@@ -163,7 +163,7 @@ fn signal(pid: u32, what: Signal) -> io::Result<()> {
         Signal::Resume => Number::CONT,
     };
     match kill_process(raw, number) {
-        // The error `ESRCH` means that the process has exited in the meantime, which is no failure.
+        // The error `ESRCH` means that the process has exited in the meantime, which is not a failure.
         Err(rustix::io::Errno::SRCH) => Ok(()),
         other => other.map_err(io::Error::from),
     }

@@ -1,5 +1,5 @@
-//! Deliberate defects: each is a small patch, applied to a scratch copy of the tree, built, and run until the
-//! simulator finds it, from each of three seeds.
+//! Runs deliberate defects of this library. Each is a small patch, which is applied to a scratch copy of the
+//! tree and built. The simulator must find it from each of three seeds.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,8 +10,8 @@ use crate::cargo::command;
 use crate::deadline::Deadline;
 use crate::report::Report;
 
-/// First seeds of the three runs for a defect. They are far enough apart that no schedule belongs to two
-/// runs.
+/// First seeds of the three runs for a defect. The schedules of a run have consecutive seeds, so these are
+/// far enough apart that no schedule belongs to two runs.
 const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
 struct Simulator {
@@ -20,9 +20,10 @@ struct Simulator {
     folder: &'static str,
     /// The crates of the scratch workspace in which defects are built.
     members: &'static [&'static str],
-    /// The number of schedules, from each seed, within which a defect must be found.
+    /// The number of schedules from each first seed within which a defect must be found.
     schedules_max: u64,
-    /// The time limit of the run from one seed. It ends a run in which the defect causes an endless loop.
+    /// The time limit of the run from one first seed. It ends a run in which the defect causes an endless
+    /// loop.
     time_max: Duration,
     /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out,
     /// so that CI fails for other defects only; a full run reports them.
@@ -127,8 +128,8 @@ pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     report
 }
 
-/// Draws `count` of the patches at random, so that a run need not build all of them. Samples of different
-/// seeds differ, and soon cover all patches.
+/// Draws `count` of the patches at random, or all if there are fewer. Samples of different seeds differ, and
+/// soon cover all patches, so that a run need not build all of them.
 fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
     // Multiplication by the golden ratio spreads consecutive seeds evenly, so that they draw different
     // samples.
@@ -141,8 +142,8 @@ fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
     drawn
 }
 
-/// The result of the runs with one defect. For each seed: the number of schedules that ran, and the invariant
-/// that the last one broke; `None` if no schedule broke one.
+/// The result of the runs with one defect. For each first seed it contains the number of schedules that ran,
+/// and the invariant that the last of them violated; `None` if all invariants held.
 struct DefectResult([(u64, Option<String>); SEEDS.len()]);
 
 impl DefectResult {
@@ -198,8 +199,8 @@ impl Scratch {
         Ok(found)
     }
 
-    /// Runs `git apply` in the scratch copy. `GIT_CEILING_DIRECTORIES` hides the repository that contains the
-    /// copy, in which git would skip the files of the copy.
+    /// Runs `git apply` in the scratch copy, with `how` as additional arguments. `GIT_CEILING_DIRECTORIES`
+    /// hides the repository that contains the copy, in which git would skip the files of the copy.
     fn apply(&self, patch: &Path, how: &[&str]) -> Result<(), String> {
         let mut command = Command::new("git");
         command.arg("apply").args(how).arg(patch).current_dir(&self.tree);
@@ -212,8 +213,8 @@ impl Scratch {
         command.args(["build", "--quiet", "--release", "--package", self.simulator.package]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-        // The simulator is built with little optimization: it finds most defects after few schedules, so the
-        // time of the build matters more than its speed.
+        // The simulator is built with little optimization. It finds most defects after few schedules, so the
+        // time of the build matters more than the speed of the simulator.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("RUSTFLAGS", "-A warnings");
         succeed(command).map(drop).map_err(|error| format!("it does not build: {error}"))
     }
@@ -226,7 +227,8 @@ impl Scratch {
     }
 }
 
-/// Returns the manifest for the scratch copy: the manifest of the workspace, with only the copied members.
+/// Returns the `Cargo.toml` of the scratch copy: that of the workspace, with only the copied members and
+/// without default members.
 fn of_the_copy(manifest: &str, members: &[&str]) -> Result<String, String> {
     let unknown = || "the workspace's manifest has no list of members".to_owned();
     let (before, rest) = manifest.split_once("\nmembers = [").ok_or_else(unknown)?;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::report::Report;
 
-/// The longest subject, in characters. `git log` and reviews cut longer ones.
+/// The maximum length of a subject, in characters. `git log` and review tools cut longer ones.
 const MAX_SUBJECT: usize = 72;
 
 /// Imperatives that end in `-ed` or `-ing`. Other first words with these endings are rejected, such as
@@ -13,7 +13,8 @@ const MAX_SUBJECT: usize = 72;
 const IMPERATIVES: [&str; 9] =
     ["bring", "embed", "exceed", "feed", "need", "seed", "speed", "spread", "string"];
 
-/// Checks the commits of a range in the syntax of `git log`, without merges.
+/// Checks the subjects of the commits in `range`, which has the syntax of `git log`. Merge commits are
+/// skipped.
 pub(super) fn check(root: &Path, range: &str, report: &mut Report) {
     let log = Command::new("git")
         .args(["log", "--no-merges", "--format=%h %s", range, "--"])

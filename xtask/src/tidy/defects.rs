@@ -16,12 +16,12 @@ const DEFECTS: [Defects; 2] = [
     Defects { folder: "conformance/system-simulator/mutants", header: "| planted defect |" },
 ];
 
-/// The page that documents how soon each defect is found.
+/// The page with the tables that document how soon each deliberate defect is found.
 const PAGE: &str = "docs/simulator.md";
 
-/// Checks that the deliberate defects of the simulators apply to the tree, and that the documentation lists
-/// them. Building and finding each defect takes long and has a separate command: `cargo xtask simulate
-/// --mutants`.
+/// Checks that the patches of the deliberate defects of the simulators apply to the tree, and that the tables
+/// in `docs/simulator.md` list exactly these defects. Building and finding each defect takes long and has a
+/// separate command: `cargo xtask simulate --mutants`.
 pub(super) fn check(root: &Path, report: &mut Report) {
     let page = std::fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     let mut count = 0;
@@ -76,8 +76,8 @@ mod tests {
     const PATCH: &str = "--- a/file\n+++ b/file\n@@ -1 +1 @@\n-kept\n+dropped\n";
 
     /// Runs the check on a temporary tree, and returns the problems that it reports. The folder of each
-    /// simulator contains one defect, `drops-it`. `told` is the row of each documentation table, and `file`
-    /// the content of the file that the defect changes.
+    /// simulator contains one defect, `drops-it`. `told` is the row of each table in the documentation, and
+    /// `file` the content of the file that the defect changes.
     fn problems(name: &str, told: &str, file: &str) -> Vec<String> {
         let root = std::env::temp_dir().join(format!("informer-tidy-{name}-{}", std::process::id()));
         for defects in &DEFECTS {

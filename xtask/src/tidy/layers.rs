@@ -71,15 +71,16 @@ fn check_cycles(root: &Path, sources: &[Source], report: &mut Report) {
     }
 }
 
-/// Returns the module whose files a folder below `src/` contains; `None` for `src/` itself.
+/// Returns the module whose files a folder contains, such as `http` for
+/// `crates/informer-apiserver/src/http/`. Returns `None` for a folder `src/`.
 fn inner_module(folder: &str) -> Option<&str> {
     let (_, module) = folder.trim_end_matches('/').rsplit_once("/src/")?;
     Some(module)
 }
 
-/// Returns the modules that each module of a folder uses. `inside` is the module whose files the folder
-/// contains, and `None` for the top-level modules of a crate. An item that the crate root exports counts for
-/// the module that declares it.
+/// Returns the modules that each module of a folder uses. `files` has the path of each file in the folder and
+/// its text. `inside` is the module whose files the folder contains, and `None` for the top-level modules of
+/// a crate. An item that the crate root exports counts for the module that declares it.
 fn module_graph(inside: Option<&str>, files: &[(String, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     let top = |path: &str| path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
     let is_root = |module: &str| inside.is_none() && matches!(module, "lib" | "main");
@@ -172,8 +173,8 @@ fn height(layers: &[&str], module: &str) -> Option<usize> {
     layers.iter().position(|layer| *layer == module)
 }
 
-/// Returns the names that follow `prefix`, such as `crate::`, in a source file, including those in braces.
-/// Comments and the unit tests at the end are skipped.
+/// Returns the names that follow `prefix`, such as `crate::`, in the text of a source file, including those
+/// in braces. Comments and the unit tests at the end are skipped.
 fn used_modules<'t>(text: &'t str, prefix: &str) -> Vec<&'t str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -9,13 +9,13 @@ pub(super) use members::is_cfg_test;
 use super::{Source, prose};
 use crate::report::Report;
 
-/// The section of `docs/parity.md` with the table of public names.
+/// The section of `docs/parity.md` with the tables of public names of client-go.
 const SECTION: &str = "## Public names";
 
 /// The public names of client-go, one per line: package and name.
 const UPSTREAM: &str = "conformance/parity/upstream-names.txt";
 
-/// Names from other libraries that the rows of the table of public names may mention.
+/// Names from other libraries that may be in the column of this library in the tables of public names.
 const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
 
 /// Members of kube-rs types that documents mention. Types of this workspace have the same names, but not
@@ -23,9 +23,9 @@ const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
 const FOREIGN_MEMBERS: [&str; 6] =
     ["Action::await_change", "Action::requeue", "Api::exec", "Api::get_metadata", "Api::list", "Store::get"];
 
-/// Checks the table of public names in `docs/parity.md`: each upstream name must have a row in the part of
-/// its package, and each name of this library in a row must exist. Also checks names such as `Type::member`
-/// in all documents.
+/// Checks the tables of public names in `docs/parity.md`: each public name of client-go must have a row in
+/// the subsection of its package, and each name of this library in a row must exist. Also checks names such
+/// as `Type::member` in all documents.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     let read = |path: &str| {
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
@@ -46,7 +46,7 @@ pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
     }
 }
 
-/// Returns the members of all types in the crates of this workspace. Files that cannot be parsed are skipped,
+/// Returns the members of all types in the crates below `crates/`. Files that cannot be parsed are skipped,
 /// because the check `real_time` reports them.
 fn members(root: &Path, sources: &[Source]) -> Members {
     let mut members = Members::default();
@@ -65,8 +65,8 @@ fn members(root: &Path, sources: &[Source]) -> Members {
     members
 }
 
-/// Checks paths in backticks such as `Type::member`. If a crate of this workspace declares the type, the type
-/// must have the member.
+/// Checks paths in backticks such as `Type::member` in a document. If a crate of this workspace declares the
+/// type, one of the types with this name must have the member.
 fn check_members(document: &str, text: &str, members: &Members, report: &mut Report) {
     for (index, line) in text.lines().enumerate() {
         for path in quoted(line).filter_map(|code| code.split('(').next()) {
@@ -118,7 +118,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Returns the names that a file declares: items, modules and possible enum variants.
+/// Returns the names that a source file may declare: words after keywords such as `fn` or `mod`, and
+/// capitalized first words of other lines, which may be enum variants.
 fn declared(text: &str) -> impl Iterator<Item = &str> {
     const WORDS: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "mod"];
     text.lines().filter(|line| !line.trim_start().starts_with("//")).filter_map(|line| {

@@ -10,8 +10,8 @@ use regex::Regex;
 use super::Source;
 use crate::report::Report;
 
-/// All folders whose files are checked. A finding counts for the first of these folders that contains its
-/// file, so a folder inside another one comes first.
+/// All folders whose files are checked. A finding is counted for the first of these folders that contains its
+/// file, so a folder inside another one must precede it.
 const FOLDERS: [&str; 18] = [
     "crates/informer-apiserver",
     "crates/informer-cache",
@@ -39,7 +39,7 @@ const MAX_COLUMNS: usize = 110;
 /// Maximum number of words in a sentence of a document. Sentences in comments are not counted.
 const MAX_WORDS: usize = 35;
 
-/// Openings that hide the subject of a sentence.
+/// First words of sentences that are rejected, because they hide the subject of the sentence.
 const OPENINGS: &str = r"(?:^|[.!?] )(?:What|Who|Whoever|Whatever|Where|None is|It is there)\b";
 
 /// Calls and attributes that indicate a message for users. The string literals in their lines are checked.
@@ -70,8 +70,8 @@ impl Rules {
         Ok(Self { words, openings: compile(OPENINGS)?, code: compile("`[^`]*`")? })
     }
 
-    /// Returns the glossary words and forbidden openings in a paragraph, a message or a name, each with its
-    /// remedy.
+    /// Returns a problem with its remedy for each glossary word and each rejected opening in a paragraph, a
+    /// message or a name.
     fn check(&self, text: &str) -> Vec<String> {
         let text = &*self.code.replace_all(text, "`code`");
         let words = self.words.iter().flat_map(|(word, remedy)| {
@@ -90,8 +90,8 @@ fn compile(pattern: &str) -> Result<Regex, String> {
     Regex::new(pattern).map_err(|error| format!("{pattern}: {error}"))
 }
 
-/// Checks the comments, messages and documents of all folders, and counts the findings of each. With
-/// `listed`, only the findings below that folder are reported as problems.
+/// Checks the comments, messages, test names and documents of all folders, and reports the number of findings
+/// in each. With `listed`, only the findings below that folder are reported as problems, otherwise all.
 pub(super) fn check(root: &Path, sources: &[Source], listed: Option<&str>, report: &mut Report) {
     let rules = match Rules::read() {
         Ok(rules) => rules,
@@ -183,8 +183,8 @@ fn check_source(file: &str, text: &str, rules: &Rules, findings: &mut Vec<Findin
     }
 }
 
-/// Checks a line of a paragraph. The paragraph so far is kept, because a sentence may begin on one line and a
-/// phrase may continue on the next.
+/// Checks a line of a paragraph, and reports only problems that the paragraph did not have before the line.
+/// The previous lines are kept in `paragraph`, because a sentence or a phrase may continue on the next line.
 fn check_line(line: &str, paragraph: &mut String, rules: &Rules, find: &mut dyn FnMut(String)) {
     let is_block = ["|", "- ", "* ", "#", "1."].iter().any(|start| line.starts_with(start));
     if line.is_empty() || is_block {
@@ -214,7 +214,7 @@ fn function(line: &str) -> Option<&str> {
     name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// Returns the string literals of a line that contains a message.
+/// Returns the string literals of a line that contains a call or attribute of [`MESSAGES`].
 fn messages(line: &str) -> impl Iterator<Item = &str> {
     let relevant = MESSAGES.iter().any(|call| line.contains(call));
     line.split('"').skip(1).step_by(2).filter(move |_| relevant)

@@ -5,8 +5,8 @@ use crate::report::Report;
 /// The beginning of the comment that precedes a code block which quotes a file: `<!-- text of PATH -->`.
 const BEFORE: &str = "<!-- text of ";
 
-/// Checks code blocks of the pages in `docs` against the files that they quote: each must occur in its file
-/// verbatim, so that documented code compiles.
+/// Checks code blocks of the pages in `docs` that quote a file: each block must occur verbatim in its file,
+/// so that documented code compiles.
 pub(super) fn check(root: &Path, report: &mut Report) {
     let Ok(entries) = std::fs::read_dir(root.join("docs")) else { return };
     let mut quotes = 0;

@@ -1,10 +1,9 @@
 //! Rejects real time in tests. A test that sleeps in real time, or compares with the wall clock, fails on a
-//! loaded machine.
+//! busy machine.
 //!
-//! Paused tokio time is fine, so a test with `start_paused` may sleep and measure. A test without it may not,
-//! nor may a helper that it calls. Scenarios of the conformance suite run in real time against real servers:
-//! they wait for a state, never for a time. `clippy.toml` forbids the clocks and the sleep of `std`
-//! everywhere.
+//! A test with tokio's paused time (`start_paused`) may sleep and measure. A test without it may not, nor may
+//! a helper that it calls. Scenarios of the conformance suite run in real time against real servers: they
+//! wait for a state, never for a time. `clippy.toml` forbids the clocks and the sleep of `std` everywhere.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -19,7 +18,8 @@ use crate::report::Report;
 /// The folder of the conformance scenarios, which run in real time.
 const SCENARIOS: &str = "conformance/src/scenarios/";
 
-/// Functions that wait for a time or read a clock. A test without paused time may not call them.
+/// Functions that wait for a time or read a clock. Tests without paused time, and conformance scenarios, may
+/// not call them.
 const TIMED: [&str; 4] = ["sleep", "sleep_until", "elapsed", "duration_since"];
 
 /// Types that read a clock. The source files of the conformance scenarios may not contain these names at all.
@@ -71,7 +71,7 @@ struct Function {
     path: String,
     name: String,
     is_test: bool,
-    /// True if the function runs on a tokio runtime that starts with paused time.
+    /// True if the function runs on a tokio runtime with paused time, so that it may sleep and measure.
     is_paused: bool,
     body: TokenStream,
 }
@@ -98,8 +98,8 @@ impl Function {
         }
     }
 
-    /// Returns the call chain by which the function reaches real time, as `test -> helper -> sleep`; `None`
-    /// if there is none.
+    /// Returns the call chain by which the function reaches real time, such as `test -> helper -> sleep`;
+    /// `None` if it does not. `helpers` has the functions of the same test group that are not tests, by name.
     fn reaches_real_time<'a>(
         &'a self,
         helpers: &HashMap<&str, Vec<&'a Function>>,
@@ -131,8 +131,8 @@ fn by_name(functions: &[Function]) -> HashMap<&str, Vec<&Function>> {
     helpers
 }
 
-/// Returns the group of a test file, within which functions may call each other. A group is one folder of
-/// tests, or the tests inside one source file.
+/// Returns the test group of a source file. Only functions of one group can call each other. A group is one
+/// folder of tests, or the tests inside one source file.
 fn group(name: &str) -> String {
     let at = name.find("/tests/").or_else(|| name.find("/tests.rs"));
     at.map_or(name, |at| &name[..at]).to_owned()
@@ -142,8 +142,8 @@ fn is_test_file(name: &str) -> bool {
     name.contains("/tests/") || name.ends_with("/tests.rs")
 }
 
-/// Collects the functions of test code: all of a test file, and those in modules under `#[cfg(test)]`
-/// elsewhere.
+/// Collects the functions of test code: all functions of a test file, and in other files those in modules
+/// under `#[cfg(test)]`.
 fn functions(path: &str, items: &[Item], in_test: bool, into: &mut Vec<Function>) {
     for item in items {
         match item {

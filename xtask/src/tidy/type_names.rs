@@ -1,5 +1,5 @@
-//! The names of types, also of private ones: none may be in the list of vague names, and within one crate
-//! below `crates/` one name has one meaning.
+//! Checks the names of types, also of private ones. A type may not have a name from the list of vague names,
+//! and within one crate below `crates/` no two types have the same name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,11 @@ use super::Source;
 use super::names::is_cfg_test;
 use crate::report::Report;
 
-/// One name per line; lines that begin with `#` are comments.
+/// The list of vague names, one per line; lines that begin with `#` are comments.
 const VAGUE: &str = include_str!("type_names.txt");
 
-/// Types that are declared once for each configuration of the crate: a feature or an operating system.
+/// Types, each with its crate, that are declared several times: once for each configuration of the crate,
+/// which is a feature or an operating system.
 const CONFIGURED: [(&str, &str); 4] = [
     ("informer-apiserver", "Declared"),
     ("informer-apiserver", "Expression"),
@@ -56,7 +57,7 @@ fn crate_of(file: &str) -> Option<&str> {
 
 struct Type {
     name: String,
-    /// An alias may be declared in several modules, because it introduces no type.
+    /// True for a type alias. An alias may be declared in several modules, because it introduces no type.
     is_alias: bool,
 }
 

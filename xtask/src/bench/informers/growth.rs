@@ -1,5 +1,5 @@
-//! Checks that the time of an informer's initial sync per object hardly grows with the number of objects and
-//! of kinds.
+//! The commands `bench curve` and `bench kinds`: check that the time of an informer's initial sync per object
+//! hardly grows with the number of objects and of kinds.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::bench::peers::{BenchError, Program, Samples, Turns, rounded};
 use crate::report::Report;
 
 /// Maximum growth of the time of an initial sync per object: the time with many objects or kinds, divided by
-/// the time with few. It is above 1 because processor caches are smaller than informer caches.
+/// the time with few. It is above 1 because large informer caches do not fit into processor caches.
 const MAX_GROWTH: f64 = 2.0;
 /// Minimum share of the processor cores, in percent, that client and server together must keep busy while the
 /// informers of ten kinds sync. A lower share means that cores are idle while received bytes wait.
@@ -23,20 +23,23 @@ const EACH: &str = "initial sync, us an object";
 
 #[derive(Debug, Args)]
 pub(crate) struct Curve {
-    /// Numbers of pods, measured one after the other with informers of whole objects.
+    /// Numbers of pods, separated by commas, with which informers of whole objects are measured one after the
+    /// other. Numbers after the second are compared with the second.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     objects: Vec<usize>,
-    /// Numbers of pods, measured one after the other with informers that cache only metadata.
+    /// Numbers of pods, separated by commas, with which informers that cache only metadata are measured one
+    /// after the other. Numbers after the second are compared with the second.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 1_000_000])]
     metadata: Vec<usize>,
-    /// The libraries to measure.
+    /// The libraries whose informers of whole objects are measured; kube-rs is not. Informers of metadata are
+    /// measured only with this library.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Ours, Peer::ClientGo])]
     peers: Vec<Peer>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Kinds {
-    /// Number of objects of each kind.
+    /// Number of objects of each of the ten kinds.
     #[arg(long, default_value_t = 10_000)]
     objects: usize,
 }

@@ -1,5 +1,5 @@
-//! Names of the measured programs, and of the cases that they measure. The name of a case is the key of its
-//! figure in the JSON output of the programs.
+//! Names of the programs that the informer benchmarks measure, and of their cases. The name of a case is the
+//! key of its figure in the JSON output of the programs.
 
 pub(super) const OURS: &str = "informer";
 pub(super) const JSON: &str = "informer, JSON";

@@ -1,4 +1,4 @@
-//! The measured programs and their arguments.
+//! The programs that the informer benchmarks measure, and their arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,8 @@ pub(super) enum Peer {
 
 pub(super) struct Built {
     pub(super) ours: PathBuf,
-    /// True if the informers of this library are measured. If false, the program `ours` only runs the server
-    /// and the plain HTTP reads.
+    /// True if the informers of this library are measured. If false, the program `ours` still runs the
+    /// embedded server, or creates and changes the objects of a real one, and does the plain HTTP reads.
     takes_part: bool,
     go: Option<PathBuf>,
     kube_rs: Option<PathBuf>,
@@ -104,8 +104,8 @@ impl Lineup<'_> {
         self.program(name, &self.built.ours, &["many"], &["--kinds", kinds])
     }
 
-    /// Returns all programs to measure, in the order of the columns of the printed table. A program that is
-    /// measured only for the time and the memory of the initial list exits after the list.
+    /// Returns all programs to measure, in the order of the columns of the printed table. Variants that are
+    /// measured only for the time and the memory of the initial list exit after it.
     pub(super) fn everybody(&self) -> Vec<Program> {
         [self.drains(), self.all_of_ours(), self.all_of_go(), self.all_of_kube_rs()].concat()
     }
@@ -124,8 +124,8 @@ impl Lineup<'_> {
         if self.built_in() {
             drains.push(drain(DRAIN_PROTOBUF, &["--list"]));
         }
-        // A real server encodes the response to a list and the events of a streaming list differently, so
-        // plain HTTP reads of both are measured.
+        // A real server encodes the response to a list and the events of a streaming list in different ways,
+        // so plain HTTP reads of both are measured.
         if self.is_real() {
             drains.push(drain(DRAIN_STREAM, &["--encoding", "json"]));
             if self.built_in() {

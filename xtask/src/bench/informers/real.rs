@@ -27,8 +27,8 @@ fn measure(
     (turns, report): (Turns, &mut Report),
 ) -> Result<(), String> {
     if turns.is_realtime() {
-        // With real-time priority, kube-apiserver and etcd were observed to block each other: a server that
-        // spins while it waits for the other one occupies the core that the other one needs.
+        // With real-time priority, kube-apiserver and etcd were observed to block each other. One of them
+        // spins while it waits for the other one, and occupies the core that the other one needs.
         return Err("a real server cannot run with real-time priority; remove --realtime".to_owned());
     }
     let told = |error: crate::bench::peers::BenchError| error.to_string();

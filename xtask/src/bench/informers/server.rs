@@ -1,4 +1,4 @@
-//! Server processes of a benchmark, which are killed when their `Server` is dropped.
+//! Server processes of a benchmark. Dropping a `Server` kills its process.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ pub(in crate::bench) struct BenchServer {
     pub(super) kubeconfig: Option<PathBuf>,
 }
 
-/// A running server process: either the embedded server, or the program that creates and changes the objects
-/// of a real server.
+/// A running process that provides the objects of a benchmark: either the embedded server, or the program
+/// that creates and changes the objects of a real server.
 pub(in crate::bench) struct Server {
     process: Child,
     pub(in crate::bench) place: BenchServer,

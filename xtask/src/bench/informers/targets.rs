@@ -1,8 +1,8 @@
 //! Performance targets of informers. Most are fractions of the figures of client-go or kube-rs in the same
 //! run.
 //!
-//! The function `scaled` returns a target for the machine on which the target was set. On another machine,
-//! the target is larger or smaller by the same factor as the figure of client-go.
+//! The targets of the function `scaled` are for the machine on which they were set. On another machine, a
+//! target is larger or smaller by the same factor as the figure of client-go.
 
 use super::arguments::Kind;
 use super::names::{

@@ -1,4 +1,4 @@
-//! The outcome of the tests of one Go package: Ginkgo specs and plain tests, by name.
+//! The outcome of the tests of one Go package of controller-runtime: Ginkgo specs and plain tests, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,9 +16,9 @@ use super::{Assets, EnvtestError, io_error, read};
 pub(super) const PACKAGE_WAIT: Duration = Duration::from_secs(900);
 /// The maximum number of characters of a failure message, which is reported in one line.
 const MAX_MESSAGE_CHARS: usize = 300;
-/// The maximum number of characters of a test's name. Entries of Ginkgo tables may be named after memory
-/// addresses and times, which differ between runs. They are cut off, because a test must have the same name
-/// in both compared runs.
+/// The maximum number of characters of a test's name; the rest is cut off. Names of Ginkgo table entries may
+/// end with memory addresses and times, which differ between runs. A test must have the same name in both
+/// compared runs.
 const MAX_NAME_CHARS: usize = 400;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ struct Failure {
     message: String,
 }
 
-/// Runs the tests of a package. If the test program aborts, it is run again, up to three times in total: some
+/// Runs the tests of a package. If the test program aborts, it is run again, up to three times in total. Some
 /// tests have a time limit of a millisecond, and abort the program when they exceed it, also with the real
 /// kube-apiserver and etcd.
 pub(super) fn of_package(
@@ -157,16 +157,16 @@ fn add_spec(spec: Spec, outcome: &mut Outcome) {
             let name: String = texts.join(" ").chars().take(MAX_NAME_CHARS).collect();
             outcome.add(name, &spec.state, why);
         }
-        // A Ginkgo node for setup or teardown is no test, so it counts only if it fails: Ginkgo then skips
+        // A Ginkgo node for setup or teardown is not a test, so it counts only if it fails: Ginkgo then skips
         // the specs that depend on it.
         kind if spec.state != "passed" => outcome.add(kind.to_owned(), &spec.state, why),
         _ => {}
     }
 }
 
-/// Adds the outcomes of plain Go tests, from the output of `go test -json`. Tests with subtests are not
-/// counted, only their subtests are. Returns whether a report of Ginkgo must exist (the package has a Ginkgo
-/// suite, or no test ran), and the last line that was printed.
+/// Adds the outcomes of plain Go tests, from the output of `go test -json`. Of a test with subtests, only the
+/// subtests are counted. Returns whether a report of Ginkgo must exist (the package has a Ginkgo suite, or no
+/// test ran), and the last line that a test printed.
 fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
     let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let mut printed: BTreeMap<&str, String> = BTreeMap::new();
@@ -179,7 +179,7 @@ fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
     for line in lines.iter().filter(ended) {
         let Some(test) = line.test.as_deref() else { continue };
         let shown = printed.get(test).map(String::as_str).unwrap_or_default();
-        // The Go test that runs the Ginkgo suite is not counted: the report contains its specs.
+        // The Go test that runs the Ginkgo suite is not counted, because Ginkgo's report contains its specs.
         if shown.contains("Running Suite:") {
             suite = true;
             continue;

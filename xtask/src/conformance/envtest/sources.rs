@@ -1,5 +1,5 @@
-//! Copies controller-runtime's sources to a writable folder. Its tests write into their own folders and start
-//! scripts, which Go's module cache does not allow.
+//! Copies controller-runtime's sources to a writable folder. The tests of controller-runtime write into the
+//! folders of their packages and start scripts, which Go's module cache does not allow.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,8 @@ use super::{EnvtestError, io_error};
 
 const MODULE: &str = "sigs.k8s.io/controller-runtime";
 
-/// Copies the sources of the controller-runtime version that the Go module in the folder `module` requires,
-/// and writes a go.mod that refers to the copy. Returns the path of this go.mod.
+/// Copies the sources of the controller-runtime version that the Go module in the folder `module` requires.
+/// The copy is below `folder`. Also writes a go.mod there that refers to the copy, and returns its path.
 pub(super) fn prepare(module: &Path, folder: &Path) -> Result<PathBuf, EnvtestError> {
     let output = Command::new("go")
         .current_dir(module)
@@ -34,8 +34,8 @@ pub(super) fn prepare(module: &Path, folder: &Path) -> Result<PathBuf, EnvtestEr
     Ok(modfile)
 }
 
-/// Copies the sources in a folder. go.mod is copied last, so that a copy that contains it is complete.
-/// Scripts become executable.
+/// Copies a folder with sources. go.mod is copied last, so that a copy that contains it is complete. Scripts
+/// (`*.sh`) become executable.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     let mut last = None;

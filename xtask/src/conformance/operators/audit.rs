@@ -93,8 +93,9 @@ struct Status {
     code: Option<u16>,
 }
 
-/// Returns flags of kube-apiserver. They enable the audit log, and an admission plugin that denies owner
-/// references with `blockOwnerDeletion` unless the account may update the owner's finalizers.
+/// Writes the audit policy to the file `policy`, and returns flags of kube-apiserver. They enable the audit
+/// log, and an admission plugin that denies owner references with `blockOwnerDeletion` unless the account may
+/// update the owner's finalizers.
 pub(super) fn flags(policy: &Path, log: &Path) -> Result<Vec<String>, String> {
     fs::write(policy, POLICY).map_err(|error| format!("cannot write {}: {error}", policy.display()))?;
     Ok(vec![

@@ -17,7 +17,7 @@ pub(super) struct Kubectl {
 }
 
 impl Kubectl {
-    /// Compiles kubectl. The returned value runs kubectl with the administrator's kubeconfig `config`.
+    /// Builds kubectl. The returned `Kubectl` runs it with the administrator's kubeconfig `config`.
     pub(super) fn new(root: &Path, config: &Path) -> Result<Self, String> {
         let go = Go::find(root).map_err(|error| error.to_string())?;
         let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
@@ -56,7 +56,8 @@ impl Kubectl {
         serde_json::from_str(&text).map_err(|error| format!("kubectl get {kind} {name}: {error}"))
     }
 
-    /// Writes a copy of the administrator's kubeconfig with the token of a service account. Returns its path.
+    /// Writes a copy of the administrator's kubeconfig with a token of a service account instead of the
+    /// administrator's credentials. Returns the path of the copy.
     pub(super) fn config_of(
         &self,
         account: &str,

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use quote::ToTokens;
 use syn::{Attribute, Fields, ImplItem, Item, TraitItem, Type};
 
-/// The types and traits of the crates. Types of one name in several crates have separate entries, since the
-/// `impl` blocks of a type are in its crate.
+/// The types and traits of the crates, with their members. Types of one name in several crates have separate
+/// entries, since the `impl` blocks of a type are in its crate.
 #[derive(Default)]
 pub(super) struct Members {
-    /// The members of each type, by the name of the type and then by the name of the crate.
+    /// The outer key is the name of a type, the inner key the name of a crate that declares a type of this
+    /// name or has `impl` blocks for one.
     types: HashMap<String, HashMap<String, TypeMembers>>,
 }
 
@@ -26,8 +27,8 @@ struct TypeMembers {
 }
 
 impl Members {
-    /// Adds the types of a file, with their methods, fields and variants, to those that names in docs can
-    /// refer to. Test modules are ignored.
+    /// Adds the types of a file of the crate `krate`, with their methods, fields and variants. Test modules
+    /// are ignored.
     pub(super) fn add(&mut self, krate: &str, items: &[Item]) {
         for item in items {
             match item {
@@ -61,7 +62,8 @@ impl Members {
         }
     }
 
-    /// Returns true if a type of one of the crates has this member; `None` if no crate declares the type.
+    /// Returns true if a type or trait with this name has this member in one of the crates, and `None` if no
+    /// crate declares the name.
     pub(super) fn has(&self, name: &str, member: &str) -> Option<bool> {
         self.search(name, member, &mut HashSet::new())
     }
@@ -92,8 +94,8 @@ pub(in crate::tidy) fn is_cfg_test(attribute: &Attribute) -> bool {
     attribute.meta.to_token_stream().to_string() == "cfg (test)"
 }
 
-/// Returns the members that a type has by derived traits. Documents mention only `default`, so this function
-/// knows no other one.
+/// Returns the members that a type has by derived traits. Only `default` of the trait `Default` is
+/// recognized, because documents mention no other one.
 fn derived(attributes: &[Attribute]) -> Option<String> {
     let derives = |attribute: &Attribute| {
         let text = attribute.meta.to_token_stream().to_string();
