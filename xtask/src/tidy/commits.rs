@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::report::Report;
 
-/// The maximum length of a subject, in characters. `git log` and review tools cut longer ones.
+/// The maximum length of a subject, in characters. Git's manual recommends short subjects, and GitHub and
+/// other tools cut longer ones.
 const MAX_SUBJECT: usize = 72;
 
 /// Imperatives that end in `-ed` or `-ing`. Other first words with these endings are rejected, such as

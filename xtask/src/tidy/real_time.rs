@@ -2,8 +2,9 @@
 //! busy machine.
 //!
 //! A test with tokio's paused time (`start_paused`) may sleep and measure. A test without it may not, nor may
-//! a helper that it calls. Scenarios of the conformance suite run in real time against real servers: they
-//! wait for a state, never for a time. `clippy.toml` forbids the clocks and the sleep of `std` everywhere.
+//! a helper that it calls. Scenarios of the conformance suite run in real time, because they also run against
+//! a real kube-apiserver: they wait for a state, never for a time. `clippy.toml` forbids the clocks and the
+//! sleep of `std` everywhere.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
