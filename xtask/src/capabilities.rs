@@ -53,8 +53,8 @@ pub(crate) fn run(root: &Path, check: bool) -> Report {
 }
 
 /// Checks `docs/capabilities.json` against the sources. Each row must have either a counterpart with a test
-/// or an example, or a reason for having none. All names must exist. The page `docs/capabilities.md` must be
-/// current.
+/// or an example, or a reason for having none. All counterparts, tests and examples must exist. The page
+/// `docs/capabilities.md` must be current.
 pub(crate) fn check<'a>(root: &Path, sources: impl Iterator<Item = &'a str>, report: &mut Report) {
     let rows = match read(root) {
         Ok(rows) => rows,

@@ -24,7 +24,8 @@ impl Deadline {
     }
 
     /// Calls the closure `ask` every 50 ms until it returns `Some`, and returns the value in it. Returns
-    /// `None` after the time limit. `ask` is called at least once, even if the limit is zero.
+    /// `None` once the time limit, counted from [`after`](Self::after), has passed. `ask` is called at least
+    /// once, even if the limit is zero.
     #[expect(
         clippy::disallowed_methods,
         reason = "other processes send no notification, and there is no async runtime here"

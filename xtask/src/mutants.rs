@@ -195,9 +195,12 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Tests the mutants whose names are in `mutants`. If `timeout` is `None`, cargo-mutants first measures
-    /// the tests of the unchanged crate, and derives the time limit for each mutant from that time. Otherwise
-    /// `timeout` is this limit in seconds.
+    /// Tests the mutants whose names are in `mutants`. cargo-mutants also tests all mutants that delete a
+    /// field in the files of these mutants, so the result may contain more mutants than `mutants`.
+    ///
+    /// If `timeout` is `None`, cargo-mutants first measures how long the tests of the unchanged crate take,
+    /// and derives the time limit for the tests with each mutant from that. Otherwise `timeout` is this limit
+    /// in seconds.
     fn run(&self, mutants: &[String], timeout: Option<u64>) -> Result<Outcomes, String> {
         let folder = self.tree.products.join(self.subject.name).join(self.name);
         std::fs::create_dir_all(&folder).map_err(|error| format!("create {}: {error}", folder.display()))?;

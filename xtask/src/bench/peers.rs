@@ -37,8 +37,8 @@ const RUNS: u16 = 5;
 const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 
 impl Turns {
-    /// Returns a command that starts a program with the priority and the environment of all measured
-    /// programs.
+    /// Returns a command that starts a program as all measured programs are started: with real-time priority
+    /// if `--realtime` is set, and without huge pages in mimalloc.
     pub(crate) fn command(self, path: &Path) -> Command {
         let mut command = if self.realtime { Command::new("chrt") } else { Command::new(path) };
         if self.realtime {

@@ -33,7 +33,8 @@ const FOLDERS: [&str; 18] = [
     "xtask",
 ];
 
-/// Maximum width of the lines of comments and documents. Tables and lines with links may be longer.
+/// Maximum width of the lines of comments and documents. Tables, lines with links and code blocks may be
+/// wider.
 const MAX_COLUMNS: usize = 110;
 
 /// Maximum number of words in a sentence of a document. Sentences in comments are not counted.
