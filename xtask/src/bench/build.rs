@@ -216,8 +216,8 @@ fn built_crate(message: &str) -> Option<String> {
     message["package_id"].as_str().filter(|_| built).map(str::to_owned)
 }
 
-/// Returns the processor time of all child processes for which this process has waited, and of their
-/// children. `None` on systems without `/proc`.
+/// Returns the processor time of all child processes for which this process has waited. It includes the
+/// processes that these started and waited for, such as compilers and linkers. `None` without `/proc`.
 fn cpu_of_children() -> Option<Duration> {
     let stat = fs::read_to_string(PathBuf::from("/proc/self/stat")).ok()?;
     cpu_in_stat(&stat)

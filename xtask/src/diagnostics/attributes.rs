@@ -161,7 +161,8 @@ impl Attributes {
     }
 
     fn read_file(&mut self, text: &str) -> Result<(), String> {
-        // Files without such an attribute are not parsed. Parsing all files would take several seconds.
+        // Only files that contain the name of the attribute are parsed. Parsing all files would take
+        // several seconds.
         if !text.contains("diagnostic::on_unimplemented") {
             return Ok(());
         }
