@@ -59,26 +59,26 @@ impl Names {
         }
     }
 
-    pub(crate) fn normalise(mut self, responses: &mut [StepResponse]) {
+    pub(crate) fn normalize(mut self, responses: &mut [StepResponse]) {
         responses.iter().for_each(|response| self.learn(response));
-        // How many versions the responses to setup steps contain depends on timing: a list of no objects
-        // returns the newest version of the whole server. Therefore only versions that occur in compared
-        // responses are counted.
-        let mut signs = Signs::new(&self);
-        signs.responses(&mut responses.to_vec());
-        self.versions = signs.used;
-        Signs::new(&self).responses(responses);
+        // The number of versions in responses to setup steps depends on timing: a list without objects
+        // returns the newest version of the whole server. Therefore only versions in compared responses are
+        // counted.
+        let mut placeholders = Placeholders::new(&self);
+        placeholders.responses(&mut responses.to_vec());
+        self.versions = placeholders.used;
+        Placeholders::new(&self).responses(responses);
     }
 }
 
-struct Signs<'a> {
+struct Placeholders<'a> {
     names: &'a Names,
     uids: Vec<String>,
     /// The versions that were replaced.
     used: BTreeSet<u64>,
 }
 
-impl<'a> Signs<'a> {
+impl<'a> Placeholders<'a> {
     fn new(names: &'a Names) -> Self {
         Self { names, uids: Vec::new(), used: BTreeSet::new() }
     }
@@ -126,9 +126,9 @@ impl<'a> Signs<'a> {
         let mut out = String::with_capacity(text.len());
         let (mut rest, mut inside) = (text, false);
         while let Some(first) = rest.chars().next() {
-            let taken = if inside { None } else { self.sign(rest) };
-            let (sign, length) = taken.unwrap_or_else(|| (first.to_string(), first.len_utf8()));
-            out.push_str(&sign);
+            let taken = if inside { None } else { self.placeholder(rest) };
+            let (text, length) = taken.unwrap_or_else(|| (first.to_string(), first.len_utf8()));
+            out.push_str(&text);
             inside = rest[..length].chars().next_back().is_some_and(|last| last.is_ascii_alphanumeric());
             rest = &rest[length..];
         }
@@ -145,7 +145,7 @@ impl<'a> Signs<'a> {
 
     /// If the string begins with a value to be replaced, returns its placeholder, and the length of that
     /// value.
-    fn sign(&mut self, text: &str) -> Option<(String, usize)> {
+    fn placeholder(&mut self, text: &str) -> Option<(String, usize)> {
         if let Some(uid) = text.get(..UUID_LENGTH).filter(|word| is_uuid(word)) {
             let index = self.uids.iter().position(|known| known == uid).unwrap_or_else(|| {
                 self.uids.push(uid.to_owned());
@@ -252,16 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_only_setup_steps_saw_are_not_counted() {
-        let normalised = |setup: &[&str]| {
+    fn versions_only_in_setup_responses_are_not_counted() {
+        let normalized = |setup: &[&str]| {
             let mut names = Names::new("id");
             setup.iter().for_each(|version| names.learn(&response(version)));
             let mut responses = [response("210"), response("207")];
-            names.normalise(&mut responses);
+            names.normalize(&mut responses);
             responses
         };
-        let few = normalised(&["205"]);
-        let many = normalised(&["201", "202", "205", "208"]);
+        let few = normalized(&["205"]);
+        let many = normalized(&["201", "202", "205", "208"]);
         assert_eq!(few, many);
         let versions =
             many.map(|response| response.body.unwrap_or_default()["metadata"]["resourceVersion"].clone());

@@ -99,7 +99,7 @@ pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Trans
         run.step(step).await.map_err(|why| failed(index + 1, why))?;
     }
     let Run { names, mut responses, .. } = run;
-    names.normalise(&mut responses);
+    names.normalize(&mut responses);
     Ok(Transcript { responses })
 }
 

@@ -36,7 +36,8 @@ pub(crate) struct MessageId(pub(crate) u16);
 ///
 /// A schema is immutable. [`builtin`](Self::builtin) and [`builtin_served`](Self::builtin_served) parse the
 /// schema table once per process, because a test suite starts many clients and servers, and parsing takes a
-/// millisecond, or tens of milliseconds without optimization. They stay in memory until the process ends.
+/// millisecond, or tens of milliseconds without optimization. Both schemas stay in memory
+/// until the process ends.
 pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
