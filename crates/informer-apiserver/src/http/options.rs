@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::error::ApiError;
 use crate::model::query::{Query, check_dry_run};
 use crate::requests::Verb;
@@ -18,7 +18,7 @@ pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Resu
         Verb::Update => ("UpdateOptions", false),
         _ => ("PatchOptions", true),
     };
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     let apply = content_type.starts_with("application/apply-patch+");
     let manager = query.text("fieldManager");
     if patch && !apply && query.flag("force").is_some() {
@@ -34,10 +34,10 @@ pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Resu
         let supported = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
         causes.push(Cause::not_supported("fieldValidation", &format!("{validation:?}"), supported));
     }
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options(kind, causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options(kind, causes.into_vec())) }
 }
 
-fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
+fn check_manager(manager: &str, causes: &mut Causes) {
     if manager.len() > MAX_MANAGER_BYTES {
         causes.push(Cause::too_long("fieldManager", MAX_MANAGER_BYTES));
     }

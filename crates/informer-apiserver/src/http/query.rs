@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::error::ApiError;
 use crate::model::query::Query;
 
@@ -36,7 +36,7 @@ impl ListOptions {
     }
 
     pub(crate) fn check_list(&self) -> Result<(), ApiError> {
-        let mut causes = Vec::new();
+        let mut causes = Causes::default();
         if self.initial_events.is_some() {
             causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
@@ -44,7 +44,7 @@ impl ListOptions {
         refuse(causes)
     }
 
-    fn check_match(&self, causes: &mut Vec<Cause>) {
+    fn check_match(&self, causes: &mut Causes) {
         let mut forbid = |why: &str| causes.push(Cause::forbidden("resourceVersionMatch", why));
         match self.matching.as_str() {
             "" => {}
@@ -76,7 +76,7 @@ impl ListOptions {
     }
 
     pub(crate) fn check_watch(&self) -> Result<(), ApiError> {
-        let mut causes = Vec::new();
+        let mut causes = Causes::default();
         let mut forbid = |why: &str| causes.push(Cause::forbidden("resourceVersionMatch", why));
         match (self.initial_events, self.matching.as_str()) {
             (None, "") | (Some(_), "NotOlderThan") => {}
@@ -97,6 +97,6 @@ impl ListOptions {
     }
 }
 
-fn refuse(causes: Vec<Cause>) -> Result<(), ApiError> {
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", causes)) }
+fn refuse(causes: Causes) -> Result<(), ApiError> {
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", causes.into_vec())) }
 }

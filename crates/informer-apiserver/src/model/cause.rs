@@ -56,3 +56,54 @@ impl Cause {
         }
     }
 }
+
+/// The maximum number of causes in a response for one object. Further causes are dropped, so that a request
+/// cannot make its response, or the memory of the server, much larger than itself.
+const MAX_CAUSES: usize = 1_000;
+
+/// The causes of one object, in the order in which they were found.
+#[derive(Debug, Default)]
+pub(crate) struct Causes(Vec<Cause>);
+
+impl Causes {
+    /// Adds a cause, or drops it if there are already [`MAX_CAUSES`].
+    pub(crate) fn push(&mut self, cause: Cause) {
+        if !self.is_full() {
+            self.0.push(cause);
+        }
+    }
+
+    /// Adds causes until there are [`MAX_CAUSES`]. The iterator is not polled further.
+    pub(crate) fn extend(&mut self, causes: impl IntoIterator<Item = Cause>) {
+        let left = MAX_CAUSES.saturating_sub(self.0.len());
+        self.0.extend(causes.into_iter().take(left));
+    }
+
+    /// Adds a cause before all others.
+    pub(crate) fn push_first(&mut self, cause: Cause) {
+        self.0.truncate(MAX_CAUSES - 1);
+        self.0.insert(0, cause);
+    }
+
+    /// Replaces all causes by one.
+    pub(crate) fn replace_all(&mut self, cause: Cause) {
+        self.0 = vec![cause];
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns true if further causes are dropped.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.0.len() >= MAX_CAUSES
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Cause> {
+        self.0
+    }
+}

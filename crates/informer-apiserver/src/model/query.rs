@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::error::ApiError;
 
 /// The decoded parameters of a query string, in order.
@@ -60,7 +60,7 @@ pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
 }
 
 /// Validates the parameter `dryRun`, whose only valid value is `All`.
-pub(crate) fn check_dry_run(stages: &[String], causes: &mut Vec<Cause>) {
+pub(crate) fn check_dry_run(stages: &[String], causes: &mut Causes) {
     if stages.iter().any(|stage| stage != "All") {
         let quoted: Vec<String> = stages.iter().map(|stage| format!("{stage:?}")).collect();
         let value = format!("[{}]", quoted.join(","));

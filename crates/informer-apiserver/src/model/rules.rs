@@ -1,8 +1,8 @@
 //! Types and functions for the defaults, validation and warnings of the built-in kinds. The rules of each
 //! kind are in `kinds/<group>/<kind>.rs`.
 //!
-//! A kind has a list of [`Default`]s and lists of [`Check`]s, in the order in which kube-apiserver applies
-//! them. The causes in a 422 response have the same order.
+//! A kind has a list of [`Default`]s and lists of [`Check`]s, mostly in the order in which kube-apiserver
+//! applies them. The causes in a 422 response have the order of the checks.
 
 pub(crate) mod checks;
 pub(crate) mod defaults;
@@ -19,7 +19,7 @@ pub(crate) use checks::{label_problems, path_segment_problems, qualified_problem
 pub(crate) use path::{get, set};
 pub(crate) use webhook_client::check_conversion;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use checks::{Check, FieldView};
 use defaults::Default;
@@ -28,8 +28,8 @@ use defaults::Default;
 pub(crate) struct Rules {
     defaults: &'static [Default],
     checks: &'static [Check],
-    /// Validation of new objects of requests only: a program may load objects that were changed since their
-    /// creation. Runs after `checks`.
+    /// Validation of objects that a request creates, after `checks`. Objects that the program loads skip it:
+    /// they may have been updated since their creation.
     created: &'static [Check],
     /// Validation of an update against the stored object. Runs after `checks`.
     changes: &'static [Check],
@@ -70,32 +70,30 @@ impl Rules {
 
     pub(crate) fn check_created(&self, object: &mut Map<String, Value>) -> Vec<Cause> {
         as_value(object, |object| {
-            let mut causes = Vec::new();
+            let mut causes = Causes::default();
             checks::run(&FieldView::root(object, None), self.created, &mut causes);
-            causes
+            causes.into_vec()
         })
     }
 
     pub(crate) fn check_status(&self, object: &mut Map<String, Value>) -> Vec<Cause> {
         as_value(object, |object| {
-            let mut causes = Vec::new();
+            let mut causes = Causes::default();
             checks::run(&FieldView::root(object, None), self.status, &mut causes);
-            causes
+            causes.into_vec()
         })
     }
 
-    /// Validates an object, and its changes if there is an old object. The causes have the same order as in
-    /// kube-apiserver.
+    /// Validates an object, and its changes if there is an old object.
     pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
         as_value(object, |object| {
-            let mut causes = Vec::new();
+            let mut causes = Causes::default();
             let at = FieldView::root(object, old);
             checks::run(&at, self.checks, &mut causes);
             if old.is_some() {
                 checks::run(&at, self.changes, &mut causes);
             }
-            causes.truncate(checks::MAX_CAUSES);
-            causes
+            causes.into_vec()
         })
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::crd::{CLEANUP_FINALIZER, mark_crd_terminating};
 use crate::model::error::{ApiError, success};
 use crate::model::json::parse;
@@ -100,7 +100,7 @@ impl DeleteOptions {
     }
 
     fn check(self, stages: &[String]) -> Result<Self, ApiError> {
-        let mut causes = Vec::new();
+        let mut causes = Causes::default();
         if let Some(policy) = self.policy.as_deref()
             && !matches!(policy, "Foreground" | "Background" | "Orphan")
         {
@@ -116,7 +116,11 @@ impl DeleteOptions {
             ));
         }
         crate::model::query::check_dry_run(stages, &mut causes);
-        if causes.is_empty() { Ok(self) } else { Err(ApiError::invalid_options("DeleteOptions", causes)) }
+        if causes.is_empty() {
+            Ok(self)
+        } else {
+            Err(ApiError::invalid_options("DeleteOptions", causes.into_vec()))
+        }
     }
 
     /// Returns the delete options for an object that the server itself has just updated. A resourceVersion

@@ -3,7 +3,7 @@
 use informer_core::LabelSelector;
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::core::pod::validation::{check_template, shown_labels};
 use crate::model::kinds::core::pod::warnings::of_template;
 use crate::model::rules::checks::{
@@ -26,7 +26,7 @@ pub(crate) fn template_warnings(object: &Value, old: Option<&Value>) -> Vec<Stri
 pub(crate) const IMMUTABLE_SELECTOR: &[Check] = &[Check::Immutable("spec.selector")];
 
 /// Rejects negative pod counts in the status of a workload, and counts above `status.replicas`.
-pub(crate) fn check_status(at: &FieldView<'_>, first: &[&str], counts: &[&str], causes: &mut Vec<Cause>) {
+pub(crate) fn check_status(at: &FieldView<'_>, first: &[&str], counts: &[&str], causes: &mut Causes) {
     let status = at.part("status");
     not_negative(&status, first, causes);
     not_negative(&status, counts, causes);
@@ -52,7 +52,7 @@ pub(crate) fn default_labels(object: &mut Value) {
 }
 
 /// Validates the selector of a workload. `kind` is the kind in the error for an empty selector.
-pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut Causes) {
     let Some(selector) = spec.get("selector") else {
         if kind != "daemonset" {
             causes.push(required(&spec.field_path("selector"), ""));
@@ -77,9 +77,9 @@ pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
     }
 }
 
-/// Validates the pod template of a workload, whose labels the selector must match. If `always` is true, the
-/// `restartPolicy` must be `Always`, and `activeDeadlineSeconds` is forbidden.
-pub(crate) fn check_template_of(spec: &FieldView<'_>, always: bool, causes: &mut Vec<Cause>) {
+/// Validates the pod template of a workload, whose labels the selector must match. The `restartPolicy` must
+/// be `Always`, and `activeDeadlineSeconds` is forbidden; its error names `kind`.
+pub(crate) fn check_template_of(spec: &FieldView<'_>, kind: &str, causes: &mut Causes) {
     let template = spec.part("template");
     let empty = spec.get("selector").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
     let labels = template.get("metadata.labels");
@@ -92,21 +92,21 @@ pub(crate) fn check_template_of(spec: &FieldView<'_>, always: bool, causes: &mut
         causes.push(Cause::invalid(&template.field_path("metadata.labels"), &shown, why));
     }
     check_template(&template, causes);
-    if always && template.get("spec.activeDeadlineSeconds").is_some() {
-        let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
-        causes.push(Cause::forbidden(&template.field_path("spec.activeDeadlineSeconds"), why));
+    if template.get("spec.activeDeadlineSeconds").is_some() {
+        let why = format!("activeDeadlineSeconds in {kind} is not Supported");
+        causes.push(Cause::forbidden(&template.field_path("spec.activeDeadlineSeconds"), &why));
     }
     let policy = template.text("spec.restartPolicy");
-    if always && !policy.is_empty() && policy != "Always" {
+    if !policy.is_empty() && policy != "Always" {
         causes.push(unsupported(&template.field_path("spec.restartPolicy"), policy, &["Always"]));
     }
 }
 
 /// Validates the pod template of a workload if its selector is valid. Otherwise reports the invalid selector,
 /// with `suffix` appended to its value.
-pub(crate) fn check_selected_template(spec: &FieldView<'_>, suffix: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_selected_template(spec: &FieldView<'_>, kind: &str, suffix: &str, causes: &mut Causes) {
     if parse_selector(spec).is_some() {
-        return check_template_of(spec, true, causes);
+        return check_template_of(spec, kind, causes);
     }
     let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
     causes.push(Cause {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::labels::SUBDOMAIN_RULE;
 use crate::model::rules::path::{get, join};
 
@@ -22,7 +22,7 @@ pub(crate) enum Check {
     /// The string in the field must be empty or have this format.
     NameFormat(&'static str, NameFormat),
     Immutable(&'static str),
-    Call(fn(&FieldView<'_>, &mut Vec<Cause>)),
+    Call(fn(&FieldView<'_>, &mut Causes)),
 }
 
 /// A part of a validated object, the same part of the stored object, and its path.
@@ -83,7 +83,7 @@ impl<'a> FieldView<'a> {
     }
 }
 
-pub(crate) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Vec<Cause>) {
+pub(crate) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Causes) {
     for check in checks {
         match *check {
             Check::Required(path, detail) => {
@@ -117,10 +117,6 @@ pub(crate) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Vec<Cause>)
         }
     }
 }
-
-/// The maximum number of causes of one object. Rules that compare elements of lists stop there, so that a
-/// request cannot make the response much larger than itself.
-pub(crate) const MAX_CAUSES: usize = 1_000;
 
 /// The maximum length in bytes of a list or object in an error message.
 const MAX_SHOWN_BYTES: usize = 4_096;
@@ -224,7 +220,7 @@ impl NameFormat {
         }
     }
 
-    pub(crate) fn check(self, field: &str, text: &str, causes: &mut Vec<Cause>) {
+    pub(crate) fn check(self, field: &str, text: &str, causes: &mut Causes) {
         let one = |why: &str| if self.is_valid(text) { vec![] } else { vec![why.to_owned()] };
         let problems = match self {
             Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
@@ -316,7 +312,9 @@ fn is_label_part(text: &str) -> bool {
         && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
 }
 
-pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Causes) {
+    // As in kube-apiserver, an update may keep invalid values.
+    let is_unchanged = at.old == Some(at.value);
     check_labels(&at.field_path("matchLabels"), at.get("matchLabels"), causes);
     for item in at.elements("matchExpressions") {
         let values = item.items("values");
@@ -336,8 +334,7 @@ pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             }
         }
         NameFormat::Qualified.check(&item.field_path("key"), item.text("key"), causes);
-        // As in kube-apiserver, an update may keep invalid values.
-        for value in item.elements("values").filter(|_| at.old != Some(at.value)) {
+        for value in item.elements("values").filter(|_| !is_unchanged) {
             let text = value.value.as_str().unwrap_or_default();
             let problems = crate::model::labels::label_value_problems(text);
             causes.extend(problems.iter().map(|why| Cause::invalid(&value.path, &format!("{text:?}"), why)));
@@ -346,7 +343,7 @@ pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates labels, or another map with the same syntax, such as a node selector.
-pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Causes) {
     for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         NameFormat::Qualified.check(field, name, causes);
@@ -355,14 +352,14 @@ pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec
     }
 }
 
-pub(crate) fn check_port(field: &str, port: i64, causes: &mut Vec<Cause>) {
+pub(crate) fn check_port(field: &str, port: i64, causes: &mut Causes) {
     if !(1..=65_535).contains(&port) {
         causes.push(Cause::invalid(field, &port.to_string(), "must be between 1 and 65535, inclusive"));
     }
 }
 
 /// Reports each duplicate value of the field `member` in the items of a list.
-pub(crate) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for (index, item) in at.items(list).iter().enumerate() {
         let name = item.get(member).and_then(Value::as_str).unwrap_or_default();
@@ -377,7 +374,7 @@ pub(crate) fn is_ip(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Vec<Cause>) {
+pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Causes) {
     for name in names {
         if let Some(number) = at.number(name).filter(|number| *number < 0) {
             causes.push(at_least(&at.field_path(name), number, 0));
@@ -385,7 +382,7 @@ pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Vec<
     }
 }
 
-pub(crate) fn check_immutable(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_immutable(at: &FieldView<'_>, field: &str, causes: &mut Causes) {
     let old = at.old.and_then(|old| get(old, field));
     if old != at.get(field) {
         let shown = at.get(field).map_or("null".to_owned(), ToString::to_string);
@@ -398,7 +395,7 @@ const PERCENT_RULE: &str = "a valid percent string must be a numeric string foll
 
 /// Validates a field that contains a non-negative number or a percentage. Only in `maxSurge` a percentage may
 /// exceed 100 %.
-pub(crate) fn check_int_or_percent(at: &FieldView<'_>, name: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_int_or_percent(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
     let field = at.field_path(name);
     match at.get(name) {
         Some(Value::Number(number)) => {

@@ -5,18 +5,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 
 const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const BITS: &str = "must not have bits set beyond the prefix length";
 
-pub(crate) fn check_address(field: &str, text: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_address(field: &str, text: &str, causes: &mut Causes) {
     causes.extend(address_problem(text).map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
 /// Validates a CIDR, unless it is one of those in the stored object (`before`).
-pub(crate) fn check_range(field: &str, text: &str, before: &[&str], causes: &mut Vec<Cause>) {
+pub(crate) fn check_range(field: &str, text: &str, before: &[&str], causes: &mut Causes) {
     let wrong = range_problem(text).filter(|_| !before.contains(&text));
     causes.extend(wrong.map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }

@@ -1,6 +1,6 @@
 //! Validation of the names and quantities of compute resources.
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::quantity::read;
 use crate::model::rules::checks::{FieldView, qualified_problems};
 
@@ -55,7 +55,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Validates the name of a resource.
-pub(crate) fn check_resource_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_resource_name(field: &str, name: &str, causes: &mut Causes) {
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     let problems = qualified_problems(name);
     if !problems.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn check_resource_name(field: &str, name: &str, causes: &mut Vec<Caus
 }
 
 /// Validates the name of a resource that a container can request.
-pub(crate) fn check_container_resource_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_container_resource_name(field: &str, name: &str, causes: &mut Causes) {
     check_resource_name(field, name, causes);
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     if !name.contains('/') {
@@ -79,7 +79,7 @@ pub(crate) fn check_container_resource_name(field: &str, name: &str, causes: &mu
 }
 
 /// Validates the name of a resource that a ResourceQuota limits.
-pub(crate) fn check_quota_resource_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_quota_resource_name(field: &str, name: &str, causes: &mut Causes) {
     check_resource_name(field, name, causes);
     if !name.contains('/') && !is_standard_quota_resource(name) {
         causes.push(Cause::invalid(field, &format!("{name:?}"), "must be a standard resource for quota"));
@@ -87,7 +87,7 @@ pub(crate) fn check_quota_resource_name(field: &str, name: &str, causes: &mut Ve
 }
 
 /// Validates that a quantity is not negative, and an integer if the resource is counted.
-pub(crate) fn check_resource_quantity(field: &str, name: &str, quantity: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_resource_quantity(field: &str, name: &str, quantity: &str, causes: &mut Causes) {
     let Some(billionths) = read(quantity) else { return };
     let invalid = |why: &str| Cause::invalid(field, &format!("{quantity:?}"), why);
     if billionths < 0 {

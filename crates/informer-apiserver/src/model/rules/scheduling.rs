@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::labels::label_value_problems;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, required, run, unsupported};
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-pub(crate) fn check_toleration(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_toleration(at: &FieldView<'_>, causes: &mut Causes) {
     let (key, operator, value) = (at.text("key"), at.text("operator"), at.text("value"));
     let effect = at.text("effect");
     if !key.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) fn check_toleration(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates a node selector: the terms of a required node affinity.
-pub(crate) fn check_node_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_node_selector(at: &FieldView<'_>, causes: &mut Causes) {
     let terms = at.items("nodeSelectorTerms");
     if terms.is_empty() {
         let why = "must have at least one node selector term";
@@ -62,7 +62,7 @@ pub(crate) enum LabelValues {
     Unchecked,
 }
 
-pub(crate) fn check_node_selector_term(at: &FieldView<'_>, values: LabelValues, causes: &mut Vec<Cause>) {
+pub(crate) fn check_node_selector_term(at: &FieldView<'_>, values: LabelValues, causes: &mut Causes) {
     for (index, requirement) in at.items("matchExpressions").iter().enumerate() {
         let path = at.field_path(&format!("matchExpressions[{index}]"));
         check_node_label(&FieldView { value: requirement, old: None, path }, values, causes);
@@ -73,7 +73,7 @@ pub(crate) fn check_node_selector_term(at: &FieldView<'_>, values: LabelValues, 
     }
 }
 
-fn check_node_label(at: &FieldView<'_>, label_values: LabelValues, causes: &mut Vec<Cause>) {
+fn check_node_label(at: &FieldView<'_>, label_values: LabelValues, causes: &mut Causes) {
     let (operator, values) = (at.text("operator"), at.items("values"));
     let field = at.field_path("values");
     match operator {
@@ -101,7 +101,7 @@ fn check_node_label(at: &FieldView<'_>, label_values: LabelValues, causes: &mut 
     }
 }
 
-fn check_node_field(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_node_field(at: &FieldView<'_>, causes: &mut Causes) {
     let values = at.items("values");
     match at.text("operator") {
         "In" | "NotIn" if values.len() != 1 => {

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::labels::SUBDOMAIN_RULE;
 use crate::model::rules::checks::{FieldView, NameFormat, required, unsupported};
 
-pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Causes) {
     const STRATEGIES: &[&str] = &["None", "Webhook"];
     let at = FieldView { value: conversion, old: None, path: path.to_owned() };
     match at.text("strategy") {
@@ -40,7 +40,7 @@ pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<
     }
 }
 
-pub(crate) fn check_review_versions(at: &FieldView<'_>, name: &str, none: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_review_versions(at: &FieldView<'_>, name: &str, none: &str, causes: &mut Causes) {
     let field = at.field_path(name);
     let given: Vec<&str> = at.items(name).iter().filter_map(Value::as_str).collect();
     if given.is_empty() {
@@ -62,7 +62,7 @@ pub(crate) fn check_review_versions(at: &FieldView<'_>, name: &str, none: &str, 
     }
 }
 
-pub(crate) fn check_client_config(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_client_config(at: &FieldView<'_>, causes: &mut Causes) {
     match (at.get("url"), at.get("service")) {
         (Some(_), None) => check_url(&at.field_path("url"), at.text("url"), causes),
         (None, Some(_)) => check_service(&at.part("service"), causes),
@@ -70,7 +70,7 @@ pub(crate) fn check_client_config(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_url(field: &str, url: &str, causes: &mut Vec<Cause>) {
+fn check_url(field: &str, url: &str, causes: &mut Causes) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
@@ -97,7 +97,7 @@ fn check_url(field: &str, url: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_service(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_service(at: &FieldView<'_>, causes: &mut Causes) {
     for name in ["name", "namespace"] {
         if at.text(name).is_empty() {
             causes.push(required(&at.field_path(name), ""));

@@ -3,7 +3,7 @@
 use informer_schema::Message;
 use serde_json::{Map, Value};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::json;
 use crate::model::object_meta;
 use crate::model::rules::checks::{LABEL_1035_RULE, NameFormat, required};
@@ -99,12 +99,12 @@ impl Coercion<'_> {
 
 /// Validates the embedded resources of an object.
 pub(crate) fn validate(schema: &Value, value: &Value, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     check(schema, value, path, &mut causes);
-    causes
+    causes.into_vec()
 }
 
-fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check(schema: &Value, value: &Value, path: &str, causes: &mut Causes) {
     match value {
         Value::Object(members) if schema.is_object() => {
             if schema["x-kubernetes-embedded-resource"] == true {
@@ -129,7 +129,7 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// Validates the type and the metadata of one embedded resource.
-pub(crate) fn check_embedded(members: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_embedded(members: &Map<String, Value>, path: &str, causes: &mut Causes) {
     for name in ["apiVersion", "kind"].into_iter().filter(|name| !members.contains_key(*name)) {
         causes.push(required(&child(path, name), ""));
     }

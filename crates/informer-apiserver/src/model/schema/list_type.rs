@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::duplicate;
 
 pub(super) fn validate(schema: &Value, value: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     check(schema, value, "", &mut causes);
-    causes
+    causes.into_vec()
 }
 
-fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check(schema: &Value, value: &Value, path: &str, causes: &mut Causes) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
@@ -43,7 +43,7 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_keys(schema: &Value, items: &[Value], path: &str, causes: &mut Vec<Cause>) {
+fn check_keys(schema: &Value, items: &[Value], path: &str, causes: &mut Causes) {
     let wrong = items.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null());
     if let Some((index, item)) = wrong {
         let why = "must be an object for an array of list-type map";
@@ -64,7 +64,7 @@ fn check_keys(schema: &Value, items: &[Value], path: &str, causes: &mut Vec<Caus
 }
 
 /// Reports the second occurrence of each repeated value.
-fn check_unique(values: Vec<Value>, path: &str, causes: &mut Vec<Cause>) {
+fn check_unique(values: Vec<Value>, path: &str, causes: &mut Causes) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, value) in values.iter().enumerate() {
         let text = value.to_string();

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub(crate) use approval::approval_condition;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::check_conversion;
 use crate::model::rules::checks::{required, unsupported};
 use crate::model::schema::keywords::{additional, items, list, members, text};
@@ -31,7 +31,7 @@ use crate::model::schema::keywords::{additional, items, list, members, text};
 /// Validates a definition, and its changes if there is an old one.
 pub(crate) fn validate_crd(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     let spec = &definition["spec"];
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     if old.is_none() {
         names::check_object_name(definition, &mut causes);
     }
@@ -55,10 +55,10 @@ pub(crate) fn validate_crd(definition: &Value, old: Option<&Value>) -> Vec<Cause
                    spec.versions[*].schema instead";
         causes.push(Cause::invalid("spec.preserveUnknownFields", "true", why));
     }
-    causes
+    causes.into_vec()
 }
 
-fn check_immutable(definition: &Value, old: &Value, causes: &mut Vec<Cause>) {
+fn check_immutable(definition: &Value, old: &Value, causes: &mut Causes) {
     let is_established = |one: &Value| one["type"] == "Established" && one["status"] == "True";
     let conditions = old["status"]["conditions"].as_array();
     let always = ["/spec/group", "/spec/names/plural"];

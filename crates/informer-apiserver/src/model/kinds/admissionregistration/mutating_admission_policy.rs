@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::cel::Declared;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::policies::{
@@ -25,7 +25,7 @@ const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
 const REINVOCATIONS: &[&str] = &["IfNeeded", "Never"];
 
-fn policy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn policy(at: &FieldView<'_>, causes: &mut Causes) {
     let params = check_match_constraints(at, causes);
     check_operations(&at.part("matchConstraints"), causes);
     check_conditions(at, params, causes);
@@ -43,14 +43,14 @@ fn policy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(crate) fn check_operations(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_operations(at: &FieldView<'_>, causes: &mut Causes) {
     let given = at.items("resourceRules").iter().filter_map(|rule| rule["operations"].as_array()).flatten();
     for operation in given.filter_map(Value::as_str).filter(|operation| !OPERATIONS.contains(operation)) {
         causes.push(unsupported(&at.field_path("resourceRules.operations"), operation, OPERATIONS));
     }
 }
 
-fn mutation(at: &FieldView<'_>, declared: &Declared, causes: &mut Vec<Cause>) {
+fn mutation(at: &FieldView<'_>, declared: &Declared, causes: &mut Causes) {
     let (own, other, wanted) = match at.text("patchType") {
         "" => return causes.push(required(&at.field_path("patchType"), "")),
         "JSONPatch" => ("jsonPatch", "applyConfiguration", "list(JSONPatch)"),
@@ -71,7 +71,7 @@ fn mutation(at: &FieldView<'_>, declared: &Declared, causes: &mut Vec<Cause>) {
     }
 }
 
-fn expression(at: &FieldView<'_>, declared: &Declared, wanted: &str, causes: &mut Vec<Cause>) {
+fn expression(at: &FieldView<'_>, declared: &Declared, wanted: &str, causes: &mut Causes) {
     match at.text("expression").trim() {
         "" => causes.push(required(&at.field_path("expression"), "")),
         text => {

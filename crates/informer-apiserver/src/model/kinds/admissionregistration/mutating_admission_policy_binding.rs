@@ -1,4 +1,4 @@
-use crate::model::cause::Cause;
+use crate::model::cause::Causes;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::mutating_admission_policy::check_operations;
 use crate::model::kinds::admissionregistration::policies::{BINDING_DEFAULTS, binding_cells, check_binding};
@@ -17,7 +17,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| binding(&at.part("spec"), causes))];
 
-fn binding(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn binding(at: &FieldView<'_>, causes: &mut Causes) {
     check_binding(at, causes);
     if at.get("matchResources").is_some() {
         check_operations(&at.part("matchResources"), causes);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::cel::Declared;
 use crate::model::kinds::admissionregistration::webhooks::check_rule;
 use crate::model::rules::checks::{
@@ -56,7 +56,7 @@ const RESERVED: &[&str] = &[
 
 /// Validates the fields that validating and mutating policies share: `failurePolicy`, `paramKind` and
 /// `matchConstraints`. Returns true if the policy has parameters.
-pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause>) -> bool {
+pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Causes) -> bool {
     run(at, &[Check::OneOf("failurePolicy", &["Fail", "Ignore"])], causes);
     let params = at.get("paramKind").is_some();
     if params {
@@ -76,7 +76,7 @@ pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause
 }
 
 /// Validates the variables of a policy. Returns the declarations for the expressions that may use them.
-pub(crate) fn check_variables(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) -> Declared {
+pub(crate) fn check_variables(at: &FieldView<'_>, params: bool, causes: &mut Causes) -> Declared {
     let mut declared = Declared::new(params);
     if !at.items("variables").is_empty() {
         declared = declared.with_variables();
@@ -110,7 +110,7 @@ pub(crate) fn invalid_field(at: &FieldView<'_>, name: &str, why: &str) -> Cause 
     Cause::invalid(&at.field_path(name), &format_value(at.get(name)), why)
 }
 
-pub(crate) fn param_kind(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn param_kind(at: &FieldView<'_>, causes: &mut Causes) {
     group_version(at, causes);
     match at.text("kind") {
         "" => causes.push(required(&at.field_path("kind"), "")),
@@ -122,7 +122,7 @@ pub(crate) fn param_kind(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn group_version(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn group_version(at: &FieldView<'_>, causes: &mut Causes) {
     let (field, whole) = (at.field_path("apiVersion"), at.text("apiVersion"));
     let (group, version) = match whole.split('/').collect::<Vec<_>>()[..] {
         [""] => return causes.push(required(&field, "")),
@@ -142,7 +142,7 @@ fn group_version(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(crate) fn match_resources(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn match_resources(at: &FieldView<'_>, causes: &mut Causes) {
     run(at, &[Check::OneOf("matchPolicy", &["Equivalent", "Exact"])], causes);
     for name in ["namespaceSelector", "objectSelector"] {
         check_selector(&at.part(name), causes);
@@ -156,7 +156,7 @@ pub(crate) fn match_resources(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn resource_names(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn resource_names(at: &FieldView<'_>, causes: &mut Causes) {
     let mut names = HashSet::new();
     for (index, name) in at.items("resourceNames").iter().filter_map(Value::as_str).enumerate() {
         let field = at.field_path(&format!("resourceNames[{index}]"));
@@ -167,7 +167,7 @@ fn resource_names(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_path_segment(field: &str, name: &str, causes: &mut Vec<Cause>) {
+fn check_path_segment(field: &str, name: &str, causes: &mut Causes) {
     let mut invalid_field = |why: &str| causes.push(Cause::invalid(field, &format!("{name:?}"), why));
     if matches!(name, "." | "..") {
         return invalid_field(&format!("may not be '{name}'"));
@@ -181,7 +181,7 @@ fn check_path_segment(field: &str, name: &str, causes: &mut Vec<Cause>) {
 
 /// Validates the fields that the bindings of both policy types share: `policyName`, `paramRef` and
 /// `matchResources`.
-pub(crate) fn check_binding(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_binding(at: &FieldView<'_>, causes: &mut Causes) {
     match at.text("policyName") {
         "" => causes.push(required(&at.field_path("policyName"), "")),
         name => NameFormat::Subdomain.check(&at.field_path("policyName"), name, causes),
@@ -194,7 +194,7 @@ pub(crate) fn check_binding(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn param_ref(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn param_ref(at: &FieldView<'_>, causes: &mut Causes) {
     let (name, selector) = (at.text("name"), at.get("selector").is_some());
     let exclusive = "name and selector are mutually exclusive";
     if !name.is_empty() {

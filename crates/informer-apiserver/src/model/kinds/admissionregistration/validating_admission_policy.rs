@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use crate::model::cause::Cause;
+use crate::model::cause::Causes;
 use crate::model::cel::Declared;
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::policies::{
@@ -27,7 +27,7 @@ const MAX_ANNOTATIONS: usize = 20;
 const MAX_ANNOTATION_BYTES: usize = 5 * 1024;
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
-fn policy(at: &FieldView<'_>, whole: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn policy(at: &FieldView<'_>, whole: &FieldView<'_>, causes: &mut Causes) {
     let params = check_match_constraints(at, causes);
     check_conditions(at, params, causes);
     let declared = check_variables(at, params, causes);
@@ -43,7 +43,7 @@ fn policy(at: &FieldView<'_>, whole: &FieldView<'_>, causes: &mut Vec<Cause>) {
     annotations(at, whole.text("metadata.name"), &declared, causes);
 }
 
-fn validation(at: &FieldView<'_>, declared: &Declared, causes: &mut Vec<Cause>) {
+fn validation(at: &FieldView<'_>, declared: &Declared, causes: &mut Causes) {
     match at.text("expression") {
         text if text.trim().is_empty() => {
             causes.push(required(&at.field_path("expression"), "expression is not specified"));
@@ -76,7 +76,7 @@ fn validation(at: &FieldView<'_>, declared: &Declared, causes: &mut Vec<Cause>) 
 }
 
 /// Validates the audit annotations of a policy. The full key of each is `<policy name>/<key>`.
-fn annotations(at: &FieldView<'_>, name: &str, declared: &Declared, causes: &mut Vec<Cause>) {
+fn annotations(at: &FieldView<'_>, name: &str, declared: &Declared, causes: &mut Causes) {
     let items = at.items("auditAnnotations");
     if items.len() > MAX_ANNOTATIONS {
         let why = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::admissionregistration::policies::{BINDING_DEFAULTS, binding_cells, check_binding};
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -21,12 +21,12 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| binding(&at.part("spec"), causes))];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 
-fn binding(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn binding(at: &FieldView<'_>, causes: &mut Causes) {
     check_binding(at, causes);
     check_actions(at, causes);
 }
 
-fn check_actions(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_actions(at: &FieldView<'_>, causes: &mut Causes) {
     let field = at.field_path("validationActions");
     let mut given = HashSet::new();
     for (index, action) in at.items("validationActions").iter().filter_map(Value::as_str).enumerate() {

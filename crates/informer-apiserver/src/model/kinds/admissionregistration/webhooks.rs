@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::cel::Declared;
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_selector, duplicate, required, run, unsupported,
@@ -31,7 +31,7 @@ const MAX_CONDITIONS: usize = 64;
 
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 
-fn configuration(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn configuration(at: &FieldView<'_>, causes: &mut Causes) {
     let mut names = HashSet::new();
     for (index, hook) in at.items("webhooks").iter().enumerate() {
         let hook = FieldView { value: hook, old: None, path: format!("webhooks[{index}]") };
@@ -44,7 +44,7 @@ fn configuration(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn webhook(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn webhook(at: &FieldView<'_>, causes: &mut Causes) {
     let name = at.text("name");
     if name.is_empty() {
         causes.push(required(&at.field_path("name"), ""));
@@ -85,7 +85,7 @@ fn webhook(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates match conditions. `params` is true if they belong to a policy with parameters.
-pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) {
+pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Causes) {
     let declared = Declared::new(params);
     let count = at.items("matchConditions").len();
     if count > MAX_CONDITIONS {
@@ -119,11 +119,11 @@ pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Ve
     }
 }
 
-fn check_review_versions_of_webhook(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_review_versions_of_webhook(at: &FieldView<'_>, causes: &mut Causes) {
     check_review_versions(at, "admissionReviewVersions", "must specify one of v1, v1beta1", causes);
 }
 
-pub(crate) fn check_rule(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_rule(at: &FieldView<'_>, causes: &mut Causes) {
     let list = |name: &str| -> Vec<&str> { at.items(name).iter().filter_map(Value::as_str).collect() };
     let shown = |name: &str| at.get(name).map(ToString::to_string).unwrap_or_default();
     for (name, what) in
@@ -152,7 +152,7 @@ pub(crate) fn check_rule(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     run(at, &[Check::OneOf("scope", &["*", "Cluster", "Namespaced"])], causes);
 }
 
-fn resources(at: &FieldView<'_>, items: &[&str], shown: &str, causes: &mut Vec<Cause>) {
+fn resources(at: &FieldView<'_>, items: &[&str], shown: &str, causes: &mut Causes) {
     let field = at.field_path("resources");
     if items.is_empty() {
         causes.push(required(&field, ""));

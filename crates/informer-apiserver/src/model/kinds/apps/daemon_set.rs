@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::warnings::of_template;
@@ -88,10 +88,10 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     not_negative(&at.part("status"), &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     check_selector_of(&spec, "daemonset", causes);
-    check_template_of(&spec, true, causes);
+    check_template_of(&spec, "DaemonSet", causes);
     not_negative(&spec, &["minReadySeconds"], causes);
     let strategy = spec.part("updateStrategy");
     match strategy.text("type") {

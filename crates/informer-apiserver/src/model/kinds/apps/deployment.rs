@@ -1,4 +1,4 @@
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -52,11 +52,12 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     check_status(at, &["observedGeneration", "replicas"], &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     not_negative(&spec, &["replicas"], causes);
     check_selector_of(&spec, "deployment", causes);
-    check_selected_template(&spec, ": invalid label selector", causes);
+    // kube-apiserver validates the template as that of the ReplicaSets.
+    check_selected_template(&spec, "ReplicaSet", ": invalid label selector", causes);
     strategy(&spec.part("strategy"), causes);
     not_negative(&spec, &["minReadySeconds", "revisionHistoryLimit"], causes);
     let ready = spec.number("minReadySeconds").unwrap_or_default();
@@ -73,7 +74,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn strategy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn strategy(at: &FieldView<'_>, causes: &mut Causes) {
     let rolling = at.get("rollingUpdate");
     match at.text("type") {
         "Recreate" if rolling.is_some() => {

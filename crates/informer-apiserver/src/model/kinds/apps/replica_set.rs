@@ -1,4 +1,4 @@
-use crate::model::cause::Cause;
+use crate::model::cause::Causes;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -29,11 +29,11 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     check_status(at, &["replicas", "observedGeneration"], &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     not_negative(&spec, &["replicas", "minReadySeconds"], causes);
     check_selector_of(&spec, "deployment", causes);
-    check_selected_template(&spec, ": invalid label selector", causes);
+    check_selected_template(&spec, "ReplicaSet", ": invalid label selector", causes);
 }
 
 fn cells(row: &TableRow<'_>) -> Vec<Value> {

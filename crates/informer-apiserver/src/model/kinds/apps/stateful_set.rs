@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::persistent_volume_claim::check_claim_spec;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
@@ -73,7 +73,7 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     check_status(at, &["replicas", "observedGeneration"], &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let management = spec.text("podManagementPolicy");
     if !matches!(management, "OrderedReady" | "Parallel" | "") {
@@ -99,7 +99,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_selector_of(&spec, "statefulset", causes);
     let with_claims = with_claim_volumes(spec.value);
     let spec = FieldView { value: &with_claims, ..spec };
-    check_selected_template(&spec, "", causes);
+    check_selected_template(&spec, "StatefulSet", "", causes);
     let policy = spec.part("persistentVolumeClaimRetentionPolicy");
     for event in ["whenDeleted", "whenScaled"] {
         run(&policy, &[Check::OneOf(event, &["Delete", "Retain"])], causes);
@@ -130,7 +130,7 @@ fn with_claim_volumes(spec: &Value) -> Value {
     spec
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
     const MUTABLE: [&str; 7] = [
         "replicas",
         "ordinals",
@@ -148,7 +148,7 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     if at.old.is_some_and(|old| rest(old) != rest(at.value)) {
         let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
                    'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-        *causes = vec![Cause::forbidden("spec", why)];
+        causes.replace_all(Cause::forbidden("spec", why));
     }
 }
 

@@ -4,7 +4,7 @@ mod conversion;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::quantity::read;
@@ -78,7 +78,7 @@ fn behavior(behavior: &mut Value) {
 }
 
 /// Validates an `autoscaling/v1` object after converting it to `autoscaling/v2`, as kube-apiserver does.
-fn validate_v1(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate_v1(at: &FieldView<'_>, causes: &mut Causes) {
     let mut object = at.value.clone();
     if let Value::Object(object) = &mut object {
         conversion::to_v2(object);
@@ -86,7 +86,7 @@ fn validate_v1(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     validate(&FieldView { value: &object, old: None, path: at.path.clone() }, causes);
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let least = spec.number("minReplicas").unwrap_or(1);
     let most = spec.number("maxReplicas").unwrap_or_default();
@@ -119,7 +119,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_scale_target(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_scale_target(at: &FieldView<'_>, causes: &mut Causes) {
     check_reference(at, causes);
     let api_version = at.text("apiVersion");
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -130,7 +130,7 @@ fn check_scale_target(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates the kind and the name of a reference.
-fn check_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_reference(at: &FieldView<'_>, causes: &mut Causes) {
     for name in ["kind", "name"] {
         match at.text(name) {
             "" => causes.push(required(&at.field_path(name), "")),
@@ -139,7 +139,7 @@ fn check_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_path_segment(field: &str, value: &str, causes: &mut Vec<Cause>) {
+fn check_path_segment(field: &str, value: &str, causes: &mut Causes) {
     let invalid = |why: &&str| Cause::invalid(field, &format!("{value:?}"), why);
     causes.extend(path_segment_problems(value).iter().map(invalid));
 }
@@ -153,7 +153,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("containerResource", "ContainerResource"),
 ];
 
-fn check_metric(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_metric(at: &FieldView<'_>, causes: &mut Causes) {
     const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
     let kind = at.text("type");
     if kind.is_empty() {
@@ -182,7 +182,7 @@ fn check_metric(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_source(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
+fn check_source(at: &FieldView<'_>, field: &str, causes: &mut Causes) {
     if field == "object" {
         check_reference(&at.part("describedObject"), causes);
     }
@@ -233,7 +233,7 @@ fn is_positive(at: &FieldView<'_>, name: &str) -> bool {
     read(at.text(name)).is_some_and(|value| value > 0)
 }
 
-fn check_target(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_target(at: &FieldView<'_>, causes: &mut Causes) {
     let (kind, field) = (at.text("type"), at.field_path("type"));
     if kind.is_empty() {
         causes.push(required(&field, "must specify a metric target type"));
@@ -259,7 +259,7 @@ const MAX_WINDOW_SECONDS: i64 = 3600;
 /// The maximum of `periodSeconds`.
 const MAX_PERIOD_SECONDS: i64 = 1800;
 
-fn check_scaling_rules(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_scaling_rules(at: &FieldView<'_>, causes: &mut Causes) {
     let window = "stabilizationWindowSeconds";
     if let Some(seconds) = at.number(window) {
         let why = match seconds {

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::batch::job::{spec_warnings, validate_spec};
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
@@ -31,7 +31,7 @@ const DEFAULTS: &[Default] = &[In(
     ],
 )];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let schedule = spec.text("schedule");
     let fields: Vec<&str> = schedule.split_whitespace().collect();

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::validation::{check_template, shown_labels};
@@ -96,7 +96,7 @@ fn generate_job_selector(job: &mut Value) {
     job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
 }
 
-fn check_failure_limits(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_failure_limits(spec: &FieldView<'_>, causes: &mut Causes) {
     let most = spec.number("maxFailedIndexes");
     if most.is_some() && spec.get("backoffLimitPerIndex").is_none() {
         let field = spec.field_path("backoffLimitPerIndex");
@@ -115,7 +115,7 @@ fn check_failure_limits(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     run_one_of(spec, "podReplacementPolicy", policies, causes);
 }
 
-fn run_one_of(at: &FieldView<'_>, name: &str, allowed: &[&str], causes: &mut Vec<Cause>) {
+fn run_one_of(at: &FieldView<'_>, name: &str, allowed: &[&str], causes: &mut Causes) {
     let text = at.text(name);
     if !text.is_empty() && !allowed.contains(&text) {
         causes.push(unsupported(&at.field_path(name), text, allowed));
@@ -127,7 +127,7 @@ const MAX_FAILURE_RULES: usize = 20;
 const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
-fn check_length(at: &FieldView<'_>, list: &str, most: usize, causes: &mut Vec<Cause>) {
+fn check_length(at: &FieldView<'_>, list: &str, most: usize, causes: &mut Causes) {
     let length = at.items(list).len();
     if length > most {
         causes.push(Cause::too_many(&at.field_path(list), length, most));
@@ -135,7 +135,7 @@ fn check_length(at: &FieldView<'_>, list: &str, most: usize, causes: &mut Vec<Ca
 }
 
 /// Validates a rule of a Job's `podFailurePolicy`.
-fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Causes) {
     const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
     match at.text("action") {
         "" => {
@@ -172,7 +172,7 @@ fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec
     }
 }
 
-fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Causes) {
     let operator = at.text("operator");
     match operator {
         "" => {
@@ -205,7 +205,7 @@ fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Vec<C
     }
 }
 
-pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Causes) {
     let numbers = [
         "parallelism",
         "completions",
@@ -238,7 +238,7 @@ pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let own = spec.get("selector.matchLabels").and_then(Value::as_object);
     let generated = own.is_none_or(|labels| labels.len() == 1);
@@ -267,7 +267,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 
 /// Requires `<job name>-<last index>` to be a DNS label, because it is the hostname of the last pod of an
 /// indexed Job.
-fn check_last_hostname(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_last_hostname(at: &FieldView<'_>, causes: &mut Causes) {
     let completions = at.number("spec.completions").unwrap_or_default();
     let (name, last) = (at.text("metadata.name"), completions - 1);
     let host = format!("{name}-{last}");
@@ -281,8 +281,8 @@ fn check_last_hostname(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    let check_immutable = |name: &str, causes: &mut Vec<Cause>| {
+fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+    let check_immutable = |name: &str, causes: &mut Causes| {
         let old = at.old.and_then(|old| get(old, name));
         if old != at.get(name) {
             let shown = at.get(name).map_or("null".to_owned(), ToString::to_string);

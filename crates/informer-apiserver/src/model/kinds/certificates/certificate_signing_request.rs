@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
@@ -47,7 +47,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .rules(Rules::new(&[], &[Check::Call(validate)]))
 .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if spec.items("usages").is_empty() {
         causes.push(required(&spec.field_path("usages"), ""));
@@ -67,7 +67,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_usages(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate_usages(spec: &FieldView<'_>, causes: &mut Causes) {
     let usages: Vec<&str> = spec.items("usages").iter().map(text).collect();
     for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage)) {
         causes.push(unsupported(&spec.field_path(&format!("usages[{index}]")), usage, &USAGES));

@@ -1,4 +1,4 @@
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
@@ -14,7 +14,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .rules(Rules::new(&[], &[Check::Call(validate)]))
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if let Some(seconds) = spec.number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
         let field = spec.field_path("leaseDurationSeconds");

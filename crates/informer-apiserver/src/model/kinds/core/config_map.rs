@@ -1,4 +1,4 @@
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
@@ -22,7 +22,7 @@ const KEY_RULE: &str = "a valid config key must consist of alphanumeric characte
 /// Maximum size of the data of one ConfigMap or Secret in bytes, as in kube-apiserver.
 const MAX_DATA_BYTES: usize = 1 << 20;
 
-pub(crate) fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Causes) {
     for key in at.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
         let field = at.field_path(&format!("{field}[{key}]"));
         let invalid = |why: &str| Cause::invalid(&field, &format!("{key:?}"), why);
@@ -47,7 +47,7 @@ pub(crate) fn key_problems(key: &str) -> Vec<&'static str> {
     long.into_iter().chain(wrong).chain(parent).collect()
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_keys(at, "data", causes);
     let binary = at.get("binaryData").and_then(Value::as_object);
     for key in at.get("data").and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
@@ -66,7 +66,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(crate) fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
+pub(crate) fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: &mut Causes) {
     let Some(old) = at.old.filter(|old| old["immutable"] == true) else { return };
     let why = "field is immutable when `immutable` is set";
     if at.get("immutable") != Some(&Value::Bool(true)) {

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
@@ -21,7 +21,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "En
     .warnings(|endpoints, _| warn(endpoints))
     .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     for (index, subset) in at.items("subsets").iter().enumerate() {
         let subset = FieldView { value: subset, old: None, path: format!("subsets[{index}]") };
         if subset.items("addresses").is_empty() && subset.items("notReadyAddresses").is_empty() {
@@ -41,7 +41,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_endpoint(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_endpoint(at: &FieldView<'_>, causes: &mut Causes) {
     let (ip, field) = (at.text("ip"), at.field_path("ip"));
     check_address(&field, ip, causes);
     if !at.text("hostname").is_empty() {
@@ -54,7 +54,7 @@ fn check_endpoint(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates that other machines can reach an address.
-pub(crate) fn check_unicast(field: &str, text: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check_unicast(field: &str, text: &str, causes: &mut Causes) {
     let why = match address(text) {
         None => "must be a valid IP address",
         Some(ip) if ip.is_unspecified() => "may not be unspecified (0.0.0.0 or ::)",
@@ -80,7 +80,7 @@ fn is_link_local_multicast(ip: IpAddr) -> bool {
     }
 }
 
-fn check_port_of_endpoint(at: &FieldView<'_>, needs_name: bool, causes: &mut Vec<Cause>) {
+fn check_port_of_endpoint(at: &FieldView<'_>, needs_name: bool, causes: &mut Causes) {
     let name = at.text("name");
     if name.is_empty() && needs_name {
         causes.push(required(&at.field_path("name"), ""));

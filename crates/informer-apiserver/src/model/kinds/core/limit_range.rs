@@ -2,7 +2,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::quantity::read;
@@ -34,7 +34,7 @@ fn limit_range_defaults(range: &mut Value) {
     }
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let mut types = HashSet::new();
     for (index, limit) in spec.items("limits").iter().enumerate() {
@@ -72,7 +72,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_type(field: &str, of: &str, causes: &mut Vec<Cause>) {
+fn check_type(field: &str, of: &str, causes: &mut Causes) {
     let known = causes.len();
     NameFormat::Qualified.check(field, of, causes);
     if causes.len() == known
@@ -85,7 +85,7 @@ fn check_type(field: &str, of: &str, causes: &mut Vec<Cause>) {
 }
 
 /// Validates that the limits of one resource do not contradict each other.
-fn check_order(limit: &FieldView<'_>, name: &str, causes: &mut Vec<Cause>) {
+fn check_order(limit: &FieldView<'_>, name: &str, causes: &mut Causes) {
     let value = |map: &str| {
         let shown = limit.value[map].get(name)?.as_str()?;
         Some((shown, read(shown)?))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
@@ -30,9 +30,9 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .carry_over(carry_over)
 .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     const STANDARD: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
-    // An update cannot change the spec.
+    // Only `/finalize` changes the spec of a stored namespace.
     if at.old.is_some() {
         return;
     }

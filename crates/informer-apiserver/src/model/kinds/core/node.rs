@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::UNREACHABLE_TAINTS;
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -67,7 +67,7 @@ pub(crate) const UPDATE_CHECKS: &[Check] = &[
 pub(crate) const STATUS_CHECKS: &[Check] = &[Check::Call(check_quantities), Check::Call(addresses)];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-fn taints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn taints(at: &FieldView<'_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for (index, taint) in at.items("spec.taints").iter().enumerate() {
         // The error path of a taint begins with `metadata` instead of `spec`, as in kube-apiserver.
@@ -100,7 +100,7 @@ fn taints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 
 /// Rejects negative resource quantities of a Node, and fractional quantities of resources that must be
 /// integers.
-fn check_quantities(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_quantities(at: &FieldView<'_>, causes: &mut Causes) {
     for part in ["status.capacity", "status.allocatable"] {
         for (name, amount) in at.get(part).and_then(Value::as_object).into_iter().flatten() {
             let Some(amount) = amount.as_str() else { continue };
@@ -137,7 +137,7 @@ fn must_be_integer(name: &str) -> bool {
 }
 
 /// Validates `podCIDRs` of a Node: at most one for each IP family.
-fn check_pod_cidrs(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_pod_cidrs(at: &FieldView<'_>, causes: &mut Causes) {
     let field = "spec.podCIDRs";
     let all: Vec<&str> = at.items(field).iter().map(|range| range.as_str().unwrap_or_default()).collect();
     for (index, range) in all.iter().enumerate() {
@@ -166,7 +166,7 @@ fn check_pod_cidrs(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn addresses(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn addresses(at: &FieldView<'_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for (index, address) in at.items("status.addresses").iter().enumerate() {
         let text = |name: &str| address[name].as_str().unwrap_or_default();
@@ -179,7 +179,7 @@ fn addresses(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Rejects changes of `podCIDRs` and `providerID` of a Node after they were set.
-fn check_assigned_fields(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_assigned_fields(at: &FieldView<'_>, causes: &mut Causes) {
     let Some(old) = at.old else { return };
     let (before, now) = (FieldView::root(old, None), at);
     let (had, has) = (before.items("spec.podCIDRs"), now.items("spec.podCIDRs"));
@@ -199,7 +199,7 @@ fn check_assigned_fields(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_external_id(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_external_id(at: &FieldView<'_>, causes: &mut Causes) {
     let before = at.old.and_then(|old| old["spec"]["externalID"].as_str()).unwrap_or_default();
     if before != at.text("spec.externalID") {
         causes.push(Cause::forbidden("spec.externalID", "may not be updated"));

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::persistent_volume::{
     CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD, VOLUME_MODES, access_modes, check_access_modes, check_classes,
@@ -40,11 +40,11 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 const DEFAULTS: &[Default] =
     &[Fill("status.phase", "\"Pending\""), Fill("spec.volumeMode", "\"Filesystem\"")];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_claim_spec(&at.part("spec"), causes);
 }
 
-pub(crate) fn check_claim_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_claim_spec(spec: &FieldView<'_>, causes: &mut Causes) {
     check_access_modes(spec, "at least 1 access mode is required", causes);
     let field = spec.field_path("resources[storage]");
     match spec.get("resources.requests.storage").and_then(Value::as_str) {
@@ -87,8 +87,9 @@ pub(crate) fn check_claim_spec(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Drops a `dataSource` that is neither a PersistentVolumeClaim nor a VolumeSnapshot. Drops a `dataSourceRef`
-/// to another namespace, because the feature gate CrossNamespaceVolumeDataSource is off by default.
+/// Drops a `dataSource` that is neither a PersistentVolumeClaim nor a VolumeSnapshot, unless `dataSourceRef`
+/// is set. Drops a `dataSourceRef` to another namespace, because the feature gate
+/// CrossNamespaceVolumeDataSource is off by default.
 fn drop_data_sources(claim: &mut Value) {
     let text = |path: &str| get(claim, path).and_then(Value::as_str).unwrap_or_default();
     let is_foreign = !text("spec.dataSourceRef.namespace").is_empty();
@@ -107,7 +108,8 @@ fn drop_data_sources(claim: &mut Value) {
     }
 }
 
-/// Fills one of `dataSource` and `dataSourceRef` from the other, unless the other is in another namespace.
+/// Copies `dataSource` to `dataSourceRef`, or the reverse, if one is missing. A `dataSourceRef` with a
+/// namespace is not copied.
 fn copy_data_source(claim: &mut Value) {
     let (source, reference) = ("spec.dataSource", "spec.dataSourceRef");
     match (get(claim, source).cloned(), get(claim, reference).cloned()) {
@@ -122,7 +124,7 @@ fn copy_data_source(claim: &mut Value) {
     }
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
     let Some(old) = at.old else { return };
     let bound = old["status"]["phase"] == "Bound";
     let fixed = |object: &Value| {

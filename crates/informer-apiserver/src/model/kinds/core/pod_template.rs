@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::Causes;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::validation::check_template;
@@ -22,7 +22,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .warnings(warn)
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_template(&at.part("template"), causes);
 }
 

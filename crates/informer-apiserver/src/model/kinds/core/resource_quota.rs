@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{
-    Check, FieldView, IMMUTABLE, MAX_CAUSES, format_value, required, short_value,
-};
+use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, format_value, required, short_value};
 use crate::model::rules::resources::{
     check_quota_resource_name, check_resource_quantity, each_quantity, is_standard_quota_resource,
 };
@@ -39,7 +37,7 @@ const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminatin
 const UNSUPPORTED: &str = "unsupported scope";
 const WRONG_RESOURCE: &str = "unsupported scope applied to resource";
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let mut limited = Vec::new();
     each_quantity(&spec, "hard", &mut |field, name, quantity| {
@@ -58,28 +56,28 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_scopes(spec: &FieldView<'_>, limited: &[String], causes: &mut Vec<Cause>) {
+fn check_scopes(spec: &FieldView<'_>, limited: &[String], causes: &mut Causes) {
     let names: Vec<&str> = spec.items("scopes").iter().map(text).collect();
     let shown = short_value(spec.get("scopes"));
     let invalid = |why: &str| Cause::invalid("spec.scopes", &shown, why);
     for scope in &names {
-        if causes.len() >= MAX_CAUSES {
+        if causes.is_full() {
             return;
         }
         causes.extend((!SCOPES.contains(scope)).then(|| invalid(UNSUPPORTED)));
         let wrong = limited.iter().filter(|resource| !applies(scope, resource));
-        causes.extend(wrong.map(|_| invalid(WRONG_RESOURCE)).take(MAX_CAUSES));
+        causes.extend(wrong.map(|_| invalid(WRONG_RESOURCE)));
     }
     let conflicts = CONFLICTS.iter().filter(|pair| pair.iter().all(|scope| names.contains(scope)));
     causes.extend(conflicts.map(|_| invalid("conflicting scopes")));
 }
 
-fn check_scope_selector(selector: &FieldView<'_>, limited: &[String], causes: &mut Vec<Cause>) {
+fn check_scope_selector(selector: &FieldView<'_>, limited: &[String], causes: &mut Causes) {
     const FIELD: &str = "spec.scopeSelector.matchExpressions";
     let shown = short_value(Some(selector.value));
     let mut names = Vec::new();
     for requirement in selector.items("matchExpressions") {
-        if causes.len() >= MAX_CAUSES {
+        if causes.is_full() {
             return;
         }
         let (scope, operator) = (text(&requirement["scopeName"]), text(&requirement["operator"]));
@@ -92,7 +90,7 @@ fn check_scope_selector(selector: &FieldView<'_>, limited: &[String], causes: &m
             causes.push(invalid("scopeName", scope, UNSUPPORTED));
         }
         let wrong = limited.iter().filter(|resource| !applies(scope, resource));
-        causes.extend(wrong.map(|_| Cause::invalid(FIELD, &shown, WRONG_RESOURCE)).take(MAX_CAUSES));
+        causes.extend(wrong.map(|_| Cause::invalid(FIELD, &shown, WRONG_RESOURCE)));
         let exists_only =
             SCOPES.contains(&scope) && !["PriorityClass", "VolumeAttributesClass"].contains(&scope);
         if exists_only && operator != "Exists" {

@@ -2,7 +2,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::config_map::{check_immutable_data, check_keys};
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -35,14 +35,14 @@ fn merge_string_data(secret: &mut Value) {
     }
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
     check_immutable(at, "type", causes);
     check_immutable_data(at, &["data"], causes);
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_keys(at, "data", causes);
-    let needs = |keys: &[&str], causes: &mut Vec<Cause>| {
+    let needs = |keys: &[&str], causes: &mut Causes| {
         let data = at.get("data").and_then(Value::as_object);
         for key in keys {
             if data.is_none_or(|data| !data.contains_key(*key)) {
@@ -74,7 +74,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_docker_config(at: &FieldView<'_>, key: &str, causes: &mut Vec<Cause>) {
+fn check_docker_config(at: &FieldView<'_>, key: &str, causes: &mut Causes) {
     let field = format!("data[{key}]");
     let Some(text) = at.get("data").and_then(|data| data.get(key)?.as_str()) else {
         causes.push(required(&field, ""));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
@@ -108,7 +108,7 @@ const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
 const AFFINITIES: &[&str] = &["ClientIP", "None"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let kind = spec.text("type");
     let headless = spec.text("clusterIP") == "None";
@@ -163,7 +163,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates `clusterIPs`, whose first element must be `clusterIP`.
-fn check_cluster_ips(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_cluster_ips(spec: &FieldView<'_>, causes: &mut Causes) {
     let (address, all) = (spec.text("clusterIP"), spec.items("clusterIPs"));
     let is_unchanged = spec.old.is_some_and(|old| old["clusterIPs"].as_array().is_some_and(|old| old == all));
     let why = match all.first() {
@@ -189,7 +189,7 @@ fn check_cluster_ips(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 
 /// Validates the fields that decide how traffic is distributed.
-fn check_policies(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_policies(spec: &FieldView<'_>, causes: &mut Causes) {
     const FAMILIES: &[&str] = &["IPv4", "IPv6"];
     const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
     const POLICIES: &[&str] = &["Cluster", "Local"];
@@ -227,7 +227,7 @@ fn check_policies(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_load_balancer_class(spec, causes);
 }
 
-fn check_load_balancer_class(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_load_balancer_class(spec: &FieldView<'_>, causes: &mut Causes) {
     let field = spec.field_path("loadBalancerClass");
     let class = spec.get("loadBalancerClass").and_then(Value::as_str);
     if spec.text("type") != "LoadBalancer" {
@@ -246,7 +246,7 @@ fn check_load_balancer_class(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Rejects load balancer fields in Services of other types, and validates `loadBalancerSourceRanges`.
-fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Causes) {
     let why = "may only be used when `type` is 'LoadBalancer'";
     let is_load_balancer = spec.text("type") == "LoadBalancer";
     let ranges = spec.items("loadBalancerSourceRanges");
@@ -265,7 +265,7 @@ fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Rejects changes of `clusterIP`, unless the type of the Service is or was `ExternalName`.
-fn check_cluster_ip_unchanged(spec: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_cluster_ip_unchanged(spec: &FieldView<'_>, causes: &mut Causes) {
     let Some(old) = spec.old else { return };
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let named = [spec.value, old].iter().any(|spec| text(spec, "type") == "ExternalName");
@@ -281,7 +281,7 @@ fn check_service_port<'a>(
     at: &FieldView<'a>,
     named: bool,
     names: &mut HashSet<&'a str>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     match at.text("name") {
         "" if named => causes.push(required(&at.field_path("name"), "")),

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::endpoints::check_unicast;
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -39,7 +39,7 @@ fn default_port_name(port: &mut Value) {
 pub(crate) const UPDATE_CHECKS: &[Check] =
     &[Check::Call(|at, causes| check_immutable(at, "addressType", causes))];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     const KINDS: &[&str] = &["FQDN", "IPv4", "IPv6"];
     let kind = at.text("addressType");
     if kind.is_empty() {
@@ -67,7 +67,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_endpoint(at: &FieldView<'_>, kind: &str, causes: &mut Vec<Cause>) {
+fn check_endpoint(at: &FieldView<'_>, kind: &str, causes: &mut Causes) {
     if at.items("addresses").is_empty() {
         causes.push(required(&at.field_path("addresses"), "must contain at least 1 address"));
     }
@@ -87,7 +87,7 @@ fn check_endpoint_address(
     endpoint: &FieldView<'_>,
     address: &FieldView<'_>,
     kind: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let (field, text) = (&address.path, address.value.as_str().unwrap_or_default());
     let problem = match kind {
@@ -111,7 +111,7 @@ fn check_endpoint_address(
 /// The maximum number of zones or nodes in the hints of an endpoint, as in kube-apiserver.
 const MAX_HINTS: usize = 8;
 
-fn check_hints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_hints(at: &FieldView<'_>, causes: &mut Causes) {
     for list in ["forZones", "forNodes"] {
         let length = at.items(list).len();
         if length > MAX_HINTS {

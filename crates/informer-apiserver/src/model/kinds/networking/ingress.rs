@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::checks::{
@@ -21,7 +21,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .status_warnings(load_balancer_warnings)
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if is_missing(spec.get("rules")) && spec.get("defaultBackend").is_none() {
         let why = "either `defaultBackend` or `rules` must be specified";
@@ -56,7 +56,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_tls(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_tls(at: &FieldView<'_>, causes: &mut Causes) {
     for (index, host) in at.items("hosts").iter().filter_map(Value::as_str).enumerate() {
         if !host.starts_with("*.") {
             NameFormat::Subdomain.check(&at.field_path(&format!("hosts[{index}]")), host, causes);
@@ -65,7 +65,7 @@ fn check_tls(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     run(at, &[Check::NameFormat("secretName", NameFormat::Subdomain)], causes);
 }
 
-fn ingress_path(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn ingress_path(at: &FieldView<'_>, causes: &mut Causes) {
     const KINDS: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
     match at.text("pathType") {
         "" => {
@@ -84,7 +84,7 @@ fn ingress_path(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     backend(&at.part("backend"), causes);
 }
 
-fn backend(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn backend(at: &FieldView<'_>, causes: &mut Causes) {
     match (at.get("service"), at.get("resource")) {
         (None, None) => causes.push(required(&at.path, "resource or service backend is required")),
         (Some(_), Some(_)) => {

@@ -1,4 +1,4 @@
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, NameFormat, required, unsupported};
@@ -22,7 +22,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 /// The maximum length of a controller name, in bytes.
 const MAX_CONTROLLER_BYTES: usize = 250;
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let controller = spec.text("controller");
     if spec.old.is_some_and(|old| text(&old["controller"]) != controller) {
@@ -42,7 +42,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates a path with a domain as its first segment.
-fn check_prefixed_path(field: &str, path: &str, causes: &mut Vec<Cause>) {
+fn check_prefixed_path(field: &str, path: &str, causes: &mut Causes) {
     let invalid = |shown: &str, why: &str| Cause::invalid(field, &format!("{shown:?}"), why);
     let Some((host, rest)) = path.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
     else {
@@ -56,7 +56,7 @@ fn check_prefixed_path(field: &str, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_parameters(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_parameters(at: &FieldView<'_>, causes: &mut Causes) {
     let (group, scope) = (at.text("apiGroup"), at.text("scope"));
     if at.get("apiGroup").is_some() {
         NameFormat::Subdomain.check(&at.field_path("apiGroup"), group, causes);

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::selector_cell;
@@ -34,7 +34,7 @@ fn default_policy_types(spec: &mut Value) {
     }
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     check_selector(&spec.part("podSelector"), causes);
     let before = spec.old.map(ranges).unwrap_or_default();
@@ -88,7 +88,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_ports(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_ports(at: &FieldView<'_>, causes: &mut Causes) {
     let (field, end_field) = (at.field_path("port"), at.field_path("endPort"));
     let end = at.number("endPort");
     let invalid_end = |why: &str| end.map(|end| Cause::invalid(&end_field, &end.to_string(), why));
@@ -128,7 +128,7 @@ fn entries(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-fn block(at: &FieldView<'_>, before: &[&str], causes: &mut Vec<Cause>) {
+fn block(at: &FieldView<'_>, before: &[&str], causes: &mut Causes) {
     let whole = at.text("cidr");
     if whole.is_empty() {
         causes.push(required(&at.field_path("cidr"), ""));

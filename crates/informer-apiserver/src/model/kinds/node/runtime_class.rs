@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::warnings::deprecated_label;
 use crate::model::kinds::descriptor::KindDescriptor;
@@ -23,7 +23,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .warnings(|class, _| warn(class))
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let handler = at.text("handler");
     if handler.is_empty() {
         causes.push(required("handler", ""));

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::kinds::rbac::shared::check_rules;
@@ -17,7 +17,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 pub(crate) const CHECKS: &[Check] =
     &[Check::Call(|at, causes| check_rules(at, false, causes)), Check::Call(check_aggregation)];
 
-fn check_aggregation(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_aggregation(at: &FieldView<'_>, causes: &mut Causes) {
     if at.get("aggregationRule").is_none_or(Value::is_null) {
         return;
     }

@@ -1,6 +1,6 @@
 //! Defaults, validation and table cells that several kinds of the group `rbac.authorization.k8s.io` share.
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{Check, FieldView, NameFormat, is_missing, required, unsupported};
 use crate::model::rules::defaults::Default::{self, Fill, In, When};
 use crate::model::rules::warnings::{list, text};
@@ -17,7 +17,7 @@ pub(crate) const BINDING_DEFAULTS: &[Default] = &[
 pub(crate) const BINDING_UPDATE_CHECKS: &[Check] = &[Check::Call(check_binding_change)];
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(crate) fn check_rules(at: &FieldView<'_>, namespaced: bool, causes: &mut Vec<Cause>) {
+pub(crate) fn check_rules(at: &FieldView<'_>, namespaced: bool, causes: &mut Causes) {
     for (index, rule) in at.items("rules").iter().enumerate() {
         let rule = FieldView { value: rule, old: None, path: format!("rules[{index}]") };
         let missing = |name: &str| is_missing(rule.get(name));
@@ -49,7 +49,7 @@ pub(crate) fn check_rules(at: &FieldView<'_>, namespaced: bool, causes: &mut Vec
     }
 }
 
-pub(crate) fn check_binding(at: &FieldView<'_>, namespaced: bool, causes: &mut Vec<Cause>) {
+pub(crate) fn check_binding(at: &FieldView<'_>, namespaced: bool, causes: &mut Causes) {
     let role = at.part("roleRef");
     if role.text("apiGroup") != GROUP {
         causes.push(unsupported(&role.field_path("apiGroup"), role.text("apiGroup"), &[GROUP]));
@@ -95,12 +95,12 @@ pub(crate) fn check_binding(at: &FieldView<'_>, namespaced: bool, causes: &mut V
     }
 }
 
-fn check_binding_change(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_binding_change(at: &FieldView<'_>, causes: &mut Causes) {
     let role = at.part("roleRef");
     if role.old.is_some_and(|old| old != role.value) {
         let (group, kind, name) = (role.text("apiGroup"), role.text("kind"), role.text("name"));
         let shown = format!("{{\"APIGroup\":{group:?},\"Kind\":{kind:?},\"Name\":{name:?}}}");
-        causes.insert(0, Cause::invalid("roleRef", &shown, "cannot change roleRef"));
+        causes.push_first(Cause::invalid("roleRef", &shown, "cannot change roleRef"));
     }
 }
 

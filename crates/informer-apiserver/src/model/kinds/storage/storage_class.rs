@@ -2,14 +2,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::model::cause::Cause;
+use crate::model::cause::Causes;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::pod::warnings::deprecated_label;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{
-    Check, FieldView, MAX_CAUSES, NameFormat, check_immutable, duplicate, required, run,
-};
+use crate::model::rules::checks::{Check, FieldView, NameFormat, check_immutable, duplicate, required, run};
 use crate::model::rules::defaults::Default::{self, Fill};
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
@@ -32,7 +30,7 @@ pub(crate) const UPDATE_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     }
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let provisioner = at.text("provisioner");
     if provisioner.is_empty() {
         causes.push(required("provisioner", ""));
@@ -47,10 +45,10 @@ fn validate(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_topologies(at.items("allowedTopologies"), causes);
 }
 
-fn check_topologies(topologies: &[Value], causes: &mut Vec<Cause>) {
+fn check_topologies(topologies: &[Value], causes: &mut Causes) {
     let mut earlier: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for (index, term) in topologies.iter().enumerate() {
-        if causes.len() >= MAX_CAUSES {
+        if causes.is_full() {
             return;
         }
         let path = format!("allowedTopologies[{index}].matchLabelExpressions");
@@ -74,7 +72,7 @@ fn check_topologies(topologies: &[Value], causes: &mut Vec<Cause>) {
         // kube-apiserver compares with the terms before this one, and with an empty one for each term.
         let empty = if expressions.is_empty() { topologies.len() } else { 0 };
         let same = earlier.iter().filter(|earlier| **earlier == expressions).count();
-        causes.extend((0..(empty + same).min(MAX_CAUSES)).map(|_| duplicate(&path, "\"\"")));
+        causes.extend((0..empty + same).map(|_| duplicate(&path, "\"\"")));
         earlier.push(expressions);
     }
 }

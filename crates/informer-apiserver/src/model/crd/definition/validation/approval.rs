@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::text;
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::net;
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -40,7 +40,7 @@ fn approval(definition: &Value) -> (Approval, String) {
     }
 }
 
-pub(super) fn check(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn check(definition: &Value, old: Option<&Value>, causes: &mut Causes) {
     if !is_protected(text(&definition["spec"], "group")) {
         return;
     }

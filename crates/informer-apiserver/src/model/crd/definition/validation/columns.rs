@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::subresources::path_problem;
 use super::text;
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::required;
 
 const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-pub(super) fn check(column: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check(column: &Value, path: &str, causes: &mut Causes) {
     if text(column, "name").is_empty() {
         causes.push(required(&format!("{path}.name"), ""));
     }

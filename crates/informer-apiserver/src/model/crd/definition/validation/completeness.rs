@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{items, list, members};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 
 /// A part of the structure; `None` if the schema does not specify it.
 #[derive(Clone, Copy)]
@@ -13,11 +13,11 @@ struct Structure<'a> {
     path: &'a str,
 }
 
-pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check(schema: &Value, path: &str, causes: &mut Causes) {
     values(schema, Structure { schema: Some(schema), path }, path, causes);
 }
 
-fn values(values: &Value, of: Structure<'_>, path: &str, causes: &mut Vec<Cause>) {
+fn values(values: &Value, of: Structure<'_>, path: &str, causes: &mut Causes) {
     if let Some(part) = values.get("not").filter(|part| part.is_object()) {
         nested(part, of, &format!("{path}.not"), causes);
     }
@@ -28,7 +28,7 @@ fn values(values: &Value, of: Structure<'_>, path: &str, causes: &mut Vec<Cause>
     }
 }
 
-fn nested(part: &Value, of: Structure<'_>, path: &str, causes: &mut Vec<Cause>) {
+fn nested(part: &Value, of: Structure<'_>, path: &str, causes: &mut Causes) {
     let Some(schema) = of.schema else {
         causes.push(Cause::required(of.path, &format!("because it is defined in {path}")));
         return;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{items, members};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::schema::{Schema, embedded, pruning, validate};
 
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
@@ -71,10 +71,10 @@ impl Defaults<'_> {
     fn default(&mut self, schema: &Value, default: &Value, path: &str, at: &SchemaPosition) {
         if let Some(steps) = &at.metadata {
             let resource = surrounding(default, steps);
-            let mut causes = Vec::new();
+            let mut causes = Causes::default();
             embedded::check_embedded(&resource, "", &mut causes);
             if !causes.is_empty() {
-                let why = format!("must result in valid metadata: {}", Cause::joined(&causes));
+                let why = format!("must result in valid metadata: {}", Cause::joined(&causes.into_vec()));
                 self.causes.push(Cause::invalid(path, &default.to_string(), &why));
                 return;
             }

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{has, items, list, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::unsupported;
 
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const KEYS: &str = "x-kubernetes-list-map-keys";
 
-pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check(schema: &Value, path: &str, causes: &mut Causes) {
     for (name, kind, allowed) in [
         (MAP_TYPE, "object", &["atomic", "granular"][..]),
         (LIST_TYPE, "array", &["atomic", "set", "map"][..]),
@@ -47,7 +47,7 @@ pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// The items of a set must be scalars or atomic.
-fn check_set_items(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_set_items(schema: &Value, path: &str, causes: &mut Causes) {
     let Some(items) = items(schema) else { return };
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
     let list_type = &items[LIST_TYPE];
@@ -63,7 +63,7 @@ fn check_set_items(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_map(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_map(schema: &Value, path: &str, causes: &mut Causes) {
     if !has(schema, KEYS) {
         let why = "must not be empty if x-kubernetes-list-type is map";
         causes.push(Cause::required(&format!("{path}.{KEYS}"), why));
@@ -112,7 +112,7 @@ fn check_map(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// The items of sets and maps are not nullable, and the keys of a map are required or have defaults.
-fn check_items(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_items(schema: &Value, path: &str, causes: &mut Causes) {
     let list_type = text(schema, LIST_TYPE);
     let Some(items) = items(schema).filter(|_| matches!(list_type, "set" | "map")) else { return };
     if items["nullable"] == true {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{list, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::labels::SUBDOMAIN_RULE;
 use crate::model::rules::checks::{LABEL_1035_RULE, NameFormat, required};
 
@@ -19,7 +19,7 @@ pub(super) fn label_problem(label: &str) -> Option<String> {
     (!problems.is_empty()).then(|| problems.join(","))
 }
 
-pub(super) fn check_object_name(definition: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn check_object_name(definition: &Value, causes: &mut Causes) {
     let (name, spec) = (text(&definition["metadata"], "name"), &definition["spec"]);
     if name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
         let why = "must be spec.names.plural+\".\"+spec.group";
@@ -27,7 +27,7 @@ pub(super) fn check_object_name(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(super) fn check_group(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn check_group(spec: &Value, causes: &mut Causes) {
     let group = text(spec, "group");
     let why = if group.is_empty() {
         return causes.push(required("spec.group", ""));
@@ -43,7 +43,7 @@ pub(super) fn check_group(spec: &Value, causes: &mut Vec<Cause>) {
     causes.push(Cause::invalid("spec.group", &format!("{group:?}"), why));
 }
 
-pub(super) fn check(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn check(spec: &Value, causes: &mut Causes) {
     let names = &spec["names"];
     for name in ["plural", "singular", "kind", "listKind"] {
         if text(names, name).is_empty() {

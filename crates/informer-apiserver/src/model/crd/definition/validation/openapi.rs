@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{additional, has, is_zero, items, list, list_types, members, rules, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::unsupported;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -35,16 +35,16 @@ pub(super) fn check(schema: &Value, path: &str, is_structural: bool) -> Vec<Caus
     let mut found = SchemaErrors::default();
     part(schema, path, &context, &mut found);
     let SchemaErrors { mut causes, expressions } = found;
-    causes.extend(expressions);
-    causes
+    causes.extend(expressions.into_vec());
+    causes.into_vec()
 }
 
 /// The errors of a part of a schema.
 #[derive(Default)]
 struct SchemaErrors {
-    causes: Vec<Cause>,
+    causes: Causes,
     /// The errors of CEL rules.
-    expressions: Vec<Cause>,
+    expressions: Causes,
 }
 
 fn part(schema: &Value, path: &str, context: &Context, found: &mut SchemaErrors) {
@@ -129,7 +129,7 @@ fn nested(schema: &Value, path: &str, context: &Context, found: &mut SchemaError
 }
 
 /// Validates the fields of OpenAPI that a part has.
-fn fields(schema: &Value, path: &str, context: &Context, causes: &mut Vec<Cause>) {
+fn fields(schema: &Value, path: &str, context: &Context, causes: &mut Causes) {
     let kind = text(schema, "type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         causes.push(unsupported(&format!("{path}.type"), kind, &TYPES));

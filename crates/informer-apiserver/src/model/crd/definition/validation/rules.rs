@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{field_path, list, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 #[cfg(feature = "cel")]
 use crate::model::cel::{RuleScope, uses};
 use crate::model::rules::checks::unsupported;
@@ -16,13 +16,13 @@ fn has_newlines(text: &str) -> bool {
 }
 
 /// Validates the rules of one part of a schema, apart from their expressions.
-pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check(schema: &Value, path: &str, causes: &mut Causes) {
     for (index, rule) in list(schema, "x-kubernetes-validations").iter().enumerate() {
         check_rule(schema, rule, &format!("{path}.x-kubernetes-validations[{index}]"), causes);
     }
 }
 
-fn check_rule(schema: &Value, rule: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_rule(schema: &Value, rule: &Value, path: &str, causes: &mut Causes) {
     let (message, trimmed) = (text(rule, "message"), text(rule, "message").trim());
     let mut invalid = |name: &str, why: &str| {
         causes.push(Cause::invalid(&format!("{path}.{name}"), &rule[name].to_string(), why));
@@ -65,7 +65,7 @@ pub(super) fn compile(
     schema: &Value,
     path: &str,
     (is_root, uncorrelatable): (bool, Option<&str>),
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let scope = RuleScope { schema, is_root };
     for (index, rule) in list(schema, "x-kubernetes-validations").iter().enumerate() {
@@ -85,7 +85,7 @@ pub(super) fn compile(
 
 /// Checks that the old value exists for a rule that reads it.
 #[cfg(feature = "cel")]
-fn check_old(rule: &Value, path: &str, uncorrelatable: Option<&str>, causes: &mut Vec<Cause>) {
+fn check_old(rule: &Value, path: &str, uncorrelatable: Option<&str>, causes: &mut Causes) {
     let optional = &rule["optionalOldSelf"];
     if !uses(text(rule, "rule"), "oldSelf") {
         if !optional.is_null() {
@@ -101,7 +101,7 @@ fn check_old(rule: &Value, path: &str, uncorrelatable: Option<&str>, causes: &mu
 
 /// Without the feature `cel`, expressions are accepted as they are.
 #[cfg(not(feature = "cel"))]
-pub(super) fn compile(_: &Value, _: &str, _: (bool, Option<&str>), _: &mut Vec<Cause>) {}
+pub(super) fn compile(_: &Value, _: &str, _: (bool, Option<&str>), _: &mut Causes) {}
 
 /// Formats a rule as Go's JSON encoder does.
 #[cfg(feature = "cel")]

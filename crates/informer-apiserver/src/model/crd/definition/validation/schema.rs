@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{defaults, has, is_zero, items, list, members, openapi, structural, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 
 /// The fields of the root of a schema with a status subresource, as Go's type names them. `status` can then
 /// be validated by its own schema, without losing a validation.
@@ -13,7 +13,7 @@ const ALLOWED_AT_ROOT: &str = "[Description Type Format Title Maximum ExclusiveM
 
 /// Validates the schema of a version.
 pub(super) fn check(schema: &Value, has_status: bool, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     if has_status {
         check_root(schema, path, &mut causes);
     }
@@ -33,10 +33,10 @@ pub(super) fn check(schema: &Value, has_status: bool, path: &str) -> Vec<Cause> 
         Some(why) if causes.is_empty() => causes.push(Cause::invalid(path, "\"\"", &why)),
         _ => {}
     }
-    causes
+    causes.into_vec()
 }
 
-fn check_root(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_root(schema: &Value, path: &str, causes: &mut Causes) {
     let kind = text(schema, "type");
     if !kind.is_empty() && kind != "object" {
         let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource \

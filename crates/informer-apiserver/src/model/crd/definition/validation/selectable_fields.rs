@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{field_path, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{duplicate, required};
 
 /// Maximum number of selectable fields of a version.
 const MAX_FIELDS: usize = 8;
 
-pub(super) fn check(fields: &[Value], schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check(fields: &[Value], schema: &Value, path: &str, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for (index, field) in fields.iter().enumerate() {
         let (json_path, path) = (text(field, "jsonPath"), format!("{path}[{index}].jsonPath"));

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{list, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 
 const FIELD: &str = "status.storedVersions";
 
-pub(super) fn check(definition: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn check(definition: &Value, causes: &mut Causes) {
     let versions = list(&definition["spec"], "versions");
     // The status of a new definition is set after its validation.
     let Some(stored) = definition["status"].get("storedVersions") else {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{additional, has, is_zero, items, list, members, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::re2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,9 +18,10 @@ const NESTED: [&str; 4] = ["anyOf", "allOf", "oneOf", "not"];
 
 /// Validates that a schema is structural. The errors are sorted.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     invariants(schema, SchemaLevel::Root, path, &mut causes);
     super::completeness::check(schema, path, &mut causes);
+    let mut causes = causes.into_vec();
     causes.sort_by_cached_key(|cause| format!("{}: {}", cause.field, cause.message));
     causes
 }
@@ -53,7 +54,7 @@ fn invalid(path: &str, name: &str, value: &Value, why: &str) -> Cause {
     Cause::invalid(&format!("{path}.{name}"), &value.to_string(), why)
 }
 
-fn invariants(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<Cause>) {
+fn invariants(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Causes) {
     if text(schema, "type") == "array" && items(schema).is_none() {
         causes.push(required(path, "items", "must be specified"));
     }
@@ -86,7 +87,7 @@ fn invariants(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<C
     }
 }
 
-fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn extensions(schema: &Value, path: &str, causes: &mut Causes) {
     let why = "must be false if x-kubernetes-int-or-string is true";
     for name in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
         if is_int_or_string(schema) && flag(schema, name) {
@@ -95,7 +96,7 @@ fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn types(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<Cause>) {
+fn types(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Causes) {
     let kind = text(schema, "type");
     if is_embedded(schema) && kind != "object" {
         let why = "must be object if x-kubernetes-embedded-resource is true";
@@ -117,7 +118,7 @@ fn types(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<Cause>
 }
 
 /// Validates the schemas of `kind`, `apiVersion` and `metadata` of a resource.
-fn metadata(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Vec<Cause>) {
+fn metadata(schema: &Value, level: SchemaLevel, path: &str, causes: &mut Causes) {
     let is_resource = level == SchemaLevel::Root || is_embedded(schema);
     for name in ["kind", "apiVersion"] {
         let Some(field) = schema["properties"].get(name).filter(|_| is_resource) else { continue };
@@ -164,12 +165,7 @@ fn first_all_of_is_pattern(schema: &Value) -> bool {
 
 /// Validates the value validations of a schema. The patterns of `int-or-string` may be skipped in `anyOf`,
 /// and in the `anyOf` of the first `allOf`.
-fn values(
-    schema: &Value,
-    path: &str,
-    causes: &mut Vec<Cause>,
-    (skip_any_of, skip_first_all_of): (bool, bool),
-) {
+fn values(schema: &Value, path: &str, causes: &mut Causes, (skip_any_of, skip_first_all_of): (bool, bool)) {
     for name in NESTED {
         let parts = match name {
             "not" => schema.get(name).filter(|part| part.is_object()).map_or(&[][..], std::slice::from_ref),
@@ -193,7 +189,7 @@ fn values(
     }
 }
 
-fn nested(schema: &Value, path: &str, causes: &mut Vec<Cause>, skip_any_of: bool) {
+fn nested(schema: &Value, path: &str, causes: &mut Causes, skip_any_of: bool) {
     const FORBIDDEN: [(&str, &str); 11] = [
         ("type", "must be empty to be structural"),
         ("default", "must be undefined to be structural"),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::text;
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::required;
 
 /// Returns the problem of a simple JSON path; `None` if it is valid.
@@ -15,7 +15,7 @@ pub(super) fn path_problem(path: &str) -> Option<&'static str> {
     }
 }
 
-pub(super) fn check(subresources: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check(subresources: &Value, path: &str, causes: &mut Causes) {
     let scale = &subresources["scale"];
     if !scale.is_object() {
         return;

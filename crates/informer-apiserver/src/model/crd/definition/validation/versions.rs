@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{columns, has, list, names, schema, selectable_fields, subresources, text};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::required;
 
 /// Maximum length of a deprecation warning in bytes.
@@ -43,7 +43,7 @@ fn has_status(version: &Value) -> bool {
     version["subresources"]["status"].is_object()
 }
 
-pub(super) fn check(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn check(spec: &Value, causes: &mut Causes) {
     let versions = list(spec, "versions");
     let shared = Shared::of(versions);
     for (index, _) in versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none()) {
@@ -63,7 +63,7 @@ pub(super) fn check(spec: &Value, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that the names of the versions are unique, and that one version is stored.
-fn check_set(versions: &[Value], causes: &mut Vec<Cause>) {
+fn check_set(versions: &[Value], causes: &mut Causes) {
     let shown = || {
         let shown: Vec<String> = versions.iter().map(go_version).collect();
         format!("[{}]", shown.join(","))
@@ -84,7 +84,7 @@ fn check_set(versions: &[Value], causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_shared(versions: &[Value], shared: &Shared<'_>, causes: &mut Vec<Cause>) {
+fn check_shared(versions: &[Value], shared: &Shared<'_>, causes: &mut Causes) {
     let any_status = versions.iter().any(has_status);
     let schema = shared.schema.filter(|schema| !schema.is_null());
     if let Some(schema) = schema.and_then(|schema| schema.get("openAPIV3Schema")) {
@@ -108,7 +108,7 @@ fn check_shared(versions: &[Value], shared: &Shared<'_>, causes: &mut Vec<Cause>
 }
 
 /// Validates the fields of one version that are not shared by all versions.
-fn check_version(version: &Value, path: &str, shared: &Shared<'_>, causes: &mut Vec<Cause>) {
+fn check_version(version: &Value, path: &str, shared: &Shared<'_>, causes: &mut Causes) {
     if let Some(why) = names::label_problem(text(version, "name")) {
         let shown = format!("{:?}", text(version, "name"));
         causes.push(Cause::invalid(&format!("{path}.name"), &shown, &why));
@@ -142,7 +142,7 @@ fn check_version(version: &Value, path: &str, shared: &Shared<'_>, causes: &mut 
     }
 }
 
-fn check_warning(version: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_warning(version: &Value, path: &str, causes: &mut Causes) {
     let Some(warning) = version["deprecationWarning"].as_str() else { return };
     let shown = format!("{warning:?}");
     let mut invalid = |why: &str| causes.push(Cause::invalid(path, &shown, why));

@@ -1,4 +1,4 @@
-//! Validation of Pods and pod templates, in the order of kube-apiserver.
+//! Validation of Pods and pod templates, mostly in the order of kube-apiserver.
 
 mod affinity;
 mod changes;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::object_meta::annotation_causes;
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_labels, duplicate, is_missing, is_subdomain_with_underscores,
@@ -27,11 +27,11 @@ pub(crate) const CHANGES: &[Check] = &[Check::Call(changes::check)];
 const RESTART: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
-fn pod(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn pod(at: &FieldView<'_>, causes: &mut Causes) {
     check_spec(&at.part("spec"), SpecOwner::Pod, causes);
 }
 
-fn created(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn created(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if !spec.items("ephemeralContainers").is_empty() {
         let why = "cannot be set on create";
@@ -43,7 +43,7 @@ fn created(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Causes) {
     check_labels(&at.field_path("labels"), at.get("metadata.labels"), causes);
     causes.extend(annotation_causes(&at.field_path("annotations"), at.get("metadata.annotations")));
     let spec = at.part("spec");
@@ -80,7 +80,7 @@ enum SpecOwner {
     Template,
 }
 
-fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
+fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
     let pod = PodParts {
         owner,
         volumes: volumes::check(at, owner, causes),
@@ -128,7 +128,7 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
 }
 
 /// Validates the resource claims. Returns their names.
-fn check_resource_claims<'a>(at: &FieldView<'a>, causes: &mut Vec<Cause>) -> HashSet<&'a str> {
+fn check_resource_claims<'a>(at: &FieldView<'a>, causes: &mut Causes) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for claim in at.elements("resourceClaims") {
         let (field, name) = (claim.field_path("name"), claim.text("name"));
@@ -159,7 +159,7 @@ const MAX_NAMESERVERS: usize = 3;
 const MAX_SEARCH_PATHS: usize = 32;
 const MAX_SEARCH_BYTES: usize = 2_048;
 
-fn check_dns(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_dns(at: &FieldView<'_>, causes: &mut Causes) {
     let config = at.part("dnsConfig");
     if at.text("dnsPolicy") == "None" {
         if config.value.is_null() {
@@ -205,7 +205,7 @@ fn check_dns(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_scheduling_gates(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_scheduling_gates(at: &FieldView<'_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for gate in at.elements("schedulingGates") {
         let name = gate.text("name");
@@ -221,7 +221,7 @@ const MAX_HOSTNAME_BYTES: usize = 64;
 
 /// Validates the names of the service account, the node and the host, and `activeDeadlineSeconds`, in the
 /// order of kube-apiserver.
-fn check_names(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_names(at: &FieldView<'_>, causes: &mut Causes) {
     run(
         at,
         &[
@@ -255,7 +255,7 @@ fn is_positive(number: i64) -> bool {
     (1..=i64::from(i32::MAX)).contains(&number)
 }
 
-fn check_host_aliases(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_host_aliases(at: &FieldView<'_>, causes: &mut Causes) {
     for alias in at.elements("hostAliases") {
         check_address(&alias.field_path("ip"), alias.text("ip"), causes);
         for name in alias.elements("hostnames") {

@@ -112,7 +112,7 @@ pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
     }
 }
 
-/// Returns true if clients outside of the cluster reach the Service.
+/// Returns true if clients outside of the cluster can reach the Service.
 pub(crate) fn is_reachable(spec: &Value) -> bool {
     match spec["type"].as_str() {
         Some("NodePort" | "LoadBalancer") => true,
@@ -200,7 +200,8 @@ fn pick_address(taken: &UsedAddresses) -> Result<String, Cause> {
     }
 }
 
-/// Allocates the node ports. As in kube-apiserver, a dry run does not check that requested ports are free.
+/// Allocates the node ports. As in kube-apiserver, a dry run checks neither the range of requested node ports
+/// nor whether they are free.
 fn allocate_ports(
     spec: &mut Value,
     old: Option<&Value>,

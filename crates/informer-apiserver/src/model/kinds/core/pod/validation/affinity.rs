@@ -1,17 +1,17 @@
 //! Validation of node affinity, pod affinity and topology spread constraints.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{FieldView, NameFormat, check_selector, duplicate, required, unsupported};
 use crate::model::rules::scheduling::{LabelValues, check_node_selector, check_node_selector_term};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
     let node = at.part("nodeAffinity");
     if node.get(REQUIRED).is_some() {
         check_node_selector(&node.part(REQUIRED), causes);
@@ -32,7 +32,7 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_weight(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_weight(at: &FieldView<'_>, causes: &mut Causes) {
     let weight = at.number("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         causes.push(Cause::invalid(
@@ -43,7 +43,7 @@ fn check_weight(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_pod_term(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_pod_term(at: &FieldView<'_>, causes: &mut Causes) {
     for selector in ["labelSelector", "namespaceSelector"] {
         if at.get(selector).is_some() {
             check_selector(&at.part(selector), causes);
@@ -63,7 +63,7 @@ fn check_pod_term(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates label keys whose values a selector takes from the labels of the pod.
-fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Vec<Cause>) {
+fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Causes) {
     if at.items(list).is_empty() {
         return;
     }
@@ -76,19 +76,25 @@ fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(super) fn check_spread_constraints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
-    let mut seen = HashSet::new();
-    for constraint in at.elements("topologySpreadConstraints") {
-        check_spread_constraint(&constraint, causes);
-        let pair = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
-        if !seen.insert(pair) {
+pub(super) fn check_spread_constraints(at: &FieldView<'_>, causes: &mut Causes) {
+    let constraints: Vec<_> = at.elements("topologySpreadConstraints").collect();
+    let pair_of = |constraint: &FieldView<'_>| {
+        (constraint.text("topologyKey").to_owned(), constraint.text("whenUnsatisfiable").to_owned())
+    };
+    let last: HashMap<_, _> =
+        constraints.iter().enumerate().map(|(index, constraint)| (pair_of(constraint), index)).collect();
+    for (index, constraint) in constraints.iter().enumerate() {
+        check_spread_constraint(constraint, causes);
+        let pair = pair_of(constraint);
+        // kube-apiserver compares a constraint with the later ones, so the last one of equal ones is valid.
+        if last[&pair] > index {
             let shown = format!("\"{{{}, {}}}\"", pair.0, pair.1);
             causes.push(duplicate(&constraint.field_path("{topologyKey, whenUnsatisfiable}"), &shown));
         }
     }
 }
 
-fn check_spread_constraint(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_spread_constraint(at: &FieldView<'_>, causes: &mut Causes) {
     let positive = "must be greater than zero";
     let skew = at.number("maxSkew").unwrap_or_default();
     if skew <= 0 {

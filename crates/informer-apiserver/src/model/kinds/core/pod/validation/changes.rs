@@ -4,14 +4,15 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
-use crate::model::rules::checks::FieldView;
+use crate::model::cause::{Cause, Causes};
+use crate::model::rules::checks::{FieldView, short_value};
+use crate::model::rules::get;
 
 use super::SpecOwner;
 use super::containers::check_image;
 
 /// Rejects a Pod update that changes fields other than the mutable ones.
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
     let (new, Some(old)) = (at.part("spec"), at.old.map(|old| &old["spec"])) else { return };
     let count = |spec: &Value, list: &str| spec[list].as_array().map_or(0, Vec::len);
     for list in ["containers", "initContainers"] {
@@ -37,7 +38,21 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
     check_tolerations(&new, old, causes);
     check_scheduling_gates(&new, old, causes);
-    if new.value != old && without_mutable_fields(new.value) != without_mutable_fields(old) {
+    if new.value == old {
+        return;
+    }
+    let (mut changed, mut before) = (without_mutable_fields(new.value), without_mutable_fields(old));
+    if changed["terminationGracePeriodSeconds"] == 1 && is_negative(&before["terminationGracePeriodSeconds"])
+    {
+        changed["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"].clone();
+    }
+    if count(old, "schedulingGates") > 0 {
+        check_node_selector_change(&new, old, causes);
+        check_node_affinity_change(&new, old, causes);
+        remove_node_choice(&mut changed);
+        remove_node_choice(&mut before);
+    }
+    if changed != before {
         let why = "pod updates may not change fields other than \
                    `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                    `spec.tolerations` (only additions to existing tolerations),\
@@ -46,8 +61,8 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rejects an update that removes a toleration, or changes more than its seconds.
-fn check_tolerations(new: &FieldView<'_>, old: &Value, causes: &mut Vec<Cause>) {
+/// Rejects an update that removes a toleration, or changes more than its `tolerationSeconds`.
+fn check_tolerations(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
     fn without_seconds(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|name| toleration[name].as_str().unwrap_or_default())
     }
@@ -59,7 +74,7 @@ fn check_tolerations(new: &FieldView<'_>, old: &Value, causes: &mut Vec<Cause>) 
     }
 }
 
-fn check_scheduling_gates(new: &FieldView<'_>, old: &Value, causes: &mut Vec<Cause>) {
+fn check_scheduling_gates(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
     let before: HashSet<&str> = old["schedulingGates"]
         .as_array()
         .into_iter()
@@ -71,6 +86,62 @@ fn check_scheduling_gates(new: &FieldView<'_>, old: &Value, causes: &mut Vec<Cau
         if !before.contains(name) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             causes.push(Cause::forbidden(&gate.field_path("name"), &why));
+        }
+    }
+}
+
+fn is_negative(number: &Value) -> bool {
+    number.as_i64().is_some_and(|number| number < 0)
+}
+
+/// Rejects an update of a pod with scheduling gates that removes or changes entries of its node selector.
+fn check_node_selector_change(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
+    let selector = &new.value["nodeSelector"];
+    let mut before = old["nodeSelector"].as_object().into_iter().flatten();
+    if !before.all(|(name, value)| selector.get(name) == Some(value)) {
+        let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        causes.push(Cause::invalid(&new.field_path("nodeSelector"), &short_value(Some(selector)), why));
+    }
+}
+
+/// Rejects an update of a pod with scheduling gates that could place it on a node on which its required node
+/// affinity did not allow it. Terms must stay, and may only get more requirements.
+fn check_node_affinity_change(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
+    let path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let before = get(old, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let terms = new.items(path);
+    if !before.is_empty() && before.len() != terms.len() {
+        let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return causes.push(Cause::invalid(&new.field_path(path), &short_value(new.get(path)), why));
+    }
+    for (term, before) in new.elements(path).zip(before) {
+        if !has_only_additions(term.value, before) {
+            let why = "only additions are allowed (no mutations or deletions)";
+            causes.push(Cause::invalid(&term.path, &short_value(Some(term.value)), why));
+        }
+    }
+}
+
+fn has_only_additions(term: &Value, before: &Value) -> bool {
+    fn requirements<'a>(term: &'a Value, list: &str) -> &'a [Value] {
+        term[list].as_array().map_or(&[], Vec::as_slice)
+    }
+    let lists = ["matchExpressions", "matchFields"];
+    // An empty term matches no node, so an addition to it would allow nodes.
+    let was_empty = lists.iter().all(|list| requirements(before, list).is_empty());
+    let is_empty = lists.iter().all(|list| requirements(term, list).is_empty());
+    let is_kept = |list: &&str| requirements(term, list).starts_with(requirements(before, list));
+    was_empty == is_empty && lists.iter().all(is_kept)
+}
+
+/// Removes the node selector and the node affinity of a pod.
+fn remove_node_choice(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    spec.remove("nodeSelector");
+    if let Some(affinity) = spec.get_mut("affinity").and_then(Value::as_object_mut) {
+        affinity.remove("nodeAffinity");
+        if affinity.is_empty() {
+            spec.remove("affinity");
         }
     }
 }

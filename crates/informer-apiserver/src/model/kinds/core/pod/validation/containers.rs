@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_port, duplicate, is_missing, not_found, required, run, unsupported,
 };
@@ -17,7 +17,7 @@ const PULL: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 /// Validates all containers of a pod.
-pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     if spec.items("containers").is_empty() {
         causes.push(required(&spec.field_path("containers"), ""));
     }
@@ -51,7 +51,7 @@ pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<C
             }
         }
         check_name_is_new(&container, &mut names, causes);
-        // Init containers run one after another, so that their host ports may be equal.
+        // Init containers run one after another, so their host ports may be equal.
         check_host_ports(&container, &mut HashSet::new(), causes);
     }
     let others = names.clone();
@@ -62,15 +62,15 @@ pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<C
     }
 }
 
-fn check_name_is_new<'a>(at: &FieldView<'a>, names: &mut HashSet<&'a str>, causes: &mut Vec<Cause>) {
+fn check_name_is_new<'a>(at: &FieldView<'a>, names: &mut HashSet<&'a str>, causes: &mut Causes) {
     let name = at.text("name");
-    if !names.insert(name) {
+    if !name.is_empty() && !names.insert(name) {
         causes.push(duplicate(&at.field_path("name"), &format!("{name:?}")));
     }
 }
 
 /// Applies the rules that all kinds of containers share.
-fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     match at.text("name") {
         "" => causes.push(required(&at.field_path("name"), "")),
         name => NameFormat::Label.check(&at.field_path("name"), name, causes),
@@ -94,18 +94,17 @@ fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
     security::check_container(&at.part("securityContext"), pod.shares_host_users, causes);
 }
 
-pub(super) fn check_image(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
+pub(super) fn check_image(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
     let image = at.text("image");
-    let name = if owner == SpecOwner::Pod { image.trim() } else { image };
-    if name.is_empty() {
+    if image.is_empty() {
         causes.push(required(&at.field_path("image"), ""));
-    } else if name != image {
+    } else if owner == SpecOwner::Pod && image.trim() != image {
         let why = "must not have leading or trailing whitespace";
         causes.push(Cause::invalid(&at.field_path("image"), &format!("{image:?}"), why));
     }
 }
 
-fn check_ports(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_ports(at: &FieldView<'_>, causes: &mut Causes) {
     let mut names = HashSet::new();
     for port in at.elements("ports") {
         let name = port.text("name");
@@ -136,7 +135,7 @@ fn check_ports(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 /// Protocol, host IP and number of a host port.
 type HostPort<'a> = (&'a str, &'a str, i64);
 
-fn check_host_ports<'a>(at: &FieldView<'a>, taken: &mut HashSet<HostPort<'a>>, causes: &mut Vec<Cause>) {
+fn check_host_ports<'a>(at: &FieldView<'a>, taken: &mut HashSet<HostPort<'a>>, causes: &mut Causes) {
     for port in at.elements("ports") {
         let Some(number) = port.number("hostPort").filter(|number| *number != 0) else { continue };
         let (protocol, address) = (port.text("protocol"), port.text("hostIP"));
@@ -153,7 +152,7 @@ fn paths_by_name<'a>(at: &FieldView<'a>, list: &str, path: &str) -> HashMap<&'a 
     at.items(list).iter().map(|item| (text(item, "name"), text(item, path))).collect()
 }
 
-fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     let devices = paths_by_name(at, "volumeDevices", "devicePath");
     let device_paths: HashSet<&str> = devices.values().copied().collect();
     let all = at.field_path("volumeMounts");
@@ -181,8 +180,8 @@ fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
         if device_paths.contains(path) {
             causes.push(invalid("mountPath", "must not already exist as a path in volumeDevices"));
         }
-        // As in kube-apiserver, the paths below lack the index of the mount, except in the error for two
-        // paths.
+        // As in kube-apiserver, the errors for `subPath`, `subPathExpr`, `mountPropagation` and
+        // `recursiveReadOnly` omit the index of the mount. The error for both sub-paths has it.
         let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
         if !sub_path.is_empty() {
             check_relative_path(&format!("{all}.subPath"), sub_path, causes);
@@ -198,7 +197,7 @@ fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>)
 }
 
 /// Validates `mountPropagation` and `recursiveReadOnly` of a mount.
-fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, causes: &mut Vec<Cause>) {
+fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, causes: &mut Causes) {
     let propagation = mount.get("mountPropagation").and_then(Value::as_str);
     let field = format!("{all}.mountPropagation");
     match propagation {
@@ -229,7 +228,7 @@ fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, cause
     }
 }
 
-fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>) {
+fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     let mounts = paths_by_name(at, "volumeMounts", "mountPath");
     let mount_paths: HashSet<&str> = mounts.values().copied().collect();
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
@@ -279,7 +278,7 @@ fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Vec<Cause>
 }
 
 /// Validates the resources of a pod as a whole, and the overhead of its runtime class.
-pub(super) fn check_pod_resources(spec: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Vec<Cause>) {
+pub(super) fn check_pod_resources(spec: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Causes) {
     const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
     let at = spec.part("resources");
     if at.get("claims").is_some() {
@@ -303,7 +302,7 @@ pub(super) fn check_pod_resources(spec: &FieldView<'_>, claims: &HashSet<&str>, 
     }
 }
 
-fn check_resources(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Vec<Cause>) {
+fn check_resources(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for claim in at.elements("claims") {
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -339,7 +338,7 @@ fn check_resources(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Vec<
     }
 }
 
-fn check_resize_policy(at: &FieldView<'_>, restart_policy: &str, causes: &mut Vec<Cause>) {
+fn check_resize_policy(at: &FieldView<'_>, restart_policy: &str, causes: &mut Causes) {
     let field = at.field_path("resizePolicy");
     let mut seen = HashSet::new();
     for policy in at.elements("resizePolicy") {
@@ -368,7 +367,7 @@ fn check_resize_policy(at: &FieldView<'_>, restart_policy: &str, causes: &mut Ve
 const MAX_RESTART_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
-fn check_restart_policy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_restart_policy(at: &FieldView<'_>, causes: &mut Causes) {
     let rules = at.items("restartPolicyRules");
     let field = at.field_path("restartPolicy");
     match at.get("restartPolicy").and_then(Value::as_str) {
@@ -425,7 +424,7 @@ const EPHEMERAL_FIELDS: [&str; 17] = [
     "targetContainerName",
 ];
 
-fn check_ephemeral(at: &FieldView<'_>, others: &HashSet<&str>, causes: &mut Vec<Cause>) {
+fn check_ephemeral(at: &FieldView<'_>, others: &HashSet<&str>, causes: &mut Causes) {
     const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
     let target = at.text("targetContainerName");
     if !target.is_empty() && !others.contains(target) {

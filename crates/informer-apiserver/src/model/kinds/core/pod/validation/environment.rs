@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::core::config_map::key_problems;
 use crate::model::quantity::Amount;
 use crate::model::rules::checks::{FieldView, NameFormat, not_found, required, unsupported};
@@ -14,13 +14,13 @@ use super::volumes::check_backsteps;
 const NAME_RULE: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
-fn check_variable_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
+fn check_variable_name(field: &str, name: &str, causes: &mut Causes) {
     if name.is_empty() || !name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'=') {
         causes.push(Cause::invalid(field, &format!("{name:?}"), NAME_RULE));
     }
 }
 
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
     for variable in at.elements("env") {
         match variable.text("name") {
             "" => causes.push(required(&variable.field_path("name"), "")),
@@ -56,7 +56,7 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates the source of an environment variable's value.
-fn check_source(variable: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_source(variable: &FieldView<'_>, causes: &mut Causes) {
     let at = variable.part("valueFrom");
     let mut sources = 0;
     for source in ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"] {
@@ -84,7 +84,7 @@ fn check_source(variable: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates a reference to a key of a ConfigMap or Secret.
-fn check_key_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_key_reference(at: &FieldView<'_>, causes: &mut Causes) {
     NameFormat::Subdomain.check(&at.field_path("name"), at.text("name"), causes);
     let (field, key) = (at.field_path("key"), at.text("key"));
     if key.is_empty() {
@@ -96,7 +96,7 @@ fn check_key_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates a reference to a variable in a file of a volume.
-fn check_file_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_file_reference(at: &FieldView<'_>, causes: &mut Causes) {
     match at.text("key") {
         "" => causes.push(required(&at.field_path("key"), "")),
         key => check_variable_name(&at.field_path("key"), key, causes),
@@ -112,7 +112,7 @@ fn check_file_reference(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that the volumes of `fileKeyRef` exist and are of type `emptyDir`.
-pub(super) fn check_file_volumes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check_file_volumes(at: &FieldView<'_>, causes: &mut Causes) {
     let volumes: HashMap<&str, &Value> =
         at.items("volumes").iter().filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect();
     for list in ["containers", "initContainers", "ephemeralContainers"] {
@@ -166,7 +166,7 @@ const ALL_FIELDS: [&str; 14] = [
     "status.podIPs",
 ];
 
-pub(super) fn check_field_reference(at: &FieldView<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
+pub(super) fn check_field_reference(at: &FieldView<'_>, fields: &[&str], causes: &mut Causes) {
     let (version, path) = (at.text("apiVersion"), at.text("fieldPath"));
     if version.is_empty() {
         return causes.push(required(&at.field_path("apiVersion"), ""));
@@ -213,11 +213,7 @@ const CPU_DIVISORS: [&str; 2] = ["1", "1m"];
 const BYTE_DIVISORS: [&str; 13] =
     ["1", "1E", "1Ei", "1G", "1Gi", "1Ki", "1M", "1Mi", "1P", "1Pi", "1T", "1Ti", "1k"];
 
-pub(super) fn check_resource_reference(
-    at: &FieldView<'_>,
-    container: ContainerName,
-    causes: &mut Vec<Cause>,
-) {
+pub(super) fn check_resource_reference(at: &FieldView<'_>, container: ContainerName, causes: &mut Causes) {
     let resource = at.text("resource");
     let huge_pages = ["limits.hugepages-", "requests.hugepages-"];
     if container == ContainerName::Required && at.text("containerName").is_empty() {

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{Check, FieldView, NameFormat, check_port, required, run, unsupported};
 
 pub(super) const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Validates the probes and the `postStart` and `preStop` hooks of a container.
-pub(super) fn check(at: &FieldView<'_>, grace_period: i64, causes: &mut Vec<Cause>) {
+pub(super) fn check(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) {
     for hook in ["postStart", "preStop"] {
         let hook = at.part("lifecycle").part(hook);
         if !hook.value.is_null() {
@@ -20,7 +20,7 @@ pub(super) fn check(at: &FieldView<'_>, grace_period: i64, causes: &mut Vec<Caus
     }
 }
 
-fn check_probe(at: &FieldView<'_>, is_readiness: bool, grace_period: i64, causes: &mut Vec<Cause>) {
+fn check_probe(at: &FieldView<'_>, is_readiness: bool, grace_period: i64, causes: &mut Causes) {
     check_handler(at, grace_period, causes);
     let numbers = &[
         Check::Min("initialDelaySeconds", 0),
@@ -48,7 +48,7 @@ fn check_probe(at: &FieldView<'_>, is_readiness: bool, grace_period: i64, causes
 /// is validated.
 const ACTIONS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-fn check_handler(at: &FieldView<'_>, grace_period: i64, causes: &mut Vec<Cause>) {
+fn check_handler(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) {
     let mut given = ACTIONS.into_iter().filter(|action| at.get(action).is_some());
     let Some(first) = given.next() else {
         return causes.push(required(&at.path, "must specify a handler type"));
@@ -66,7 +66,7 @@ fn check_handler(at: &FieldView<'_>, grace_period: i64, causes: &mut Vec<Cause>)
     }
 }
 
-fn check_http(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_http(at: &FieldView<'_>, causes: &mut Causes) {
     if at.text("path").is_empty() {
         causes.push(required(&at.field_path("path"), ""));
     }
@@ -86,7 +86,7 @@ fn check_http(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates a port that is a number, or the name of a container port.
-fn check_named_port(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_named_port(at: &FieldView<'_>, causes: &mut Causes) {
     let field = at.field_path("port");
     match at.get("port") {
         Some(Value::String(name)) => NameFormat::PortName.check(&field, name, causes),
@@ -94,7 +94,7 @@ fn check_named_port(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_sleep(at: &FieldView<'_>, grace_period: i64, causes: &mut Vec<Cause>) {
+fn check_sleep(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) {
     let seconds = at.number("seconds").unwrap_or_default();
     if seconds < 0 || seconds > grace_period {
         let why =

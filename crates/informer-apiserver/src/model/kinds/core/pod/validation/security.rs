@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{Check, FieldView, NameFormat, duplicate, required, run, unsupported};
 
 use super::SpecOwner;
@@ -12,20 +12,20 @@ use super::volumes::check_relative_path;
 
 const ID_RULE: &str = "must be between 0 and 2147483647, inclusive";
 
-fn check_id(field: &str, id: Option<i64>, causes: &mut Vec<Cause>) {
+fn check_id(field: &str, id: Option<i64>, causes: &mut Causes) {
     if let Some(id) = id.filter(|id| !(0..=i64::from(i32::MAX)).contains(id)) {
         causes.push(Cause::invalid(field, &id.to_string(), ID_RULE));
     }
 }
 
 /// Validates the security context of a pod, and the ports of its containers if it uses the host's network.
-pub(super) fn check_pod(spec: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
+pub(super) fn check_pod(spec: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
     let is_true = |name: &str| spec.get(name) == Some(&Value::Bool(true));
     if is_true("hostNetwork") {
         for port in spec.elements("containers").flat_map(|container| container.elements("ports")) {
             let number = |name: &str| port.number(name).unwrap_or_default();
             let (host, inner) = (number("hostPort"), number("containerPort"));
-            // The host ports of a template are set when its pods are created.
+            // A template may omit host ports: they are defaulted when its pods are created.
             if host != inner && (owner == SpecOwner::Pod || host != 0) {
                 let why = "must match `containerPort` when `hostNetwork` is true";
                 causes.push(Cause::invalid(&port.field_path("hostPort"), &host.to_string(), why));
@@ -54,7 +54,7 @@ pub(super) fn check_pod(spec: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec
 
 const MAX_SYSCTL_BYTES: usize = 253;
 
-fn check_sysctls(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_sysctls(at: &FieldView<'_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for sysctl in at.elements("sysctls") {
         let (field, name) = (sysctl.field_path("name"), sysctl.text("name"));
@@ -79,7 +79,7 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= MAX_SYSCTL_BYTES && name.split(['.', '/']).all(is_part)
 }
 
-fn check_seccomp(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_seccomp(at: &FieldView<'_>, causes: &mut Causes) {
     if at.value.is_null() {
         return;
     }
@@ -106,7 +106,7 @@ fn check_seccomp(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 
 const MAX_PROFILE_BYTES: usize = 4_095;
 
-fn check_app_armor(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_app_armor(at: &FieldView<'_>, causes: &mut Causes) {
     if at.value.is_null() {
         return;
     }
@@ -144,7 +144,7 @@ const MAX_CREDENTIAL_SPEC_BYTES: usize = 64 << 10;
 const MAX_DOMAIN_BYTES: usize = 256;
 const MAX_USER_BYTES: usize = 104;
 
-fn check_windows(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_windows(at: &FieldView<'_>, causes: &mut Causes) {
     let text = |name: &str| at.get(name).and_then(Value::as_str);
     if let Some(name) = text("gmsaCredentialSpecName") {
         NameFormat::Subdomain.check(&at.field_path("gmsaCredentialSpecName"), name, causes);
@@ -220,7 +220,7 @@ fn is_domain(domain: &str) -> bool {
 }
 
 /// Validates the security context of a container.
-pub(super) fn check_container(at: &FieldView<'_>, shares_host_users: bool, causes: &mut Vec<Cause>) {
+pub(super) fn check_container(at: &FieldView<'_>, shares_host_users: bool, causes: &mut Causes) {
     for name in ["runAsUser", "runAsGroup"] {
         check_id(&at.field_path(name), at.number(name), causes);
     }

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::core::persistent_volume::check_driver;
 use crate::model::kinds::core::persistent_volume_claim::check_claim_spec;
 use crate::model::object_meta::annotation_causes;
 use crate::model::rules::checks::{
-    Check, FieldView, MAX_CAUSES, NameFormat, check_labels, duplicate, required, run, short_value,
+    Check, FieldView, NameFormat, check_labels, duplicate, is_missing, required, run, short_value,
     unsupported,
 };
 
@@ -20,7 +20,7 @@ use super::environment::{ContainerName, FIELDS_OF_VOLUMES, check_field_reference
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 /// The rules of a volume source.
-type SourceCheck = fn(&FieldView<'_>, &mut Vec<Cause>);
+type SourceCheck = fn(&FieldView<'_>, &mut Causes);
 
 /// The sources of a volume in the order in which kube-apiserver validates them: the field, the name in the
 /// error for a second source, the name in other errors, and the rules.
@@ -42,6 +42,7 @@ const SOURCES: [(&str, &str, &str, SourceCheck); 30] = [
     ("cinder", "cinder", "cinder", cinder),
     ("cephfs", "cephFS", "cephfs", |at, causes| need(at, &["monitors"], causes)),
     ("quobyte", "quobyte", "quobyte", quobyte),
+    // kube-apiserver misspells this field in its error.
     ("downwardAPI", "downwarAPI", "downwardAPI", downward_api),
     ("fc", "fc", "fc", fibre_channel),
     ("flexVolume", "flexVolume", "flexVolume", flex_volume),
@@ -63,7 +64,7 @@ const SOURCES: [(&str, &str, &str, SourceCheck); 30] = [
 
 /// Validates the volumes of a pod. Returns only the valid ones, so that a mount of an invalid volume is an
 /// error, too.
-pub(super) fn check<'a>(at: &FieldView<'a>, owner: SpecOwner, causes: &mut Vec<Cause>) -> Volumes<'a> {
+pub(super) fn check<'a>(at: &FieldView<'a>, owner: SpecOwner, causes: &mut Causes) -> Volumes<'a> {
     let mut valid = Volumes::new();
     for volume in at.elements("volumes") {
         let known = causes.len();
@@ -83,7 +84,7 @@ pub(super) fn check<'a>(at: &FieldView<'a>, owner: SpecOwner, causes: &mut Vec<C
     valid
 }
 
-fn check_source(volume: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause>) {
+fn check_source(volume: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
     let mut given = SOURCES.iter().filter(|(source, ..)| volume.value[source].is_object());
     let Some((source, _, shown, check)) = given.next() else {
         return causes.push(required(&volume.path, "must specify a volume type"));
@@ -99,14 +100,14 @@ fn check_source(volume: &FieldView<'_>, owner: SpecOwner, causes: &mut Vec<Cause
 }
 
 /// Requires that fields are neither missing nor empty.
-fn need(at: &FieldView<'_>, names: &[&'static str], causes: &mut Vec<Cause>) {
+fn need(at: &FieldView<'_>, names: &[&'static str], causes: &mut Causes) {
     for name in names {
         run(at, &[Check::Required(name, "")], causes);
     }
 }
 
 /// Requires a number between 0 and 255: a partition or a logical unit.
-fn check_byte(at: &FieldView<'_>, name: &str, causes: &mut Vec<Cause>) {
+fn check_byte(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
     if let Some(number) = at.number(name).filter(|number| !(0..=255).contains(number)) {
         let why = "must be between 0 and 255, inclusive";
         causes.push(Cause::invalid(&at.field_path(name), &number.to_string(), why));
@@ -116,7 +117,7 @@ fn check_byte(at: &FieldView<'_>, name: &str, causes: &mut Vec<Cause>) {
 /// The largest mode of a file: all permissions for everybody.
 const MAX_MODE: i64 = 0o777;
 
-fn check_mode(at: &FieldView<'_>, name: &str, causes: &mut Vec<Cause>) {
+fn check_mode(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
     if let Some(mode) = at.number(name).filter(|mode| !(0..=MAX_MODE).contains(mode)) {
         let why = "must be a number between 0 and 0777 (octal), both inclusive";
         causes.push(Cause::invalid(&at.field_path(name), &mode.to_string(), why));
@@ -128,14 +129,14 @@ pub(super) fn has_backsteps(path: &str) -> bool {
     path.split('/').any(|segment| segment == "..")
 }
 
-pub(super) fn check_backsteps(field: &str, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check_backsteps(field: &str, path: &str, causes: &mut Causes) {
     if has_backsteps(path) {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must not contain '..'"));
     }
 }
 
 /// Validates a path that must be relative and must not leave its folder.
-pub(super) fn check_relative_path(field: &str, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check_relative_path(field: &str, path: &str, causes: &mut Causes) {
     if path.starts_with('/') {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must be a relative path"));
     }
@@ -144,14 +145,14 @@ pub(super) fn check_relative_path(field: &str, path: &str, causes: &mut Vec<Caus
 
 /// Validates the path of a file in a volume. The kubelet reserves names that begin with `..` for atomic
 /// updates.
-fn check_file_path(field: &str, path: &str, causes: &mut Vec<Cause>) {
+fn check_file_path(field: &str, path: &str, causes: &mut Causes) {
     check_relative_path(field, path, causes);
     if path.starts_with("..") && !path.starts_with("../") && path != ".." {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must not start with '..'"));
     }
 }
 
-fn empty_dir(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn empty_dir(at: &FieldView<'_>, causes: &mut Causes) {
     let limit = at.get("sizeLimit").and_then(Value::as_str).and_then(crate::model::quantity::read);
     if limit.is_some_and(|limit| limit < 0) {
         let why = "SizeLimit field must be a valid resource quantity";
@@ -162,7 +163,7 @@ fn empty_dir(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 const PATH_TYPES: &[&str] =
     &["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-fn host_path(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn host_path(at: &FieldView<'_>, causes: &mut Causes) {
     match at.text("path") {
         "" => return causes.push(required(&at.field_path("path"), "")),
         path => check_backsteps(&at.field_path("path"), path, causes),
@@ -170,41 +171,41 @@ fn host_path(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     run(at, &[Check::OneOf("type", PATH_TYPES)], causes);
 }
 
-fn git_repository(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn git_repository(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["repository"], causes);
     check_relative_path(&at.field_path("directory"), at.text("directory"), causes);
 }
 
-fn gce_disk(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn gce_disk(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["pdName"], causes);
     check_byte(at, "partition", causes);
 }
 
-fn aws_disk(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn aws_disk(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["volumeID"], causes);
     check_byte(at, "partition", causes);
 }
 
-fn secret(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn secret(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["secretName"], causes);
     check_mode(at, "defaultMode", causes);
     at.elements("items").for_each(|item| check_item(&item, causes));
 }
 
-fn config_map(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn config_map(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["name"], causes);
     check_mode(at, "defaultMode", causes);
     at.elements("items").for_each(|item| check_item(&item, causes));
 }
 
 /// Validates an entry that gives a key of a ConfigMap or Secret a path.
-fn check_item(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_item(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["key", "path"], causes);
     check_file_path(&at.field_path("path"), at.text("path"), causes);
     check_mode(at, "mode", causes);
 }
 
-fn nfs(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn nfs(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["server", "path"], causes);
     let path = at.text("path");
     if !path.starts_with('/') {
@@ -213,7 +214,7 @@ fn nfs(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn iscsi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn iscsi(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["targetPortal"], causes);
     match at.text("iqn") {
         "" => causes.push(required(&at.field_path("iqn"), "")),
@@ -229,7 +230,7 @@ fn iscsi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_initiator(field: &str, name: &str, causes: &mut Vec<Cause>) {
+fn check_initiator(field: &str, name: &str, causes: &mut Causes) {
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     let has_digits = |rest: &str, digits: usize| {
         let mut chars = rest.chars();
@@ -268,7 +269,7 @@ fn is_iqn(rest: &str) -> bool {
     is_date && is_authority && is_name
 }
 
-fn flocker(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn flocker(at: &FieldView<'_>, causes: &mut Causes) {
     match (at.text("datasetName"), at.text("datasetUUID")) {
         ("", "") => causes.push(required(&at.path, "one of datasetName and datasetUUID is required")),
         (name, id) if !name.is_empty() && !id.is_empty() => {
@@ -284,7 +285,7 @@ fn flocker(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn cinder(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn cinder(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["volumeID"], causes);
     if at.get("secretRef").is_some() {
         need(&at.part("secretRef"), &["name"], causes);
@@ -294,7 +295,7 @@ fn cinder(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 /// The maximum length of a Quobyte tenant in bytes.
 const MAX_TENANT_BYTES: usize = 64;
 
-fn quobyte(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn quobyte(at: &FieldView<'_>, causes: &mut Causes) {
     let why = "must be a host:port pair or multiple pairs separated by commas";
     let (field, registry) = (at.field_path("registry"), at.text("registry"));
     if registry.is_empty() {
@@ -308,14 +309,13 @@ fn quobyte(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
             Some(split) => split.is_some_and(|(_, port)| !port.contains(':')),
         };
         let shown = short_value(at.get("registry"));
-        for _ in registry.split(',').filter(|pair| !is_pair(pair)).take(MAX_CAUSES) {
-            causes.push(Cause::invalid(&field, &shown, why));
-        }
+        let wrong = registry.split(',').filter(|pair| !is_pair(pair));
+        causes.extend(wrong.map(|_| Cause::invalid(&field, &shown, why)));
     }
     need(at, &["volume"], causes);
 }
 
-fn downward_api(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn downward_api(at: &FieldView<'_>, causes: &mut Causes) {
     check_mode(at, "defaultMode", causes);
     for file in at.elements("items") {
         check_downward_file(&at.path, &file, causes);
@@ -323,7 +323,7 @@ fn downward_api(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates a file of a downward API volume. kube-apiserver omits the index of the file in the errors.
-fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut Causes) {
     let at = FieldView { path: path.to_owned(), ..file.clone() };
     need(&at, &["path"], causes);
     check_file_path(&at.field_path("path"), at.text("path"), causes);
@@ -342,7 +342,7 @@ fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut Vec<Cause>
     check_mode(&at, "mode", causes);
 }
 
-fn fibre_channel(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn fibre_channel(at: &FieldView<'_>, causes: &mut Causes) {
     let (names, ids) = (at.items("targetWWNs"), at.items("wwids"));
     let field = at.field_path("targetWWNs");
     if names.is_empty() && ids.is_empty() {
@@ -360,7 +360,7 @@ fn fibre_channel(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn flex_volume(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn flex_volume(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["driver"], causes);
     let options = at.get("options").and_then(Value::as_object);
     for name in options.into_iter().flat_map(serde_json::Map::keys) {
@@ -374,7 +374,7 @@ fn flex_volume(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn azure_disk(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn azure_disk(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["diskName", "diskURI"], causes);
     run(at, &[Check::OneOf("cachingMode", &["None", "ReadOnly", "ReadWrite"])], causes);
     run(at, &[Check::OneOf("kind", &["Dedicated", "Managed", "Shared"])], causes);
@@ -392,7 +392,7 @@ fn azure_disk(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn storage_os(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn storage_os(at: &FieldView<'_>, causes: &mut Causes) {
     match at.text("volumeName") {
         "" => causes.push(required(&at.field_path("volumeName"), "")),
         name => NameFormat::Label.check(&at.field_path("volumeName"), name, causes),
@@ -407,45 +407,52 @@ fn storage_os(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
-fn projected(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+/// The sources that an entry of a projected volume can have.
+const PROJECTIONS: [&str; 6] =
+    ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
+
+/// Validates a projected volume. `clusterTrustBundle` and `podCertificate` are not validated.
+fn projected(at: &FieldView<'_>, causes: &mut Causes) {
     check_mode(at, "defaultMode", causes);
     let mut paths = HashSet::new();
+    let mut is_duplicate = |item: &FieldView<'_>| {
+        let path = item.text("path");
+        !path.is_empty() && !paths.insert(path.to_owned())
+    };
+    let duplicate_path = |shown: &str| Cause::invalid(&at.path, shown, "conflicting duplicate paths");
     for source in at.elements("sources") {
-        let kinds = [
-            "secret",
-            "configMap",
-            "downwardAPI",
-            "serviceAccountToken",
-            "clusterTrustBundle",
-            "podCertificate",
-        ];
-        let mut given = kinds.into_iter().filter(|kind| source.get(kind).is_some());
-        let Some(first) = given.next() else { continue };
-        let one = source.part(first);
-        match first {
-            "secret" | "configMap" => {
-                need(&one, &["name"], causes);
-                one.elements("items").for_each(|item| check_item(&item, causes));
+        let given = |kind: &&str| source.get(kind).is_some();
+        for part in ["secret", "configMap"].iter().filter(|kind| given(kind)).map(|kind| source.part(kind)) {
+            need(&part, &["name"], causes);
+            let shown = short_value(part.get("name"));
+            for item in part.elements("items") {
+                check_item(&item, causes);
+                if is_duplicate(&item) {
+                    causes.push(duplicate_path(&shown));
+                }
             }
-            "downwardAPI" => {
-                one.elements("items").for_each(|file| check_downward_file(&one.path, &file, causes));
+        }
+        if given(&"downwardAPI") {
+            let part = source.part("downwardAPI");
+            for file in part.elements("items") {
+                check_downward_file(&part.path, &file, causes);
+                if is_duplicate(&file) {
+                    causes.push(duplicate_path(&short_value(file.get("path"))));
+                }
             }
-            "serviceAccountToken" => check_token(&one, causes),
-            _ => {}
         }
-        let shown = short_value(one.get("name"));
-        let duplicates = one.items("items").iter().filter_map(|item| item["path"].as_str());
-        for _ in duplicates.filter(|path| !path.is_empty() && !paths.insert(*path)).take(MAX_CAUSES) {
-            causes.push(Cause::invalid(&at.path, &shown, "conflicting duplicate paths"));
+        if given(&"serviceAccountToken") {
+            // kube-apiserver reports the path of a token as a field of the volume.
+            check_token(&source.part("serviceAccountToken"), &at.field_path("path"), causes);
         }
-        for other in given {
+        if PROJECTIONS.iter().filter(|kind| given(kind)).count() > 1 {
             let why = "may not specify more than 1 volume type per source";
-            causes.push(Cause::forbidden(&source.field_path(other), why));
+            causes.push(Cause::forbidden(&source.path, why));
         }
     }
 }
 
-fn check_token(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_token(at: &FieldView<'_>, path_field: &str, causes: &mut Causes) {
     let seconds = at.number("expirationSeconds").unwrap_or_default();
     let why = match seconds {
         ..MIN_TOKEN_SECONDS => Some("may not specify a duration less than 10 minutes"),
@@ -456,12 +463,12 @@ fn check_token(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
         why.map(|why| Cause::invalid(&at.field_path("expirationSeconds"), &seconds.to_string(), why)),
     );
     match at.text("path") {
-        "" => causes.push(required(&at.field_path("path"), "")),
-        path => check_file_path(&at.field_path("path"), path, causes),
+        "" => causes.push(required(path_field, "")),
+        path => check_file_path(path_field, path, causes),
     }
 }
 
-fn csi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn csi(at: &FieldView<'_>, causes: &mut Causes) {
     check_driver(at, causes);
     if at.get("nodePublishSecretRef").is_some() {
         match at.text("nodePublishSecretRef.name") {
@@ -471,7 +478,7 @@ fn csi(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn ephemeral(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn ephemeral(at: &FieldView<'_>, causes: &mut Causes) {
     let template = at.part("volumeClaimTemplate");
     if template.value.is_null() {
         return causes.push(required(&template.path, ""));
@@ -480,13 +487,18 @@ fn ephemeral(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Validates the template of a claim that is created with a pod.
-fn check_claim_template(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn check_claim_template(at: &FieldView<'_>, causes: &mut Causes) {
     let metadata = at.part("metadata");
     check_labels(&metadata.field_path("labels"), metadata.get("labels"), causes);
     causes.extend(annotation_causes(&metadata.field_path("annotations"), metadata.get("annotations")));
+    for (name, value) in metadata.value.as_object().into_iter().flatten() {
+        if !matches!(&**name, "labels" | "annotations") && !is_missing(Some(value)) {
+            causes.push(Cause::forbidden(&metadata.field_path(name), "cannot be set"));
+        }
+    }
     check_claim_spec(&at.part("spec"), causes);
 }
 
-fn image(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+fn image(at: &FieldView<'_>, causes: &mut Causes) {
     run(at, &[Check::OneOf("pullPolicy", &["Always", "IfNotPresent", "Never"])], causes);
 }
