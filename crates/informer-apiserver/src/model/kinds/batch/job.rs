@@ -247,22 +247,22 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
         let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
         causes.push(Cause::invalid(&spec.field_path("selector"), &shown, "`selector` not auto-generated"));
     }
-    validate_spec(&spec, causes);
+    check_job_spec(&spec, causes);
+    check_last_hostname(at, causes);
+}
+
+fn check_job_spec(spec: &FieldView<'_>, causes: &mut Causes) {
+    validate_spec(spec, causes);
     // kube-apiserver reports a selector that does not match the template labels after all other errors of the
     // spec, including those of the template.
-    if parse_selector(&spec).is_some_and(|selector| {
+    if parse_selector(spec).is_some_and(|selector| {
         let labels = spec.get("template.metadata.labels");
         !selector.matches_with(|label| labels.and_then(|labels| labels.get(label)?.as_str()))
     }) {
         let shown = shown_labels(&spec.part("template"));
         let why = "`selector` does not match template `labels`";
-        let suffix = Cause::invalid(&spec.field_path("template.metadata.labels"), &shown, why);
-        // The response to an update contains this error twice, because kube-apiserver validates an updated
-        // Job both as an update and like a new Job.
-        causes.extend(at.old.map(|_| suffix.clone()));
-        causes.push(suffix);
+        causes.push(Cause::invalid(&spec.field_path("template.metadata.labels"), &shown, why));
     }
-    check_last_hostname(at, causes);
 }
 
 /// Requires `<job name>-<last index>` to be a DNS label, because it is the hostname of the last pod of an
@@ -281,7 +281,21 @@ fn check_last_hostname(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
+/// Requires that a new number of completions of an indexed Job equals its parallelism.
+fn check_changed_completions(at: &FieldView<'_>, causes: &mut Causes) {
+    let field = "spec.completions";
+    let is_changed = at.old.and_then(|old| get(old, field)) != at.get(field);
+    if let Some(completions) = at.number(field).filter(|_| is_changed)
+        && at.number("spec.parallelism") != Some(completions)
+    {
+        let why = "can only be modified in tandem with spec.parallelism";
+        causes.push(Cause::invalid(field, &completions.to_string(), why));
+    }
+}
+
 fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+    // kube-apiserver validates an updated Job like a new one, and then its spec once more.
+    check_job_spec(&at.part("spec"), causes);
     let check_immutable = |name: &str, causes: &mut Causes| {
         let old = at.old.and_then(|old| get(old, name));
         if old != at.get(name) {
@@ -289,7 +303,9 @@ fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
             causes.push(Cause::invalid(name, &shown, IMMUTABLE));
         }
     };
-    if at.text("spec.completionMode") != "Indexed" {
+    if at.text("spec.completionMode") == "Indexed" {
+        check_changed_completions(at, causes);
+    } else {
         check_immutable("spec.completions", causes);
     }
     check_immutable("spec.selector", causes);

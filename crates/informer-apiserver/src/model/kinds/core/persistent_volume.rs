@@ -197,6 +197,8 @@ pub(crate) fn check_driver(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+    // kube-apiserver validates an updated volume twice.
+    validate(at, causes);
     let (new, Some(old)) = (&at.value["spec"], at.old.map(|old| &old["spec"])) else { return };
     let sets_secret = old["csi"]["controllerExpandSecretRef"].is_null();
     let source = |spec: &Value| {

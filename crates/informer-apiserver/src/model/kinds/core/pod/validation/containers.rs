@@ -50,7 +50,12 @@ pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Cause
                 }
             }
         }
+        // kube-apiserver does not compare init containers without a name with each other.
+        let has_unnamed = names.contains("");
         check_name_is_new(&container, &mut names, causes);
+        if !has_unnamed {
+            names.remove("");
+        }
         // Init containers run one after another, so their host ports may be equal.
         check_host_ports(&container, &mut HashSet::new(), causes);
     }
@@ -64,7 +69,7 @@ pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Cause
 
 fn check_name_is_new<'a>(at: &FieldView<'a>, names: &mut HashSet<&'a str>, causes: &mut Causes) {
     let name = at.text("name");
-    if !name.is_empty() && !names.insert(name) {
+    if !names.insert(name) {
         causes.push(duplicate(&at.field_path("name"), &format!("{name:?}")));
     }
 }
