@@ -116,7 +116,7 @@
 //! | `webhook` | admission and conversion webhooks |
 //! | `certificates` | certificates of servers that the program generates and renews |
 //! | `ws` | exec, attach and port-forward of pods |
-//! | `oidc`, `oauth` | credentials of the auth providers `oidc` and `gcp` |
+//! | `oidc`, `oauth` | credentials of the auth providers `oidc` and `gcp`; need `ring` or `aws-lc-rs` |
 //! | `otel` | trace contexts of OpenTelemetry in requests and objects |
 //! | `testing` | an API server inside a test |
 //! | `packed` | objects that are held compressed |
