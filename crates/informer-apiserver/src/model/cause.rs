@@ -59,7 +59,7 @@ impl Cause {
 
 /// The maximum number of causes in a response for one object. Further causes are dropped, so that a request
 /// cannot make its response, or the memory of the server, much larger than itself.
-const MAX_CAUSES: usize = 1_000;
+pub(crate) const MAX_CAUSES: usize = 1_000;
 
 /// The causes of one object, in the order in which they were found.
 #[derive(Debug, Default)]

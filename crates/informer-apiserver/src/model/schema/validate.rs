@@ -10,11 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::Schema;
 use super::formats::{has_format, is_supported};
-use crate::model::cause::Cause;
+use crate::model::cause::{Cause, MAX_CAUSES};
 use crate::model::go_format::go_number;
 
-/// Maximum number of validation errors for one object, as a limit for hostile objects.
-const MAX_CAUSES: usize = 1000;
 /// Maximum nesting depth of `allOf`, `anyOf`, `oneOf` and `not` in a schema.
 const MAX_DEPTH: usize = 64;
 /// The largest float that Go accepts as an integer.

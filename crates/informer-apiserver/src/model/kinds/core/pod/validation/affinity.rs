@@ -77,10 +77,10 @@ fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Causes) {
 }
 
 pub(super) fn check_spread_constraints(at: &FieldView<'_>, causes: &mut Causes) {
+    fn pair_of<'a>(constraint: &FieldView<'a>) -> (&'a str, &'a str) {
+        (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"))
+    }
     let constraints: Vec<_> = at.elements("topologySpreadConstraints").collect();
-    let pair_of = |constraint: &FieldView<'_>| {
-        (constraint.text("topologyKey").to_owned(), constraint.text("whenUnsatisfiable").to_owned())
-    };
     let last: HashMap<_, _> =
         constraints.iter().enumerate().map(|(index, constraint)| (pair_of(constraint), index)).collect();
     for (index, constraint) in constraints.iter().enumerate() {

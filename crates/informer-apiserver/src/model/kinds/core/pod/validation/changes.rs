@@ -104,8 +104,8 @@ fn check_node_selector_change(new: &FieldView<'_>, old: &Value, causes: &mut Cau
     }
 }
 
-/// Rejects an update of a pod with scheduling gates that could place it on a node on which its required node
-/// affinity did not allow it. Terms must stay, and may only get more requirements.
+/// Rejects an update of a pod with scheduling gates that allows nodes which its required node affinity
+/// excluded: terms may get more requirements, but must keep those that they have.
 fn check_node_affinity_change(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
     let path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let before = get(old, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
