@@ -36,8 +36,8 @@ pub(crate) struct SimulateArguments {
     /// code of the tree. The simulator must detect each defect from each of three seeds.
     #[arg(long)]
     mutants: bool,
-    /// With `--mutants`: run only this many defects, drawn by `--seed`, without those that are rarely found
-    /// [default: all defects].
+    /// With `--mutants`: run a random sample of this number of defects, which depends on `--seed`. Defects
+    /// that the simulator misses in some runs are never in a sample [default: all defects].
     #[arg(long, requires = "mutants")]
     sample: Option<usize>,
     /// With `--mutants`: run only defects whose names contain this text; separate several texts by commas.
