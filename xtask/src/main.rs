@@ -21,6 +21,7 @@ mod report;
 mod scaffold;
 mod schema;
 mod simulate;
+mod stress;
 mod tidy;
 mod tree;
 
@@ -64,6 +65,8 @@ enum Command {
     /// Mutation testing: run cargo-mutants over the library crates, and report mutants that no test catches.
     /// Needs cargo-mutants.
     Mutants(mutants::MutantsArguments),
+    /// Run all tests several times alongside busy processes, to find tests that depend on real time.
+    Stress(stress::StressArguments),
     /// Fuzz the parsers of untrusted input under libFuzzer, or, if it is not installed, with a harness that
     /// has no coverage feedback.
     Fuzz(fuzz::FuzzArguments),
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Command::Tidy(arguments) => tidy::run(root(), arguments),
         Command::Features(arguments) => features::run(root(), arguments),
         Command::Mutants(arguments) => mutants::run(root(), arguments),
+        Command::Stress(arguments) => stress::run(root(), arguments),
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
         Command::Diagnostics(arguments) => diagnostics::run(root(), arguments),
         Command::Book => book::run(root()),

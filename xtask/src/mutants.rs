@@ -166,12 +166,15 @@ fn test_crate(tree: &Tree, subject: &Subject, arguments: &MutantsArguments) -> R
     let sample = if arguments.all { all.clone() } else { draw(&all, arguments.sample, arguments.seed) };
     let own = [subject.package()];
     let mut outcomes = Stage { tree, subject, judges: &own, name: "own" }.run(&sample, None)?;
-    // Fewer outcomes than mutants in the sample mean that some mutants were not tested. More outcomes are
-    // expected: cargo-mutants also tests every mutant that deletes a field in the files of the sample, even
-    // if no regular expression of the configuration selects it.
-    if outcomes.len() < sample.len() {
-        let (name, tested, drawn) = (subject.name, outcomes.len(), sample.len());
-        return Err(format!("informer-{name}: {tested} of {drawn} mutants were tested"));
+    // There may be more outcomes: cargo-mutants also tests every mutant that deletes a field in the files of
+    // the sample, even if no regular expression of the configuration selects it.
+    let untested = sample.iter().filter(|mutant| !outcomes.contains_key(*mutant));
+    if let Some(mutant) = untested.clone().next() {
+        let (count, drawn) = (untested.count(), sample.len());
+        let name = subject.name;
+        return Err(format!(
+            "informer-{name}: {count} of {drawn} mutants were not tested, the first is {mutant}"
+        ));
     }
     let survivors = survivors_of(&outcomes);
     let judges: Vec<_> = subject.judges.iter().map(|judge| (*judge).to_owned()).collect();
