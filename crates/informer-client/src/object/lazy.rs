@@ -112,11 +112,22 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
     ///
     /// Returns an error if the text is not JSON or the header of the object is invalid.
     pub fn from_json(text: &str) -> Result<Self, crate::HeaderError> {
+        Self::from_json_of(ResourceKind::of::<K>(), text)
+    }
+}
+
+impl<K: Send + Sync + 'static> Lazy<K> {
+    /// Creates an object of a kind from its JSON text, without pruning, for value types that have no kind,
+    /// such as `serde_json::Value`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is not JSON or the header of the object is invalid.
+    pub fn from_json_of(kind: ResourceKind, text: &str) -> Result<Self, crate::HeaderError> {
         let mut raw = crate::header::RawHeader::default();
         raw.scan(crate::scan::Cursor::new(text))?;
         let header = raw.build(text)?;
-        let origin =
-            Arc::new(Origin::new(ResourceKind::of::<K>(), informer_cache::UndecodableLog::default()));
+        let origin = Arc::new(Origin::new(kind, informer_cache::UndecodableLog::default()));
         let body = Body::new(OwnBytes::json(text.into(), raw.has_type()), None);
         Ok(Self::new(header, Stored::Plain(body), origin))
     }
