@@ -1,8 +1,8 @@
 //! Numbers, sizes and times as they are shown.
 
-pub(super) const NONE: &str = "-";
+pub(crate) const NONE: &str = "-";
 
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     match value {
         0..=99_999 => value.to_string(),
         100_000..=9_999_999 => format!("{:.1}k", value as f64 / 1e3),
@@ -10,7 +10,7 @@ pub(super) fn count(value: u64) -> String {
     }
 }
 
-pub(super) fn rate(value: Option<f64>) -> String {
+pub(crate) fn rate(value: Option<f64>) -> String {
     match value {
         None => NONE.to_owned(),
         Some(value) if value < 100.0 => format!("{value:.1}/s"),
@@ -18,7 +18,7 @@ pub(super) fn rate(value: Option<f64>) -> String {
     }
 }
 
-pub(super) fn bytes(value: u64) -> String {
+pub(crate) fn bytes(value: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (value as f64, "B");
     for larger in UNITS {
@@ -30,7 +30,7 @@ pub(super) fn bytes(value: u64) -> String {
     if unit == "B" { format!("{value:.0} B") } else { format!("{value:.1} {unit}") }
 }
 
-pub(super) fn seconds(value: f64) -> String {
+pub(crate) fn seconds(value: f64) -> String {
     let whole = value as u64;
     match value {
         _ if value <= 0.0 => "0 s".to_owned(),
@@ -44,11 +44,11 @@ pub(super) fn seconds(value: f64) -> String {
     }
 }
 
-pub(super) fn optional_seconds(value: Option<f64>) -> String {
+pub(crate) fn optional_seconds(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), seconds)
 }
 
 /// Returns a number of things, such as `1 queue` and `2 queues`.
-pub(super) fn plural(number: usize, thing: &str) -> String {
+pub(crate) fn plural(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,15 +1,6 @@
 //! `informer top`: shows informers, queues, controllers and reconciles live in a terminal.
-//!
-//! # Threads
-//!
-//! Reading the keyboard blocks, so a thread of its own does it. It ends with the process.
-//!
-//! # Shutdown
-//!
-//! The terminal is restored when the command ends, also after an error or a panic.
 
 mod app;
-mod format;
 mod health;
 mod sample;
 mod table;
@@ -17,29 +8,23 @@ mod table;
 mod tests;
 mod view;
 
-use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 use clap::Args;
 use informer::runtime::console::KeyHistory;
-use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
-use ratatui::crossterm::execute;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use self::app::App;
-use self::view::Theme;
 use crate::failure::Failure;
 use crate::live::{LiveArguments, LiveSource};
+use crate::screen::{Screen, Theme, require_terminal};
 use crate::signals::Signals;
 
 /// The time between two reads of the history of the shown key.
 const HISTORY_PERIOD: Duration = Duration::from_secs(1);
 
 const HISTORY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The number of keystrokes that wait for the terminal.
-const MAX_INPUT: usize = 64;
 
 /// Show informers, queues, controllers and reconciles live in the terminal.
 ///
@@ -68,48 +53,28 @@ pub(crate) struct TopArguments {
 }
 
 pub(crate) async fn run(arguments: TopArguments) -> Result<(), Failure> {
-    if !stdout().is_terminal() {
-        let problem =
-            "`informer top` needs a terminal; read the data of a console at /debug/informer/v1/snapshot";
-        return Err(Failure::new(problem));
-    }
+    require_terminal("informer top", "read the data of a console at /debug/informer/v1/snapshot")?;
     let source = LiveSource::open(&arguments.live).await?;
-    let terminal = ratatui::try_init().map_err(|error| Failure::io("prepare the terminal", error))?;
-    let _restored = RestoreOnDrop;
-    execute!(stdout(), EnableMouseCapture).map_err(|error| Failure::io("enable the mouse", error))?;
-    show(terminal, source).await
+    show(source).await
 }
 
 type HistoryResult = Result<KeyHistory, String>;
 
-struct RestoreOnDrop;
-
-impl Drop for RestoreOnDrop {
-    fn drop(&mut self) {
-        // A closed terminal needs no restoration.
-        let _ = execute!(stdout(), DisableMouseCapture);
-        ratatui::restore();
-    }
-}
-
-async fn show(mut terminal: ratatui::DefaultTerminal, mut source: LiveSource) -> Result<(), Failure> {
+async fn show(mut source: LiveSource) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let mut screen = Screen::open()?;
     let theme = Theme::of_environment();
     let mut app = App::default();
-    let mut input = input();
     // A program that does not respond must not block the keyboard.
     let (sender, mut histories) = mpsc::channel::<(String, HistoryResult)>(1);
     let mut history = interval(HISTORY_PERIOD);
     history.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut signals = Signals::listen()?;
     loop {
-        terminal
-            .draw(|frame| view::draw(frame, &mut app, &theme, Instant::now()))
-            .map_err(|error| Failure::io("write to the terminal", error))?;
+        screen.draw(|frame| view::draw(frame, &mut app, &theme, Instant::now()))?;
         tokio::select! {
             Some(update) = source.updates.recv() => app.update(update, Instant::now()),
-            event = input.recv() => match event {
-                Some(Ok(event)) => app.input(&event),
-                Some(Err(error)) => return Err(Failure::io("read the keyboard", error)),
+            event = screen.input() => match event? {
+                Some(event) => app.input(&event),
                 None => return Ok(()),
             },
             Some((key, read)) = histories.recv() => app.set_history(&key, read, Instant::now()),
@@ -129,18 +94,4 @@ async fn show(mut terminal: ratatui::DefaultTerminal, mut source: LiveSource) ->
             });
         }
     }
-}
-
-fn input() -> mpsc::Receiver<std::io::Result<Event>> {
-    let (sender, receiver) = mpsc::channel(MAX_INPUT);
-    std::thread::spawn(move || {
-        loop {
-            let event = event::read();
-            let failed = event.is_err();
-            if sender.blocking_send(event).is_err() || failed {
-                return;
-            }
-        }
-    });
-    receiver
 }

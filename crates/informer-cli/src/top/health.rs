@@ -2,8 +2,8 @@
 
 use informer::runtime::console::{ConsoleSnapshot, InformerSnapshot};
 
-use super::format::{count, plural, seconds};
 use super::sample::Samples;
+use crate::format::{count, plural, seconds};
 
 /// A reconcile that runs longer than this many seconds is shown as a problem.
 const LONG_RECONCILE: f64 = 60.0;

@@ -6,10 +6,10 @@ use informer::runtime::console::{ConsoleSnapshot, InformerSnapshot, QueueSnapsho
 use tokio::time::Instant;
 
 use super::app::Tab;
-use super::format::{NONE, bytes, count, optional_seconds, rate, seconds};
 use super::health::Severity;
 use super::sample::{Samples, finished};
 use crate::failure::plain;
+use crate::format::{NONE, bytes, count, optional_seconds, rate, seconds};
 
 pub(super) struct Column {
     pub(super) title: &'static str,

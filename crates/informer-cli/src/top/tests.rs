@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::app::{App, Tab};
-use super::view::{Theme, draw};
+use super::view::draw;
 use crate::live::LiveUpdate;
+use crate::screen::Theme;
 
 struct Screen {
     app: App,

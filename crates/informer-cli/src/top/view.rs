@@ -9,11 +9,12 @@ use ratatui::widgets::{Block, Clear, Paragraph, Sparkline, Wrap};
 use tokio::time::Instant;
 
 use super::app::{App, Tab};
-use super::format::{bytes, count, optional_seconds, plural, rate, seconds};
 use super::health::{Severity, problems};
 use super::sample::finished;
 use super::table::{self, Column, TableRow};
 use crate::failure::plain;
+use crate::format::{bytes, count, optional_seconds, plural, rate, seconds};
+use crate::screen::{BOLD, MUTED, REVERSED, Theme};
 
 const HELP: &[(&str, &str)] = &[
     ("1 to 6, Tab, h, l, arrows", "select a view"),
@@ -28,39 +29,14 @@ const HELP: &[(&str, &str)] = &[
     ("q, Ctrl-C", "quit"),
 ];
 
-/// The styles of the screen. Without colors, only bold, dim and reversed text is used.
-pub(super) struct Theme {
-    has_colors: bool,
-}
-
-impl Theme {
-    pub(super) fn of_environment() -> Self {
-        Self { has_colors: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
-    }
-
-    #[cfg(test)]
-    pub(super) fn without_colors() -> Self {
-        Self { has_colors: false }
-    }
-
-    fn colored(&self, color: Color) -> Style {
-        if self.has_colors { Style::new().fg(color) } else { Style::new() }
-    }
-
-    fn level(&self, level: Severity) -> Style {
-        match level {
-            Severity::Bad => self.colored(Color::Red).add_modifier(Modifier::BOLD),
-            Severity::Warn => self.colored(Color::Yellow),
-            Severity::Ok => self.colored(Color::Green),
-            Severity::Plain => Style::new(),
-        }
+fn style_of(theme: &Theme, level: Severity) -> Style {
+    match level {
+        Severity::Bad => theme.colored(Color::Red).add_modifier(Modifier::BOLD),
+        Severity::Warn => theme.colored(Color::Yellow),
+        Severity::Ok => theme.colored(Color::Green),
+        Severity::Plain => Style::new(),
     }
 }
-
-/// Dim text. Dark gray is invisible in some palettes.
-const MUTED: Style = Style::new().add_modifier(Modifier::DIM);
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, now: Instant) {
     let rows = Layout::vertical([
@@ -103,7 +79,7 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
         None => ("live", Severity::Ok),
     };
     frame.render_widget(line, area);
-    let state = Line::from(Span::styled(format!("{state} "), theme.level(level))).right_aligned();
+    let state = Line::from(Span::styled(format!("{state} "), style_of(theme, level))).right_aligned();
     frame.render_widget(state, area);
 }
 
@@ -128,7 +104,7 @@ fn draw_footer(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) 
         Line::from(vec![Span::styled(prompt, BOLD), Span::raw(filter), Span::styled(" ", REVERSED)])
     } else if let Some(lost) = app.lost.as_ref().filter(|_| app.samples.now.is_some()) {
         let text = format!("no new data: {}", plain(lost));
-        Line::from(Span::styled(text, theme.level(Severity::Bad)))
+        Line::from(Span::styled(text, style_of(theme, Severity::Bad)))
     } else if filter.is_empty() {
         Line::from(Span::styled("/ filter  s sort  Enter history  p pause  ? help  q quit", MUTED))
     } else {
@@ -161,13 +137,13 @@ fn draw_overview(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
         .map(|one| {
             let mark = if one.level == Severity::Bad { "error " } else { "warn  " };
             Line::from(vec![
-                Span::styled(mark, theme.level(one.level)),
+                Span::styled(mark, style_of(theme, one.level)),
                 Span::styled(plain(&one.subject), BOLD),
                 Span::raw(format!(" {}", plain(&one.text))),
             ])
         })
         .collect();
-    let title = Span::styled(title, theme.level(level));
+    let title = Span::styled(title, style_of(theme, level));
     let block = Block::bordered().title(title).border_style(MUTED);
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), health);
 }
@@ -289,7 +265,7 @@ fn draw_row(
 ) {
     let cells = layout.split(place);
     for ((index, column), place) in shown.iter().zip(cells.iter()) {
-        let line = Line::from(Span::styled(row.cells[*index].text.as_str(), theme.level(row.level)));
+        let line = Line::from(Span::styled(row.cells[*index].text.as_str(), style_of(theme, row.level)));
         frame.render_widget(if column.numeric { line.right_aligned() } else { line }, *place);
     }
 }
@@ -302,7 +278,7 @@ fn draw_key(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect) {
         (Some(key), None) => vec![Line::from(format!("Reading the history of {}…", plain(key)))],
         (Some(_), Some(Err(problem))) => {
             let text = format!("The history cannot be read: {}", plain(problem));
-            vec![Line::from(Span::styled(text, theme.level(Severity::Bad)))]
+            vec![Line::from(Span::styled(text, style_of(theme, Severity::Bad)))]
         }
         (Some(_), Some(Ok(history))) => history_lines(history, theme),
     };
@@ -325,7 +301,7 @@ fn history_lines(history: &KeyHistory, theme: &Theme) -> Vec<Line<'static>> {
         if let Some(queued) = &of.queued {
             let (age, causes) = (seconds(queued.age_seconds), plain(&queued.causes.join("; ")));
             let text = format!("queued in {} for {age}: {causes}", plain(&of.controller));
-            lines.push(Line::from(Span::styled(text, theme.level(Severity::Warn))));
+            lines.push(Line::from(Span::styled(text, style_of(theme, Severity::Warn))));
         }
     }
     let all = |of: &'_ informer::runtime::console::ControllerHistory| -> Vec<(String, ReconcileSnapshot)> {
@@ -355,7 +331,7 @@ fn reconcile_lines(
     };
     let mut head = vec![
         Span::styled(format!("{:>10} ago  ", seconds(one.began_seconds_ago)), MUTED),
-        Span::styled(format!("{result:<9}"), theme.level(level)),
+        Span::styled(format!("{result:<9}"), style_of(theme, level)),
         Span::styled(plain(controller), BOLD),
     ];
     if one.request != key {
@@ -373,7 +349,7 @@ fn reconcile_lines(
     }
     if let Some(error) = &one.error {
         let text = format!("                {}", plain(error));
-        lines.push(Line::from(Span::styled(text, theme.level(Severity::Bad))));
+        lines.push(Line::from(Span::styled(text, style_of(theme, Severity::Bad))));
     }
 }
 
