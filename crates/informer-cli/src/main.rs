@@ -86,6 +86,16 @@ enum Command {
     DemoServer(demo::server::ServerArguments),
 }
 
+impl Command {
+    fn is_full_screen(&self) -> bool {
+        match self {
+            Self::Top(_) => true,
+            Self::Watch(arguments) => arguments.is_full_screen(),
+            _ => false,
+        }
+    }
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     // With the name `kube-apiserver` or `etcd`, the executable runs the replacement of that program and not
@@ -96,8 +106,8 @@ async fn main() -> ExitCode {
         return role.run(given.collect()).await;
     }
     let arguments = Arguments::parse();
-    // Lines of logs would destroy the screen of `informer top`.
-    if !matches!(arguments.command, Command::Top(_)) || !std::io::stderr().is_terminal() {
+    // Lines of logs would destroy a full-screen view on the same terminal.
+    if !arguments.command.is_full_screen() || !std::io::stderr().is_terminal() {
         log_to_stderr();
     }
     let outcome = match arguments.command {

@@ -19,14 +19,16 @@ mod near;
 mod notes;
 pub(crate) mod period;
 mod printer;
+mod states;
 mod table;
 mod target;
+mod ui;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use informer::cache::{HandlerOptions, InformerRun, SharedInformer, blocking};
+use informer::cache::{Event, HandlerOptions, InformerRun, SharedInformer, blocking};
 use informer::client::{Client, Encodings, KubeListWatch, Lazy, ResourceKind, StreamingLists};
 use informer::{FieldSelector, LabelSelector};
 use serde_json::Value;
@@ -40,6 +42,7 @@ use self::table::{Table, TableOptions};
 use self::target::Targets;
 use crate::connection::ConnectionArguments;
 use crate::failure::Failure;
+use crate::screen::require_terminal;
 
 /// The representation of objects in the caches of `informer watch`: their JSON, which is parsed only when the
 /// content of an object is printed or compared.
@@ -72,6 +75,8 @@ Examples:
       A custom resource, named with its group, with the columns of `kubectl get`.
   informer watch pods --server http://127.0.0.1:8001
       A server without a kubeconfig, as `informer serve` or `kubectl proxy`.
+  informer watch deploy,rs,pods -A --ui
+      Objects, and the changes of the selected one, on the whole terminal.
 
 Lines of -o diff:
   + default/web-0 @17 (initial)     added to the cache, at version 17
@@ -142,6 +147,9 @@ pub(crate) struct WatchArguments {
     /// Print the time in UTC before each event; -o json and -o yaml always contain it.
     #[arg(long)]
     timestamps: bool,
+    /// Show the objects and their changes on the whole terminal instead of printing them. `?` lists the keys.
+    #[arg(long, conflicts_with_all = ["output", "timestamps", "resync"])]
+    ui: bool,
     /// Print the values of Secrets, which are hidden by default.
     #[arg(long)]
     show_secrets: bool,
@@ -180,6 +188,11 @@ enum Streaming {
 }
 
 impl WatchArguments {
+    /// Returns true if the command takes over the terminal.
+    pub(crate) fn is_full_screen(&self) -> bool {
+        self.ui
+    }
+
     fn table(&self, found: &WatchTarget, several_kinds: bool) -> Table {
         Table::new(TableOptions {
             wide: matches!(self.output, WatchOutput::Wide),
@@ -191,8 +204,11 @@ impl WatchArguments {
 
 /// Runs `informer watch` until stdout is closed. Dropping the future, as Ctrl-C does, stops the informers.
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
-    let timeout = SyncTimeout::new(arguments.timeout);
+    if arguments.ui {
+        require_terminal("informer watch --ui", "omit --ui to print the changes")?;
+    }
     let notes = Notes::new();
+    let timeout = SyncTimeout::new(arguments.timeout);
     let client = arguments.connection.client().await?;
     let mut found: Vec<WatchTarget> = Vec::new();
     for target in arguments.kinds.iter().flat_map(|Targets(targets)| targets) {
@@ -202,13 +218,20 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
             found.push(kind);
         }
     }
+    if arguments.ui {
+        notes.progress_done();
+        return ui::run(&arguments, &client, found, timeout).await;
+    }
     let several_kinds = found.iter().any(|other| other.kind != found[0].kind);
     let (printer, closed) = Printer::new(&arguments, several_kinds, notes.bar());
     let printer = Arc::new(printer);
     let mut watched = Vec::with_capacity(found.len());
-    for kind in found {
-        let table = arguments.table(&kind, several_kinds);
-        watched.push(Watched::start(&client, kind, &arguments, (&printer, table), &notes)?);
+    for target in found {
+        let table = arguments.table(&target, several_kinds);
+        let shown = arguments.output.is_table().then(|| table.clone());
+        let (printer, kind) = (Arc::clone(&printer), target.kind.clone());
+        let handler = move |event| printer.print(&kind, &table, &event);
+        watched.push(Watched::start(&client, target, &arguments, shown.as_ref(), handler, &notes)?);
     }
     tokio::select! {
         result = closed.wait() => result,
@@ -244,18 +267,17 @@ struct Watched {
 }
 
 impl Watched {
+    /// Starts an informer of a kind with one handler. `table` has the columns to request, if any.
     fn start(
         client: &Client,
-        found: WatchTarget,
+        target: WatchTarget,
         arguments: &WatchArguments,
-        (printer, table): (&Arc<Printer>, Table),
+        table: Option<&Table>,
+        handler: impl FnMut(Event<Text>) + Send + 'static,
         notes: &Notes,
     ) -> Result<Self, Failure> {
-        let mut resource = found.kind.resource();
-        if let Some(name) = &found.name {
-            resource = format!("{resource}/{name}");
-        }
-        let source = source(client, &found, arguments, &table)?;
+        let resource = target.name();
+        let source = source(client, &target, arguments, table)?;
         let (failed, name) = (notes.clone(), resource.clone());
         let mut informer = SharedInformer::builder(source)
             .name(resource.clone())
@@ -264,12 +286,8 @@ impl Watched {
             informer = informer.resync(period);
         }
         let informer = informer.build();
-        let (printer, kind) = (Arc::clone(printer), found.kind);
         informer
-            .add_handler_with(
-                HandlerOptions::new().name("print"),
-                blocking(move |event| printer.print(&kind, &table, &event)),
-            )
+            .add_handler_with(HandlerOptions::new().name("print"), blocking(handler))
             .map_err(|error| Failure::new(error.to_string()))?;
         let run = informer.start();
         Ok(Self { resource, informer, synced: false, _run: run })
@@ -280,21 +298,21 @@ fn source(
     client: &Client,
     found: &WatchTarget,
     arguments: &WatchArguments,
-    table: &Table,
+    table: Option<&Table>,
 ) -> Result<KubeListWatch<Text>, Failure> {
-    let is_table = arguments.output.is_table();
-    let client = if is_table { &table::client(client, &found.kind, table) } else { client };
+    let converted = table.map(|table| table::client(client, &found.kind, table));
+    let client = converted.as_ref().unwrap_or(client);
     let mut source = KubeListWatch::<Text>::of(client, ResourceKind::clone(&found.kind))
         .labels(arguments.labels.clone().unwrap_or_default())
         .fields(found.fields(arguments.fields.as_ref())?)
         .streaming_lists(match arguments.streaming_list {
             // The rows of a list are aligned only if they arrive together.
-            Streaming::Auto if is_table => StreamingLists::Off,
+            Streaming::Auto if table.is_some() => StreamingLists::Off,
             Streaming::Auto => StreamingLists::Auto,
             Streaming::On => StreamingLists::On,
             Streaming::Off => StreamingLists::Off,
         });
-    if is_table {
+    if table.is_some() {
         source = source.encodings(Encodings::Json);
     }
     if found.namespaced && !arguments.all_namespaces {

@@ -28,6 +28,16 @@ pub(super) struct WatchTarget {
 }
 
 impl WatchTarget {
+    /// Returns the name of the kind, such as `deployments.apps`, with the name of the object if only one is
+    /// watched.
+    pub(super) fn name(&self) -> String {
+        let resource = self.kind.resource();
+        match &self.name {
+            Some(name) => format!("{resource}/{name}"),
+            None => resource,
+        }
+    }
+
     /// Returns the field selector with which this kind is watched: that of the option `--field-selector`. If
     /// only one object is watched, it also selects the name of the object.
     pub(super) fn fields(&self, given: Option<&FieldSelector>) -> Result<FieldSelector, Failure> {

@@ -1,5 +1,7 @@
 //! Paths of the fields whose changes `informer watch --ignore` does not print.
 
+use super::diff::{Difference, path};
+
 /// The path of an ignored field, in the format in which paths are printed, for example
 /// `status.conditions[type=Ready].lastHeartbeatTime`. The path also covers the fields below it. `[*]` stands
 /// for any array item.
@@ -23,6 +25,18 @@ impl IgnoredPath {
         };
         self.0.len() <= path.len() && self.0.iter().zip(&path).all(matches)
     }
+}
+
+/// Returns the changes of fields that no ignored path covers.
+pub(super) fn without_ignored<'c, 'v>(
+    changes: &'c [Difference<'v>],
+    ignored: &[IgnoredPath],
+) -> Vec<&'c Difference<'v>> {
+    let is_ignored = |change: &&Difference<'_>| {
+        let path = path(&change.path);
+        ignored.iter().any(|ignored| ignored.covers(&path))
+    };
+    changes.iter().filter(|change| !is_ignored(change)).collect()
 }
 
 /// Splits a path into field names and items in brackets. Returns `None` if a bracket is not closed or a name

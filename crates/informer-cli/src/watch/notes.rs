@@ -26,8 +26,10 @@ const MAX_FAILURES: usize = 8;
 /// Writes the messages of `informer watch` to stderr. Clones share the record of reported failures.
 #[derive(Clone)]
 pub(super) struct Notes {
-    said: Arc<Mutex<ReportedState>>,
+    reported: Arc<Mutex<ReportedState>>,
     bar: ProgressBar,
+    /// False if the messages are shown on a screen, which reads them with [`last`](Self::last).
+    prints: bool,
 }
 
 #[derive(Default)]
@@ -36,6 +38,7 @@ struct ReportedState {
     /// operation.
     outages: BTreeMap<String, Outage>,
     progress: BTreeMap<String, String>,
+    last: Option<String>,
 }
 
 #[derive(Default)]
@@ -54,7 +57,17 @@ impl Notes {
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(100));
-        Self { said: Arc::default(), bar }
+        Self { reported: Arc::default(), bar, prints: true }
+    }
+
+    /// Returns notes that print nothing, because a screen shows the last message.
+    pub(super) fn for_screen() -> Self {
+        Self { reported: Arc::default(), bar: ProgressBar::hidden(), prints: false }
+    }
+
+    /// Returns the last message, without progress.
+    pub(super) fn last(&self) -> Option<String> {
+        self.reported.lock().last.clone()
     }
 
     /// Returns the progress bar on stderr. Code that writes lines to the same terminal must suspend the bar
@@ -66,32 +79,32 @@ impl Notes {
     /// Reports that a list, a watch or discovery failed and will be retried.
     pub(super) fn failed(&self, what: &str, error: &SourceError) {
         let text = chain(error);
-        let mut said = self.said.lock();
-        let outage = said.outages.entry(what.to_owned()).or_default();
+        let mut reported = self.reported.lock();
+        let outage = reported.outages.entry(what.to_owned()).or_default();
         outage.wrong |= error.kind() != SourceErrorKind::Expired;
         if outage.told.len() < MAX_FAILURES && outage.told.insert(text.clone()) {
             let next = match error.kind() {
                 SourceErrorKind::Expired => "listing again",
                 _ => "trying again",
             };
-            self.say(&format!("{what}: {text}; {next}"));
+            self.report(&mut reported, format!("{what}: {text}; {next}"));
         }
     }
 
     /// Reports that an operation has succeeded again, if one of its failures since the last success was an
     /// error.
     pub(super) fn recovered(&self, what: &str) {
-        let mut said = self.said.lock();
-        if said.outages.remove(what).is_some_and(|outage| outage.wrong) {
-            self.say(&format!("{what}: the server responds again"));
+        let mut reported = self.reported.lock();
+        if reported.outages.remove(what).is_some_and(|outage| outage.wrong) {
+            self.report(&mut reported, format!("{what}: the server responds again"));
         }
     }
 
     pub(super) fn synced(&self, resource: &str, objects: usize) {
-        let mut said = self.said.lock();
-        said.progress.insert(resource.to_owned(), "synced".to_owned());
+        let mut reported = self.reported.lock();
+        reported.progress.insert(resource.to_owned(), "synced".to_owned());
         let plural = if objects == 1 { "" } else { "s" };
-        self.say(&format!("{resource}: synced, {objects} object{plural}"));
+        self.report(&mut reported, format!("{resource}: synced, {objects} object{plural}"));
     }
 
     pub(super) fn progress(&self, resource: &str, state: &InformerState) {
@@ -102,9 +115,10 @@ impl Notes {
             ReflectorPhase::BackingOff => "waiting before the next attempt".to_owned(),
             _ => "connecting".to_owned(),
         };
-        let mut said = self.said.lock();
-        said.progress.insert(resource.to_owned(), far);
-        let parts: Vec<String> = said.progress.iter().map(|(what, far)| format!("{what}: {far}")).collect();
+        let mut reported = self.reported.lock();
+        reported.progress.insert(resource.to_owned(), far);
+        let parts: Vec<String> =
+            reported.progress.iter().map(|(what, far)| format!("{what}: {far}")).collect();
         self.bar.set_message(plain(&parts.join("; ")));
     }
 
@@ -114,9 +128,13 @@ impl Notes {
         }
     }
 
-    fn say(&self, text: &str) {
+    fn report(&self, reported: &mut ReportedState, text: String) {
+        if !self.prints {
+            reported.last = Some(text);
+            return;
+        }
         // Writing fails if stderr is closed. The error is ignored, because the events on stdout are still
         // useful.
-        self.bar.suspend(|| drop(writeln!(io::stderr().lock(), "{}", plain(text))));
+        self.bar.suspend(|| drop(writeln!(io::stderr().lock(), "{}", plain(&text))));
     }
 }

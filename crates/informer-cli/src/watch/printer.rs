@@ -18,9 +18,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::diff::{Difference, Rendering, differences, path};
-use super::ignore::IgnoredPath;
-use super::table::{self, Cell, Lines, Table};
+use super::diff::{Difference, Rendering, path};
+use super::ignore::{IgnoredPath, without_ignored};
+use super::states::States;
+use super::table::{Cell, Lines, Table};
 use super::{Text, WatchArguments, WatchOutput};
 use crate::failure::{Failure, chain, plain};
 use crate::terminal;
@@ -107,7 +108,7 @@ impl Printer {
         let mut states = if self.reads_states(event) { States::of(event) } else { States::default() };
         let columns = states.take_columns();
         let all = states.changes();
-        let changes: Vec<&Difference<'_>> = all.iter().filter(|change| !self.is_ignored(change)).collect();
+        let changes = without_ignored(&all, &self.ignore);
         if changes.is_empty() && !all.is_empty() {
             return;
         }
@@ -155,11 +156,6 @@ impl Printer {
             WatchOutput::Diff => is_change,
             WatchOutput::Name => is_change && !self.ignore.is_empty(),
         }
-    }
-
-    fn is_ignored(&self, change: &Difference<'_>) -> bool {
-        let path = path(&change.path);
-        self.ignore.iter().any(|ignored| ignored.covers(&path))
     }
 
     /// Returns a line of output. If the option `--timestamps` is set, the line begins with the current time.
@@ -286,47 +282,6 @@ impl Out {
     }
 }
 
-/// The decoded objects of an event. An object that cannot be decoded is `None`.
-#[derive(Default)]
-struct States {
-    /// The object before an update; `None` for other events.
-    old: Option<Value>,
-    /// The object after the event, or the last known state of a deleted object.
-    new: Option<Value>,
-    /// The error message if one of the objects `old` and `new` could not be decoded.
-    error: Option<String>,
-}
-
-impl States {
-    fn of(event: &Event<Text>) -> Self {
-        let (old, new) = match event {
-            Event::Added { object, .. } => (None, object),
-            Event::Updated { old, new, .. } => (Some(old), new),
-            Event::Deleted { last, .. } => (None, last),
-        };
-        let mut error = None;
-        let mut decoded = |object: &Text| match object.get() {
-            Ok(value) => Some(Value::clone(&value)),
-            Err(cause) => {
-                error.get_or_insert_with(|| plain(&chain(&cause)));
-                None
-            }
-        };
-        let (old, new) = (old.and_then(|old| decoded(old)), decoded(new));
-        Self { old, new, error }
-    }
-
-    /// Removes the columns of a table from the objects and returns those of the new one.
-    fn take_columns(&mut self) -> Option<Vec<Cell>> {
-        self.old.as_mut().and_then(table::take_columns);
-        self.new.as_mut().and_then(table::take_columns)
-    }
-
-    fn changes(&self) -> Vec<Difference<'_>> {
-        self.old.as_ref().zip(self.new.as_ref()).map(|(old, new)| differences(old, new)).unwrap_or_default()
-    }
-}
-
 /// Returns the current time in UTC, to the millisecond.
 fn now() -> String {
     format!("{:.3}", Timestamp::now())
@@ -392,10 +347,10 @@ pub(super) fn kind_name(kind: &ResourceKind) -> String {
     format!("{}{dot}{}", kind.kind().to_lowercase(), kind.gvk().group)
 }
 
-fn version(object: &Text) -> String {
+pub(super) fn version(object: &Text) -> String {
     plain(&object.resource_version().to_string())
 }
 
-fn is_secret(kind: &ResourceKind) -> bool {
+pub(super) fn is_secret(kind: &ResourceKind) -> bool {
     kind.gvk().group.is_empty() && kind.kind() == "Secret"
 }
