@@ -12,6 +12,7 @@ mod escalation;
 mod faults;
 mod gzip;
 mod hostile;
+mod job_validation;
 mod kube;
 mod lists;
 mod loads;

@@ -45,6 +45,22 @@ pub(crate) async fn json(server: &ApiServer, method: &str, uri: &str, body: &str
     (status, serde_json::from_str(&text).unwrap())
 }
 
+/// Creates an object as a dry run. Returns the status code, and the reason and field of each cause.
+pub(crate) async fn dry_create(server: &ApiServer, url: &str, object: &Value) -> (u16, Vec<String>) {
+    let (status, body) = json(server, "POST", &format!("{url}?dryRun=All"), &object.to_string()).await;
+    (status, causes_of(&body))
+}
+
+/// Returns the causes of a rejected write as `reason field`, for example `Invalid spec.replicas`.
+pub(crate) fn causes_of(body: &Value) -> Vec<String> {
+    let causes = body["details"]["causes"].as_array().into_iter().flatten();
+    let shown = |cause: &Value| {
+        let reason = cause["reason"].as_str().unwrap().trim_start_matches("FieldValue");
+        format!("{reason} {}", cause["field"].as_str().unwrap())
+    };
+    causes.map(shown).collect()
+}
+
 pub(crate) struct Watch {
     body: ApiBody,
     rest: Vec<u8>,

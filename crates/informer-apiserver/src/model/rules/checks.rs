@@ -50,6 +50,10 @@ impl<'a> FieldView<'a> {
         self.get(path).and_then(Value::as_i64)
     }
 
+    pub(crate) fn is_true(&self, path: &str) -> bool {
+        self.get(path) == Some(&Value::Bool(true))
+    }
+
     pub(crate) fn items(&self, path: &str) -> &'a [Value] {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }

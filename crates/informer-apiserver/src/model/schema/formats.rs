@@ -184,7 +184,8 @@ fn is_duration(text: &str) -> bool {
     is_go_duration(text) || has_scala_duration(text)
 }
 
-fn is_go_duration(text: &str) -> bool {
+/// Returns true if Go's `time.ParseDuration` accepts a text, except for durations above 292 years.
+pub(crate) fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
         return true;

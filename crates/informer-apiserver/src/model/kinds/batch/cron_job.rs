@@ -1,3 +1,5 @@
+mod schedule;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::{Cause, Causes};
@@ -7,7 +9,7 @@ use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::{changed, container_cells, pod_name_warnings, selector_cell};
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, not_negative, required, run};
+use crate::model::rules::checks::{Check, FieldView, not_negative, run};
 use crate::model::rules::defaults::Default::{self, Fill, In};
 use crate::model::rules::warnings::text;
 use crate::model::table::TableRow;
@@ -16,7 +18,7 @@ use crate::model::table::text::{NONE, age, or, size};
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("batch", "v1", "CronJob", Traits::SPEC_STATUS)
         .pod_template(&["spec", "jobTemplate", "spec", "template"])
-        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).created(&[Check::Call(check_name)]))
         .warnings(warn)
         .cells(cells);
 
@@ -33,21 +35,36 @@ const DEFAULTS: &[Default] = &[In(
 
 fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
-    let schedule = spec.text("schedule");
-    let fields: Vec<&str> = schedule.split_whitespace().collect();
-    match fields.len() {
-        0 => causes.push(required(&spec.field_path("schedule"), "")),
-        5 => {}
-        1 if schedule.starts_with('@') => {}
-        count => {
-            let why = format!("expected exactly 5 fields, found {count}: [{}]", fields.join(" "));
-            causes.push(Cause::invalid(&spec.field_path("schedule"), &format!("{schedule:?}"), &why));
-        }
-    }
+    schedule::check(&spec, causes);
     not_negative(&spec, &["startingDeadlineSeconds"], causes);
+    schedule::check_time_zone(&spec, causes);
     run(&spec, &[Check::OneOf("concurrencyPolicy", &["Allow", "Forbid", "Replace"])], causes);
-    validate_spec(&spec.part("jobTemplate.spec"), causes);
+    check_job_template(&spec.part("jobTemplate.spec"), causes);
     not_negative(&spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], causes);
+}
+
+/// Validates the spec of the Jobs, whose selector is always generated.
+fn check_job_template(job: &FieldView<'_>, causes: &mut Causes) {
+    validate_spec(job, causes);
+    if let Some(selector) = job.get("selector") {
+        let why = "`selector` will be auto-generated";
+        causes.push(Cause::invalid(&job.field_path("selector"), &selector.to_string(), why));
+    }
+    if job.is_true("manualSelector") {
+        let field = job.field_path("manualSelector");
+        causes.push(Cause::not_supported(&field, "true", "\"nil\", \"false\""));
+    }
+}
+
+/// The maximum length of the name of a CronJob in bytes. The names of its Jobs have a suffix of 11 bytes.
+const MAX_NAME_BYTES: usize = 52;
+
+fn check_name(at: &FieldView<'_>, causes: &mut Causes) {
+    let name = at.text("metadata.name");
+    if name.len() > MAX_NAME_BYTES {
+        let why = "must be no more than 52 characters";
+        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), why));
+    }
 }
 
 fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
