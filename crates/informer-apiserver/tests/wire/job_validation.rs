@@ -4,15 +4,20 @@ use informer_apiserver::ApiServer;
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
-use crate::support::{causes_of, dry_create, read, send_with};
+use crate::support::{causes_of, dry_create, json, read, send_with};
 
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
 fn job_spec(fields: Value) -> Value {
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "a:1"}]});
     let mut spec = json!({"template": {"spec": pod}});
     spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     spec
+}
+
+fn job(fields: Value) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": job_spec(fields)})
 }
 
 fn cron_job(fields: Value) -> Value {
@@ -116,4 +121,83 @@ async fn cron_job_with_a_long_name_or_a_job_selector_is_rejected() {
     let causes =
         ["Invalid spec.jobTemplate.spec.selector", "NotSupported spec.jobTemplate.spec.manualSelector"];
     assert_eq!(dry_create(&server, CRON_JOBS, &selected).await, (422, causes.map(str::to_owned).to_vec()));
+}
+
+#[tokio::test]
+async fn manager_of_a_job_is_a_domain_prefixed_path() {
+    let server = ApiServer::builder().build();
+    for manager in ["kubernetes.io/job-controller", "example.com/a/b~c%20"] {
+        let created = dry_create(&server, JOBS, &job(json!({"managedBy": manager}))).await;
+        assert_eq!(created, (201, vec![]), "{manager}");
+    }
+    let long = format!("example.com/{}", "a".repeat(52));
+    for (manager, cause) in [
+        ("", "Required spec.managedBy"),
+        ("manager", "Invalid spec.managedBy"),
+        ("example.com/", "Invalid spec.managedBy"),
+        ("Example.com/a", "Invalid spec.managedBy"),
+        ("example.com/a b", "Invalid spec.managedBy"),
+        (&*long, "TooLong spec.managedBy"),
+    ] {
+        let created = dry_create(&server, JOBS, &job(json!({"managedBy": manager}))).await;
+        assert_eq!(created, (422, vec![cause.to_owned()]), "{manager}");
+    }
+}
+
+#[tokio::test]
+async fn limits_for_each_index_need_an_indexed_job() {
+    let server = ApiServer::builder().build();
+    let indexed = |fields: Value| {
+        let mut spec = json!({"completionMode": "Indexed", "completions": 5, "parallelism": 1});
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        job(spec)
+    };
+    let success = |rule: Value| json!({"successPolicy": {"rules": [rule]}});
+    for fields in [
+        json!({"backoffLimitPerIndex": 1, "maxFailedIndexes": 5}),
+        success(json!({"succeededIndexes": "0,2-4", "succeededCount": 4})),
+    ] {
+        assert_eq!(dry_create(&server, JOBS, &indexed(fields.clone())).await, (201, vec![]), "{fields}");
+    }
+    let rule = "spec.successPolicy.rules[0]";
+    for (fields, cause) in [
+        (
+            json!({"backoffLimitPerIndex": 1, "maxFailedIndexes": 6}),
+            "Invalid spec.maxFailedIndexes".to_owned(),
+        ),
+        (json!({"parallelism": 100_001}), "Invalid spec.parallelism".to_owned()),
+        (success(json!({})), format!("Required {rule}")),
+        (success(json!({"succeededIndexes": "5"})), format!("Invalid {rule}.succeededIndexes")),
+        (success(json!({"succeededIndexes": "2,1"})), format!("Invalid {rule}.succeededIndexes")),
+        (
+            success(json!({"succeededIndexes": "1", "succeededCount": 2})),
+            format!("Invalid {rule}.succeededCount"),
+        ),
+    ] {
+        assert_eq!(dry_create(&server, JOBS, &indexed(fields.clone())).await, (422, vec![cause]), "{fields}");
+    }
+    for (fields, cause) in [
+        (json!({"backoffLimitPerIndex": 1}), "Invalid spec.backoffLimitPerIndex"),
+        (success(json!({"succeededCount": 1})), "Invalid spec.successPolicy"),
+    ] {
+        let created = dry_create(&server, JOBS, &job(fields.clone())).await;
+        assert_eq!(created, (422, vec![cause.to_owned()]), "{fields}");
+    }
+}
+
+#[tokio::test]
+async fn pod_failure_policy_needs_pods_that_are_not_restarted() {
+    let server = ApiServer::builder().build();
+    let policy = |values: Value| {
+        let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": values}});
+        json!({"podFailurePolicy": {"rules": [rule]}})
+    };
+    assert_eq!(dry_create(&server, JOBS, &job(policy(json!([1, 2])))).await, (201, vec![]));
+    let unordered = "Invalid spec.podFailurePolicy.rules[0].onExitCodes.values".to_owned();
+    assert_eq!(dry_create(&server, JOBS, &job(policy(json!([2, 1])))).await, (422, vec![unordered]));
+    let mut restarted = job(policy(json!([1])));
+    restarted["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure".into();
+    let cause = "Invalid spec.template.spec.restartPolicy".to_owned();
+    assert_eq!(dry_create(&server, JOBS, &restarted).await, (422, vec![cause]));
+    assert_eq!(json(&server, "POST", JOBS, &job(json!({})).to_string()).await.0, 201);
 }

@@ -304,6 +304,25 @@ pub(crate) fn path_segment_problems(name: &str) -> Vec<&'static str> {
     }
 }
 
+/// Validates a path with a domain as its first segment, such as `acme.io/foo`.
+pub(crate) fn check_domain_prefixed_path(field: &str, path: &str, causes: &mut Causes) {
+    if path.is_empty() {
+        return causes.push(required(field, ""));
+    }
+    let invalid = |shown: &str, why: &str| Cause::invalid(field, &format!("{shown:?}"), why);
+    let Some((host, rest)) = path.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
+    else {
+        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return causes.push(invalid(path, why));
+    };
+    NameFormat::Subdomain.check(field, host, causes);
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    if !rest.bytes().all(is_allowed) {
+        let why = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        causes.push(invalid(rest, why));
+    }
+}
+
 pub(crate) fn is_label(text: &str) -> bool {
     text.len() <= MAX_LABEL_BYTES && is_label_part(text)
 }

@@ -1,3 +1,5 @@
+mod indexed;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::{Cause, Causes};
@@ -11,8 +13,8 @@ use crate::model::kinds::workload::{
 };
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, IMMUTABLE, NameFormat, duplicate, is_missing, label_problems, not_negative, required,
-    run, unsupported,
+    Check, FieldView, IMMUTABLE, NameFormat, check_domain_prefixed_path, duplicate, is_missing,
+    label_problems, not_negative, required, run, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::{get, set};
@@ -94,25 +96,6 @@ fn generate_job_selector(job: &mut Value) {
         job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
     }
     job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
-}
-
-fn check_failure_limits(spec: &FieldView<'_>, causes: &mut Causes) {
-    let most = spec.number("maxFailedIndexes");
-    if most.is_some() && spec.get("backoffLimitPerIndex").is_none() {
-        let field = spec.field_path("backoffLimitPerIndex");
-        causes.push(required(&field, "when maxFailedIndexes is specified"));
-    }
-    if let (Some(most), Some(completions)) = (most, spec.number("completions"))
-        && most > completions
-    {
-        let why = "must be less than or equal to completions";
-        causes.push(Cause::invalid(&spec.field_path("maxFailedIndexes"), &most.to_string(), why));
-    }
-    let policies: &[&str] = match spec.get("podFailurePolicy") {
-        Some(_) => &["Failed"],
-        None => &["Failed", "TerminatingOrFailed"],
-    };
-    run_one_of(spec, "podReplacementPolicy", policies, causes);
 }
 
 fn run_one_of(at: &FieldView<'_>, name: &str, allowed: &[&str], causes: &mut Causes) {
@@ -203,6 +186,10 @@ fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Cause
             causes.push(duplicate(&field, &value.to_string()));
         }
     }
+    if !values.is_sorted_by_key(|value| value.as_i64()) {
+        let shown = Value::from(values).to_string();
+        causes.push(Cause::invalid(&at.field_path("values"), &shown, "must be ordered"));
+    }
 }
 
 pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Causes) {
@@ -216,17 +203,28 @@ pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Causes) {
         "maxFailedIndexes",
     ];
     not_negative(spec, &numbers, causes);
+    if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
+        let field = spec.field_path("backoffLimitPerIndex");
+        causes.push(required(&field, "when maxFailedIndexes is specified"));
+    }
+    check_manager(spec, causes);
     run(spec, &[Check::OneOf("completionMode", &["NonIndexed", "Indexed"])], causes);
     if spec.text("completionMode") == "Indexed" && spec.get("completions").is_none() {
         causes.push(required(&spec.field_path("completions"), "when completion mode is Indexed"));
     }
-    check_failure_limits(spec, causes);
+    indexed::check_limits(spec, causes);
     let failures = spec.part("podFailurePolicy");
     check_length(&failures, "rules", MAX_FAILURE_RULES, causes);
     for (index, rule) in failures.items("rules").iter().take(MAX_FAILURE_RULES).enumerate() {
         let path = failures.field_path(&format!("rules[{index}]"));
         check_failure_rule(&FieldView { value: rule, old: None, path }, spec, causes);
     }
+    indexed::check_success_policy(spec, causes);
+    let policies: &[&str] = match spec.get("podFailurePolicy") {
+        Some(_) => &["Failed"],
+        None => &["Failed", "TerminatingOrFailed"],
+    };
+    run_one_of(spec, "podReplacementPolicy", policies, causes);
     let template = spec.part("template");
     check_template(&template, causes);
     let policy = template.text("spec.restartPolicy");
@@ -235,6 +233,24 @@ pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Causes) {
         causes.push(required(&template.field_path("spec.restartPolicy"), detail));
     } else if !matches!(policy, "OnFailure" | "Never") {
         causes.push(unsupported(&template.field_path("spec.restartPolicy"), policy, &["OnFailure", "Never"]));
+    } else if policy != "Never" && spec.get("podFailurePolicy").is_some() {
+        let why = "only \"Never\" is supported when podFailurePolicy is specified";
+        let field = template.field_path("spec.restartPolicy");
+        causes.push(Cause::invalid(&field, &format!("{policy:?}"), why));
+    }
+}
+
+/// The maximum length of the name of the controller of a Job in bytes.
+const MAX_MANAGER_BYTES: usize = 63;
+
+fn check_manager(spec: &FieldView<'_>, causes: &mut Causes) {
+    if spec.get("managedBy").is_none() {
+        return;
+    }
+    let (field, manager) = (spec.field_path("managedBy"), spec.text("managedBy"));
+    check_domain_prefixed_path(&field, manager, causes);
+    if manager.len() > MAX_MANAGER_BYTES {
+        causes.push(Cause::too_long(&field, MAX_MANAGER_BYTES));
     }
 }
 

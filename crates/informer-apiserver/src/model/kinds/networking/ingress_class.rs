@@ -1,7 +1,9 @@
 use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
-use crate::model::rules::checks::{Check, FieldView, IMMUTABLE, NameFormat, required, unsupported};
+use crate::model::rules::checks::{
+    Check, FieldView, IMMUTABLE, NameFormat, check_domain_prefixed_path, required, unsupported,
+};
 use crate::model::rules::defaults::Default::{Fill, In};
 use crate::model::rules::warnings::text;
 use crate::model::rules::{Rules, path_segment_problems};
@@ -34,25 +36,10 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
         if controller.len() > MAX_CONTROLLER_BYTES {
             causes.push(Cause::too_long("spec.controller", MAX_CONTROLLER_BYTES));
         }
-        check_prefixed_path("spec.controller", controller, causes);
+        check_domain_prefixed_path("spec.controller", controller, causes);
     }
     if spec.get("parameters").is_some() {
         check_parameters(&spec.part("parameters"), causes);
-    }
-}
-
-/// Validates a path with a domain as its first segment.
-fn check_prefixed_path(field: &str, path: &str, causes: &mut Causes) {
-    let invalid = |shown: &str, why: &str| Cause::invalid(field, &format!("{shown:?}"), why);
-    let Some((host, rest)) = path.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
-    else {
-        causes.push(invalid(path, "must be a domain-prefixed path (such as \"acme.io/foo\")"));
-        return;
-    };
-    NameFormat::Subdomain.check(field, host, causes);
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte);
-    if !rest.bytes().all(allowed) {
-        causes.push(invalid(rest, "must be a valid path"));
     }
 }
 
