@@ -5,8 +5,10 @@ use informer_schema::{Message, Shape};
 use serde_json::{Map, Value};
 
 use crate::model::json::Object;
+use crate::model::kinds::core::pod::disabled_fields::drop_disabled_fields;
 use crate::model::kinds::{Kind, Traits};
-use crate::model::rules::{Rules, checks, with_value};
+use crate::model::rules::path::each_mut;
+use crate::model::rules::{Rules, checks, get, with_value};
 use crate::model::write_options::WriteMode;
 
 impl Kind {
@@ -54,6 +56,7 @@ impl Kind {
     }
 
     pub(crate) fn admit_update(&self, old: &Value, object: &mut Object) {
+        self.drop_disabled_fields(object, Some(old));
         if let Some(admit) = self.descriptor.hooks.admit_update {
             with_value(object, |object| admit(old, object));
         }
@@ -61,6 +64,7 @@ impl Kind {
 
     /// The counterpart of `PrepareForCreate` in kube-apiserver.
     pub(crate) fn prepare_for_create(&self, object: &mut Object, now: &str) {
+        self.drop_disabled_fields(object, None);
         if let Some(prepare) = self.descriptor.hooks.prepare_for_create {
             with_value(object, |object| prepare(object, now));
         }
@@ -73,6 +77,17 @@ impl Kind {
             with_value(object, |object| prepare(old, object));
         }
         self.encode_empty_list_as_null(object);
+    }
+
+    /// Drops the fields of a pod or pod template whose feature gates are off.
+    fn drop_disabled_fields(&self, object: &mut Object, old: Option<&Value>) {
+        let Some(template) = self.descriptor.pod_template else { return };
+        let path: Vec<&str> = template.iter().copied().chain(["spec"]).collect();
+        let path = path.join(".");
+        with_value(object, |object| {
+            let old = old.and_then(|old| get(old, &path));
+            each_mut(object, &path, &mut |spec| drop_disabled_fields(spec, old));
+        });
     }
 
     fn encode_empty_list_as_null(&self, object: &mut Object) {

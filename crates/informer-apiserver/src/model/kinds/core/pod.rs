@@ -1,4 +1,5 @@
 pub(crate) mod defaults;
+pub(crate) mod disabled_fields;
 mod table;
 pub(crate) mod validation;
 pub(crate) mod warnings;

@@ -5,6 +5,7 @@ mod changes;
 mod containers;
 mod environment;
 mod probes;
+mod projected;
 mod security;
 mod volumes;
 

@@ -1,6 +1,6 @@
 //! Validation of the volumes of a pod.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -13,8 +13,8 @@ use crate::model::rules::checks::{
     unsupported,
 };
 
-use super::SpecOwner;
 use super::environment::{ContainerName, FIELDS_OF_VOLUMES, check_field_reference, check_resource_reference};
+use super::{SpecOwner, projected};
 
 /// The valid volumes of a pod by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
@@ -55,7 +55,7 @@ const SOURCES: [(&str, &str, &str, SourceCheck); 30] = [
     ("portworxVolume", "portworxVolume", "portworxVolume", |at, causes| need(at, &["volumeID"], causes)),
     ("azureDisk", "azureDisk", "azureDisk", azure_disk),
     ("storageos", "storageos", "storageos", storage_os),
-    ("projected", "projected", "projected", projected),
+    ("projected", "projected", "projected", projected::check),
     ("scaleIO", "scaleIO", "scaleIO", |at, causes| need(at, &["gateway", "system", "volumeName"], causes)),
     ("csi", "csi", "csi", csi),
     ("ephemeral", "ephemeral", "ephemeral", ephemeral),
@@ -100,7 +100,7 @@ fn check_source(volume: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
 }
 
 /// Requires that fields are neither missing nor empty.
-fn need(at: &FieldView<'_>, names: &[&'static str], causes: &mut Causes) {
+pub(super) fn need(at: &FieldView<'_>, names: &[&'static str], causes: &mut Causes) {
     for name in names {
         run(at, &[Check::Required(name, "")], causes);
     }
@@ -117,7 +117,7 @@ fn check_byte(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
 /// The largest mode of a file: all permissions for everybody.
 const MAX_MODE: i64 = 0o777;
 
-fn check_mode(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
+pub(super) fn check_mode(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
     if let Some(mode) = at.number(name).filter(|mode| !(0..=MAX_MODE).contains(mode)) {
         let why = "must be a number between 0 and 0777 (octal), both inclusive";
         causes.push(Cause::invalid(&at.field_path(name), &mode.to_string(), why));
@@ -145,7 +145,7 @@ pub(super) fn check_relative_path(field: &str, path: &str, causes: &mut Causes) 
 
 /// Validates the path of a file in a volume. The kubelet reserves names that begin with `..` for atomic
 /// updates.
-fn check_file_path(field: &str, path: &str, causes: &mut Causes) {
+pub(super) fn check_file_path(field: &str, path: &str, causes: &mut Causes) {
     check_relative_path(field, path, causes);
     if path.starts_with("..") && !path.starts_with("../") && path != ".." {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must not start with '..'"));
@@ -199,7 +199,7 @@ fn config_map(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates an entry that gives a key of a ConfigMap or Secret a path.
-fn check_item(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_item(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["key", "path"], causes);
     check_file_path(&at.field_path("path"), at.text("path"), causes);
     check_mode(at, "mode", causes);
@@ -323,7 +323,7 @@ fn downward_api(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates a file of a downward API volume. kube-apiserver omits the index of the file in the errors.
-fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut Causes) {
     let at = FieldView { path: path.to_owned(), ..file.clone() };
     need(&at, &["path"], causes);
     check_file_path(&at.field_path("path"), at.text("path"), causes);
@@ -400,71 +400,6 @@ fn storage_os(at: &FieldView<'_>, causes: &mut Causes) {
     run(at, &[Check::NameFormat("volumeNamespace", NameFormat::Label)], causes);
     if at.get("secretRef").is_some() {
         need(&at.part("secretRef"), &["name"], causes);
-    }
-}
-
-/// The shortest lifetime of a token in seconds, and the longest one.
-const MIN_TOKEN_SECONDS: i64 = 600;
-const MAX_TOKEN_SECONDS: i64 = 1 << 32;
-
-/// The sources that an entry of a projected volume can have.
-const PROJECTIONS: [&str; 6] =
-    ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
-
-/// Validates a projected volume. `clusterTrustBundle` and `podCertificate` are not validated.
-fn projected(at: &FieldView<'_>, causes: &mut Causes) {
-    check_mode(at, "defaultMode", causes);
-    let mut paths = HashSet::new();
-    let mut is_duplicate = |item: &FieldView<'_>| {
-        let path = item.text("path");
-        !path.is_empty() && !paths.insert(path.to_owned())
-    };
-    let duplicate_path = |shown: &str| Cause::invalid(&at.path, shown, "conflicting duplicate paths");
-    for source in at.elements("sources") {
-        let given = |kind: &&str| source.get(kind).is_some();
-        for part in ["secret", "configMap"].iter().filter(|kind| given(kind)).map(|kind| source.part(kind)) {
-            need(&part, &["name"], causes);
-            let shown = short_value(part.get("name"));
-            for item in part.elements("items") {
-                check_item(&item, causes);
-                if is_duplicate(&item) {
-                    causes.push(duplicate_path(&shown));
-                }
-            }
-        }
-        if given(&"downwardAPI") {
-            let part = source.part("downwardAPI");
-            for file in part.elements("items") {
-                check_downward_file(&part.path, &file, causes);
-                if is_duplicate(&file) {
-                    causes.push(duplicate_path(&short_value(file.get("path"))));
-                }
-            }
-        }
-        if given(&"serviceAccountToken") {
-            // kube-apiserver reports the path of a token as a field of the volume.
-            check_token(&source.part("serviceAccountToken"), &at.field_path("path"), causes);
-        }
-        if PROJECTIONS.iter().filter(|kind| given(kind)).count() > 1 {
-            let why = "may not specify more than 1 volume type per source";
-            causes.push(Cause::forbidden(&source.path, why));
-        }
-    }
-}
-
-fn check_token(at: &FieldView<'_>, path_field: &str, causes: &mut Causes) {
-    let seconds = at.number("expirationSeconds").unwrap_or_default();
-    let why = match seconds {
-        ..MIN_TOKEN_SECONDS => Some("may not specify a duration less than 10 minutes"),
-        MIN_TOKEN_SECONDS..=MAX_TOKEN_SECONDS => None,
-        _ => Some("may not specify a duration larger than 2^32 seconds"),
-    };
-    causes.extend(
-        why.map(|why| Cause::invalid(&at.field_path("expirationSeconds"), &seconds.to_string(), why)),
-    );
-    match at.text("path") {
-        "" => causes.push(required(path_field, "")),
-        path => check_file_path(path_field, path, causes),
     }
 }
 
