@@ -2,9 +2,10 @@
 //! and label keys. `validation.rs` has the rules of volumes and updates.
 
 use informer_apiserver::ApiServer;
+use informer_core::Gvr;
 use serde_json::{Value, json};
 
-use crate::support::json;
+use crate::support::{causes_of, dry_create, json, read, send_with};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -19,6 +20,121 @@ fn pod(spec: Value) -> Value {
 
 fn container(field: &str, value: Value) -> Value {
     json!({"containers": [{"name": "a", "image": "a:1", field: value}]})
+}
+
+/// A test case: the spec of a pod, and the causes for which it is rejected.
+type Case = (Value, &'static [&'static str]);
+
+async fn check<const N: usize>(server: &ApiServer, cases: [Case; N]) {
+    for (spec, causes) in cases {
+        let status = if causes.is_empty() { 201 } else { 422 };
+        let expected = (status, causes.iter().map(|cause| (*cause).to_owned()).collect());
+        assert_eq!(dry_create(server, PODS, &pod(spec.clone())).await, expected, "{spec}");
+    }
+}
+
+async fn patch(server: &ApiServer, patch: &Value) -> (u16, Vec<String>) {
+    let headers = [("content-type", "application/merge-patch+json")];
+    let response = send_with(server, "PATCH", &format!("{PODS}/a"), &headers, &patch.to_string()).await;
+    let (status, body) = read(response).await;
+    (status, causes_of(&serde_json::from_str(&body).unwrap()))
+}
+
+#[tokio::test]
+async fn windows_host_process_needs_the_host_network_and_all_containers() {
+    let server = ApiServer::builder().build();
+    let on_host = |value: bool| json!({"windowsOptions": {"hostProcess": value}});
+    let mut mixed = container("securityContext", on_host(true));
+    mixed["containers"].as_array_mut().unwrap().push(json!({"name": "b", "image": "a:1"}));
+    mixed["hostNetwork"] = true.into();
+    let mut contradiction = container("securityContext", on_host(false));
+    contradiction["securityContext"] = on_host(true);
+    check(
+        &server,
+        [
+            (json!({"hostNetwork": true, "securityContext": on_host(true)}), &[]),
+            (json!({"securityContext": on_host(false)}), &[]),
+            (json!({"securityContext": on_host(true)}), &["Invalid spec.hostNetwork"]),
+            (mixed, &["Invalid spec"]),
+            (contradiction, &["Invalid spec.containers[0].securityContext.windowsOptions.hostProcess"]),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn pod_with_its_own_users_shares_no_namespace_with_the_host() {
+    let server = ApiServer::builder().build();
+    let own = |field: &str| json!({"hostUsers": false, field: true});
+    let devices = json!([{"name": "v", "devicePath": "/dev/v"}]);
+    let mut block = container("volumeDevices", devices);
+    block["hostUsers"] = false.into();
+    block["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
+    check(
+        &server,
+        [
+            (json!({"hostUsers": false}), &[]),
+            (json!({"hostUsers": true, "hostPID": true, "hostIPC": true, "hostNetwork": true}), &[]),
+            (own("hostNetwork"), &["Forbidden spec.hostNetwork"]),
+            (own("hostPID"), &["Forbidden spec.HostPID"]),
+            (own("hostIPC"), &["Forbidden spec.HostIPC"]),
+            (block, &["Forbidden spec.containers[0].volumeDevices"]),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn sysctls_of_a_shared_namespace_are_rejected() {
+    let server = ApiServer::builder().build();
+    let sysctl = |name: &str, host: &str| json!({host: true, "securityContext": {"sysctls": [{"name": name, "value": "1"}]}});
+    let cause: &[&str] = &["Invalid spec.securityContext.sysctls[0].name"];
+    check(
+        &server,
+        [
+            (sysctl("net.ipv4.tcp_syncookies", "hostIPC"), &[]),
+            (sysctl("kernel.shmmax", "hostNetwork"), &[]),
+            (sysctl("kernel.panic", "hostNetwork"), &[]),
+            (sysctl("network.a", "hostNetwork"), &[]),
+            (sysctl("net.ipv4.tcp_syncookies", "hostNetwork"), cause),
+            (sysctl("net/ipv4/tcp_syncookies", "hostNetwork"), cause),
+            (sysctl("kernel.shmmax", "hostIPC"), cause),
+            (sysctl("fs.mqueue.msg_max", "hostIPC"), cause),
+        ],
+    )
+    .await;
+    let mut stored = pod(sysctl("kernel.sem", "hostIPC"));
+    stored["spec"]["terminationGracePeriodSeconds"] = 30.into();
+    server.raw().create(&Gvr::new("", "v1", "pods"), "default", stored).unwrap();
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    let (_, causes) = patch(&server, &labels).await;
+    assert!(!causes.iter().any(|cause| cause.contains("sysctls")), "{causes:?}");
+}
+
+#[tokio::test]
+async fn hostname_override_excludes_other_host_names() {
+    let server = ApiServer::builder().build();
+    let name = |name: &str| json!({"hostnameOverride": name});
+    let and = |field: &str| json!({"hostnameOverride": "web.example.com", field: true});
+    check(
+        &server,
+        [
+            (name("web.example.com"), &[]),
+            (name("Web"), &["Invalid spec.hostnameOverride"]),
+            (name(&"a".repeat(65)), &["TooLong spec.hostnameOverride"]),
+            (and("hostNetwork"), &["Forbidden spec.hostnameOverride"]),
+            (and("setHostnameAsFQDN"), &["Forbidden spec.hostnameOverride"]),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn se_linux_change_policy_must_be_recursive() {
+    let server = ApiServer::builder().build();
+    let policy = |policy: &str| json!({"securityContext": {"seLinuxChangePolicy": policy}});
+    let cause: &[&str] = &["NotSupported spec.securityContext.seLinuxChangePolicy"];
+    check(&server, [(policy("Recursive"), &[]), (policy("MountOption"), cause)]).await;
 }
 
 #[tokio::test]

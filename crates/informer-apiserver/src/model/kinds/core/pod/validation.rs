@@ -4,6 +4,7 @@ mod affinity;
 mod changes;
 mod containers;
 mod environment;
+mod host;
 mod probes;
 mod projected;
 mod security;
@@ -92,9 +93,10 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
     };
     containers::check(at, &pod, causes);
     containers::check_pod_resources(at, &pod.claims, causes);
+    host::check_ports(at, owner, causes);
     run(at, &[Check::OneOf("restartPolicy", RESTART), Check::OneOf("dnsPolicy", DNS)], causes);
     check_labels(&at.field_path("nodeSelector"), at.get("nodeSelector"), causes);
-    security::check_pod(at, owner, causes);
+    security::check_pod(at, causes);
     affinity::check(&at.part("affinity"), causes);
     check_dns(at, causes);
     for gate in at.elements("readinessGates") {
@@ -102,6 +104,9 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
     }
     check_scheduling_gates(at, causes);
     affinity::check_spread_constraints(at, causes);
+    host::check_host_process(at, causes);
+    host::check_users(at, causes);
+    host::check_hostname(at, causes);
     check_names(at, causes);
     for toleration in at.elements("tolerations") {
         check_toleration(&toleration, causes);
@@ -126,6 +131,12 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
         Some(other) => causes.push(unsupported(&at.field_path("os"), other, &["linux", "windows"])),
     }
     environment::check_file_volumes(at, causes);
+}
+
+/// Returns all containers of a pod in the order in which kube-apiserver visits them.
+fn all_containers<'a>(spec: &FieldView<'a>) -> impl Iterator<Item = FieldView<'a>> + use<'a> {
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    lists.map(|list| spec.elements(list)).into_iter().flatten()
 }
 
 /// Validates the resource claims. Returns their names.
@@ -217,9 +228,6 @@ fn check_scheduling_gates(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-/// The maximum length of the host name of a pod in bytes, as in the Linux kernel.
-const MAX_HOSTNAME_BYTES: usize = 64;
-
 /// Validates the names of the service account, the node and the host, and `activeDeadlineSeconds`, in the
 /// order of kube-apiserver.
 fn check_names(at: &FieldView<'_>, causes: &mut Causes) {
@@ -243,13 +251,6 @@ fn check_names(at: &FieldView<'_>, causes: &mut Causes) {
         ],
         causes,
     );
-    if at.get("hostnameOverride").is_some() {
-        let (field, name) = (at.field_path("hostnameOverride"), at.text("hostnameOverride"));
-        NameFormat::Subdomain.check(&field, name, causes);
-        if name.len() > MAX_HOSTNAME_BYTES {
-            causes.push(Cause::too_long(&field, MAX_HOSTNAME_BYTES));
-        }
-    }
 }
 
 fn is_positive(number: i64) -> bool {

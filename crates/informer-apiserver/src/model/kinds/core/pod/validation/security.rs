@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{Check, FieldView, NameFormat, duplicate, required, run, unsupported};
 
-use super::SpecOwner;
+use super::host;
 use super::volumes::check_relative_path;
 
 const ID_RULE: &str = "must be between 0 and 2147483647, inclusive";
@@ -18,20 +18,8 @@ fn check_id(field: &str, id: Option<i64>, causes: &mut Causes) {
     }
 }
 
-/// Validates the security context of a pod, and the ports of its containers if it uses the host's network.
-pub(super) fn check_pod(spec: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
-    let is_true = |name: &str| spec.get(name) == Some(&Value::Bool(true));
-    if is_true("hostNetwork") {
-        for port in spec.elements("containers").flat_map(|container| container.elements("ports")) {
-            let number = |name: &str| port.number(name).unwrap_or_default();
-            let (host, inner) = (number("hostPort"), number("containerPort"));
-            // A template may omit host ports: they are defaulted when its pods are created.
-            if host != inner && (owner == SpecOwner::Pod || host != 0) {
-                let why = "must match `containerPort` when `hostNetwork` is true";
-                causes.push(Cause::invalid(&port.field_path("hostPort"), &host.to_string(), why));
-            }
-        }
-    }
+/// Validates the security context of a pod.
+pub(super) fn check_pod(spec: &FieldView<'_>, causes: &mut Causes) {
     let at = spec.part("securityContext");
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
         check_id(&at.field_path(name), at.number(name), causes);
@@ -39,22 +27,33 @@ pub(super) fn check_pod(spec: &FieldView<'_>, owner: SpecOwner, causes: &mut Cau
     for group in at.elements("supplementalGroups") {
         check_id(&group.path, group.value.as_i64(), causes);
     }
-    run(&at, &[Check::OneOf("supplementalGroupsPolicy", &["Merge", "Strict"])], causes);
-    if is_true("shareProcessNamespace") && is_true("hostPID") {
+    if spec.is_true("shareProcessNamespace") && spec.is_true("hostPID") {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
         causes.push(Cause::invalid(&at.field_path("shareProcessNamespace"), "true", why));
     }
-    check_sysctls(&at, causes);
+    check_sysctls(spec, &at, causes);
     run(&at, &[Check::OneOf("fsGroupChangePolicy", &["Always", "OnRootMismatch"])], causes);
     check_seccomp(&at.part("seccompProfile"), causes);
     check_windows(&at.part("windowsOptions"), causes);
     check_app_armor(&at.part("appArmorProfile"), causes);
-    run(&at, &[Check::OneOf("seLinuxChangePolicy", &["MountOption", "Recursive"])], causes);
+    run(&at, &[Check::OneOf("supplementalGroupsPolicy", &["Merge", "Strict"])], causes);
+    // The feature gate SELinuxMount is off by default, so only an update may use the policy `MountOption`.
+    let is_in_use = at.old.is_some_and(|old| old["seLinuxChangePolicy"].is_string());
+    let policies: &[&str] = if is_in_use { &["MountOption", "Recursive"] } else { &["Recursive"] };
+    let policy = at.text("seLinuxChangePolicy");
+    if at.get("seLinuxChangePolicy").is_some() && !policies.contains(&policy) {
+        causes.push(unsupported(&at.field_path("seLinuxChangePolicy"), policy, policies));
+    }
 }
 
 const MAX_SYSCTL_BYTES: usize = 253;
 
-fn check_sysctls(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_sysctls(spec: &FieldView<'_>, at: &FieldView<'_>, causes: &mut Causes) {
+    // An update may keep sysctls that were stored without validation.
+    let had_invalid = host::stored(spec).is_some_and(|old| {
+        let mut sysctls = old.elements("securityContext.sysctls");
+        sysctls.any(|sysctl| host::sysctl_problem(&old, sysctl.text("name")).is_some())
+    });
     let mut seen = HashSet::new();
     for sysctl in at.elements("sysctls") {
         let (field, name) = (sysctl.field_path("name"), sysctl.text("name"));
@@ -66,6 +65,8 @@ fn check_sysctls(at: &FieldView<'_>, causes: &mut Causes) {
         } else if !seen.insert(name) {
             causes.push(duplicate(&field, &format!("{name:?}")));
         }
+        let why = host::sysctl_problem(spec, name).filter(|_| !had_invalid);
+        causes.extend(why.map(|why| Cause::invalid(&field, &format!("{name:?}"), why)));
     }
 }
 
