@@ -130,6 +130,50 @@ async fn hostname_override_excludes_other_host_names() {
 }
 
 #[tokio::test]
+async fn fields_of_the_other_operating_system_are_rejected() {
+    let server = ApiServer::builder().build();
+    let on = |name: &str, mut spec: Value| {
+        spec["os"] = json!({"name": name});
+        spec
+    };
+    let context = |field: &str, value: Value| container("securityContext", json!({field: value}));
+    check(
+        &server,
+        [
+            (on("linux", context("privileged", true.into())), &[]),
+            (on("windows", json!({"hostPID": false, "securityContext": {"runAsNonRoot": true}})), &[]),
+            (on("windows", context("windowsOptions", json!({"runAsUserName": "user"}))), &[]),
+            (
+                on("linux", context("windowsOptions", json!({"runAsUserName": "user"}))),
+                &["Forbidden spec.containers[0].securityContext.windowsOptions"],
+            ),
+            (
+                on("windows", json!({"hostPID": true, "hostUsers": true, "shareProcessNamespace": false})),
+                &[
+                    "Forbidden spec.hostUsers",
+                    "Forbidden spec.hostPID",
+                    "Forbidden spec.shareProcessNamespace",
+                ],
+            ),
+            (
+                on(
+                    "windows",
+                    json!({"securityContext": {"fsGroup": 1, "seccompProfile": {"type": "Unconfined"}}}),
+                ),
+                &["Forbidden spec.securityContext.seccompProfile", "Forbidden spec.securityContext.fsGroup"],
+            ),
+            (
+                on("windows", context("readOnlyRootFilesystem", false.into())),
+                &["Forbidden spec.containers[0].securityContext.readOnlyRootFilesystem"],
+            ),
+            (on("plan9", json!({})), &["NotSupported spec.os"]),
+            (on("", json!({})), &["Required spec.os.name"]),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn se_linux_change_policy_must_be_recursive() {
     let server = ApiServer::builder().build();
     let policy = |policy: &str| json!({"securityContext": {"seLinuxChangePolicy": policy}});

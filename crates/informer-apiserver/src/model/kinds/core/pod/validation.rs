@@ -5,6 +5,7 @@ mod changes;
 mod containers;
 mod environment;
 mod host;
+mod os;
 mod probes;
 mod projected;
 mod security;
@@ -125,11 +126,7 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
             causes.push(unsupported(&at.field_path("preemptionPolicy"), other, &known));
         }
     }
-    match at.get("os").map(|_| at.text("os.name")) {
-        None | Some("linux" | "windows") => {}
-        Some("") => causes.push(required(&at.field_path("os.name"), "cannot be empty")),
-        Some(other) => causes.push(unsupported(&at.field_path("os"), other, &["linux", "windows"])),
-    }
+    os::check(at, causes);
     environment::check_file_volumes(at, causes);
 }
 
