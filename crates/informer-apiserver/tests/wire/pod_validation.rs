@@ -41,6 +41,96 @@ async fn patch(server: &ApiServer, patch: &Value) -> (u16, Vec<String>) {
 }
 
 #[tokio::test]
+async fn huge_pages_need_cpu_or_memory_and_equal_limits() {
+    let server = ApiServer::builder().build();
+    let limits = |limits: Value| container("resources", json!({"limits": limits}));
+    let resources = |limits: Value, requests: Value| {
+        container("resources", json!({"limits": limits, "requests": requests}))
+    };
+    let page = json!({"hugepages-2Mi": "2Mi"});
+    check(
+        &server,
+        [
+            (limits(json!({"hugepages-2Mi": "4Mi", "cpu": "1"})), &[]),
+            (resources(json!({"hugepages-1Gi": "1Gi"}), json!({"memory": "1Gi"})), &[]),
+            (limits(page.clone()), &["Forbidden spec.containers[0].resources"]),
+            (
+                limits(json!({"hugepages-2Mi": "3Mi", "cpu": "1"})),
+                &[
+                    "Invalid spec.containers[0].resources.limits[hugepages-2Mi]",
+                    "Invalid spec.containers[0].resources.requests[hugepages-2Mi]",
+                ],
+            ),
+            (
+                resources(json!({"hugepages-2Mi": "4Mi", "cpu": "1"}), page),
+                &["Invalid spec.containers[0].resources.requests"],
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn extended_resource_needs_a_limit_that_equals_its_request() {
+    let server = ApiServer::builder().build();
+    let requests = |limits: Value| {
+        container("resources", json!({"requests": {"example.com/gpu": "2"}, "limits": limits}))
+    };
+    check(
+        &server,
+        [
+            (requests(json!({"example.com/gpu": "2"})), &[]),
+            (requests(json!({"cpu": "1"})), &["Required spec.containers[0].resources.limits"]),
+            (requests(json!({"example.com/gpu": "3"})), &["Invalid spec.containers[0].resources.requests"]),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn resources_of_a_whole_pod_cover_its_containers() {
+    let server = ApiServer::builder().build();
+    let with = |resources: Value, requests: Value| {
+        let container = json!({"name": "a", "image": "a:1", "resources": requests});
+        json!({"resources": resources, "containers": [container]})
+    };
+    let cpu = |amount: &str| json!({"requests": {"cpu": amount}});
+    let mut sidecars = with(cpu("2"), cpu("1"));
+    sidecars["initContainers"] = json!([
+        {"name": "s", "image": "a:1", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+        {"name": "i", "image": "a:1", "resources": {"requests": {"cpu": "1500m"}}},
+    ]);
+    let mut windows = with(cpu("1"), json!({}));
+    windows["os"] = json!({"name": "windows"});
+    check(
+        &server,
+        [
+            (with(cpu("1"), cpu("1")), &[]),
+            (with(json!({"limits": {"memory": "1Gi", "cpu": "1"}}), cpu("500m")), &[]),
+            (with(cpu("1"), cpu("2")), &["Invalid spec.resources.requests[cpu]"]),
+            (sidecars, &["Invalid spec.resources.requests[cpu]"]),
+            (
+                with(
+                    json!({"limits": {"cpu": "1"}}),
+                    json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}),
+                ),
+                &["Invalid spec.resources.containers[0][cpu].limits"],
+            ),
+            (
+                with(json!({"requests": {"ephemeral-storage": "1Gi"}}), json!({})),
+                &["NotSupported spec.resources.requests[ephemeral-storage]"],
+            ),
+            (windows, &["Forbidden spec.resources"]),
+        ],
+    )
+    .await;
+    let spec = with(json!({"limits": {"cpu": "2", "memory": "1Gi"}}), cpu("500m"));
+    let (_, created) = json(&server, "POST", PODS, &pod(spec).to_string()).await;
+    let requests = json!({"cpu": "500m", "memory": "1Gi"});
+    assert_eq!(created["spec"]["resources"]["requests"], requests);
+}
+
+#[tokio::test]
 async fn windows_host_process_needs_the_host_network_and_all_containers() {
     let server = ApiServer::builder().build();
     let on_host = |value: bool| json!({"windowsOptions": {"hostProcess": value}});

@@ -31,12 +31,39 @@ const COUNTED: [&str; 9] = [
     "services.nodeports",
 ];
 
+const HUGE_PAGES: &str = "hugepages-";
+/// One, in the unit of parsed quantities.
+const ONE: i128 = 1_000_000_000;
+
 fn is_standard(name: &str) -> bool {
     MEASURED.contains(&name) || COUNTED.contains(&name) || is_huge_pages(name)
 }
 
 fn is_huge_pages(name: &str) -> bool {
-    name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
+    name.starts_with(HUGE_PAGES) || name.starts_with("requests.hugepages-")
+}
+
+/// Returns true for huge pages of any size, as a container requests them.
+pub(crate) fn is_huge_pages_of_container(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES)
+}
+
+/// Returns true if a quantity of huge pages is a multiple of the page size, which the name of the resource
+/// contains.
+pub(crate) fn has_whole_pages(name: &str, quantity: &str) -> bool {
+    let size = name.strip_prefix(HUGE_PAGES).and_then(read);
+    let size = size.filter(|size| *size > 0 && size % ONE == 0);
+    match (size, read(quantity)) {
+        (Some(size), Some(quantity)) => (quantity + (-quantity).rem_euclid(ONE)) % size == 0,
+        (None, _) => false,
+        (_, None) => true,
+    }
+}
+
+/// Returns true if the requests of a resource may exceed the limit. Extended resources and huge pages do not
+/// allow it.
+pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
+    is_native(name) && !is_huge_pages_of_container(name)
 }
 
 /// Returns true for the resources that a ResourceQuota can limit without the prefix `count/`.
@@ -70,8 +97,7 @@ pub(crate) fn check_container_resource_name(field: &str, name: &str, causes: &mu
     check_resource_name(field, name, causes);
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     if !name.contains('/') {
-        let standard =
-            ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
+        let standard = ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with(HUGE_PAGES);
         causes.extend((!standard).then(|| invalid("must be a standard resource for containers")));
     } else if !is_native(name) && !is_extended(name) {
         causes.push(invalid("doesn't follow extended resource name standard"));
@@ -94,7 +120,7 @@ pub(crate) fn check_resource_quantity(field: &str, name: &str, quantity: &str, c
         causes.push(invalid("must be greater than or equal to 0"));
     }
     let counted = COUNTED.contains(&name) || is_extended(name);
-    if counted && billionths % 1_000_000_000 != 0 {
+    if counted && billionths % ONE != 0 {
         causes.push(invalid("must be an integer"));
     }
 }

@@ -1,3 +1,4 @@
+pub(crate) mod container_sum;
 pub(crate) mod defaults;
 pub(crate) mod disabled_fields;
 mod table;

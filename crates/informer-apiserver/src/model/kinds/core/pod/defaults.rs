@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::model::kinds::core::pod::container_sum::container_sum;
 use crate::model::rules::defaults::Default::{self, Call, Fill, FillZero, In};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{each_mut, get, set};
+use crate::model::rules::resources::is_huge_pages_of_container;
 
 pub(crate) const TEMPLATE: &[Default] = &[In("spec", SPEC)];
 
@@ -77,6 +79,7 @@ pub(crate) const POD: &[Default] = &[
         &[
             In("containers[]", &[Call(default_requests)]),
             In("initContainers[]", &[Call(default_requests)]),
+            Call(default_pod_resources),
             Fill("enableServiceLinks", "true"),
             Call(default_host_ports),
             Call(raise_grace_period),
@@ -124,6 +127,35 @@ fn default_requests(container: &mut Value) {
     for (name, limit) in limits.into_iter().flatten() {
         if container["resources"]["requests"].get(&name).is_none() {
             container["resources"]["requests"][&name] = limit;
+        }
+    }
+}
+
+/// Defaults the resources of a whole pod that sets some of them: limits of huge pages to those of the
+/// containers, and requests to those of the containers or to the limits.
+fn default_pod_resources(spec: &mut Value) {
+    let given = |spec: &Value, list: &str| spec["resources"][list].as_object().cloned().unwrap_or_default();
+    if given(spec, "limits").is_empty() && given(spec, "requests").is_empty() {
+        return;
+    }
+    for (name, sum) in container_sum(spec, "limits") {
+        let resources = &spec["resources"];
+        let is_given = ["limits", "requests"].iter().any(|list| resources[list].get(&name).is_some());
+        if is_huge_pages_of_container(&name) && !is_given {
+            spec["resources"]["limits"][&name] = sum.text().into();
+        }
+    }
+    let limits = given(spec, "limits");
+    if limits.is_empty() {
+        return;
+    }
+    let is_compute = |name: &str| matches!(name, "cpu" | "memory");
+    let sums = container_sum(spec, "requests").into_iter().map(|(name, sum)| (name, sum.text().into()));
+    let sums = sums.filter(|(name, _)| is_compute(name));
+    let limits = limits.into_iter().filter(|(name, _)| is_compute(name) || is_huge_pages_of_container(name));
+    for (name, amount) in sums.chain(limits) {
+        if spec["resources"]["requests"].get(&name).is_none() {
+            spec["resources"]["requests"][&name] = amount;
         }
     }
 }

@@ -8,6 +8,7 @@ mod host;
 mod os;
 mod probes;
 mod projected;
+mod resources;
 mod security;
 mod volumes;
 
@@ -74,6 +75,8 @@ struct PodParts<'a> {
     restart_policy: &'a str,
     grace_period: i64,
     shares_host_users: bool,
+    /// Whether a quantity of huge pages must be a multiple of the page size.
+    checks_page_size: bool,
 }
 
 /// The owner of a pod spec. Some rules apply only to pods.
@@ -91,9 +94,10 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
         restart_policy: at.text("restartPolicy"),
         grace_period: at.number("terminationGracePeriodSeconds").unwrap_or_default(),
         shares_host_users: at.get("hostUsers") != Some(&Value::Bool(false)),
+        checks_page_size: !resources::had_partial_pages(at),
     };
     containers::check(at, &pod, causes);
-    containers::check_pod_resources(at, &pod.claims, causes);
+    resources::check_pod(at, &pod, causes);
     host::check_ports(at, owner, causes);
     run(at, &[Check::OneOf("restartPolicy", RESTART), Check::OneOf("dnsPolicy", DNS)], causes);
     check_labels(&at.field_path("nodeSelector"), at.get("nodeSelector"), causes);
@@ -126,6 +130,7 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
             causes.push(unsupported(&at.field_path("preemptionPolicy"), other, &known));
         }
     }
+    resources::check_overhead(at, &pod, causes);
     os::check(at, causes);
     environment::check_file_volumes(at, causes);
 }

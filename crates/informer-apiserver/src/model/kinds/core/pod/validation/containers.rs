@@ -8,10 +8,9 @@ use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_port, duplicate, is_missing, not_found, required, run, unsupported,
 };
-use crate::model::rules::resources::{check_container_resource_name, check_resource_quantity, each_quantity};
 
 use super::volumes::{check_relative_path, has_backsteps};
-use super::{PodParts, SpecOwner, environment, probes, security};
+use super::{PodParts, SpecOwner, environment, probes, resources, security};
 
 const PULL: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -94,7 +93,7 @@ fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     check_mounts(at, pod, causes);
     check_devices(at, pod, causes);
     run(at, &[Check::OneOf("imagePullPolicy", PULL)], causes);
-    check_resources(&at.part("resources"), &pod.claims, causes);
+    resources::check_container(&at.part("resources"), pod, causes);
     check_resize_policy(at, pod.restart_policy, causes);
     security::check_container(&at.part("securityContext"), pod.shares_host_users, causes);
 }
@@ -278,67 +277,6 @@ fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
         }
         if !name.is_empty() {
             names.insert(name);
-        }
-    }
-}
-
-/// Validates the resources of a pod as a whole, and the overhead of its runtime class.
-pub(super) fn check_pod_resources(spec: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Causes) {
-    const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
-    let at = spec.part("resources");
-    if at.get("claims").is_some() {
-        let why = "claims may not be set for Resources at pod-level";
-        causes.push(Cause::forbidden(&at.field_path("claims"), why));
-    }
-    check_resources(&at, claims, causes);
-    for list in ["limits", "requests"] {
-        each_quantity(&at, list, &mut |field, name, _| {
-            let is_supported = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-            if name.contains('/') && !is_supported {
-                causes.push(unsupported(field, name, &SUPPORTED));
-            }
-        });
-    }
-    let overhead = FieldView { path: spec.field_path("overhead.limits"), ..spec.part("overhead") };
-    for (name, amount) in overhead.value.as_object().into_iter().flatten() {
-        let field = format!("{}[{name}]", overhead.path);
-        check_container_resource_name(&field, name, causes);
-        check_resource_quantity(&field, name, amount.as_str().unwrap_or_default(), causes);
-    }
-}
-
-fn check_resources(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Causes) {
-    let mut seen = HashSet::new();
-    for claim in at.elements("claims") {
-        let (name, request) = (claim.text("name"), claim.text("request"));
-        if name.is_empty() {
-            causes.push(required(&claim.path, ""));
-        } else {
-            if !seen.insert((name, request)) {
-                causes.push(duplicate(&claim.path, &format!("{name:?}")));
-            }
-            if !claims.contains(name) {
-                causes.push(not_found(&claim.path, name));
-            }
-        }
-        if !request.is_empty() {
-            NameFormat::Label.check(&claim.field_path("request"), request, causes);
-        }
-    }
-    let amounts = |name: &str| at.get(name).and_then(Value::as_object);
-    for list in ["limits", "requests"] {
-        for (name, amount) in amounts(list).into_iter().flatten() {
-            let field = at.field_path(&format!("{list}[{name}]"));
-            check_container_resource_name(&field, name, causes);
-            check_resource_quantity(&field, name, amount.as_str().unwrap_or_default(), causes);
-        }
-    }
-    for (name, asked) in amounts("requests").into_iter().flatten() {
-        let limit = amounts("limits").and_then(|limits| limits.get(name)?.as_str());
-        let (Some(limit), Some(asked)) = (limit, asked.as_str()) else { continue };
-        if crate::model::quantity::exceeds(asked, limit) {
-            let why = format!("must be less than or equal to {name} limit of {limit}");
-            causes.push(Cause::invalid(&at.field_path("requests"), &format!("{asked:?}"), &why));
         }
     }
 }

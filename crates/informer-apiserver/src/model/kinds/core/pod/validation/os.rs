@@ -17,6 +17,10 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
+pub(super) fn is_windows(spec: &FieldView<'_>) -> bool {
+    spec.text("os.name") == "windows"
+}
+
 fn check_linux(at: &FieldView<'_>, causes: &mut Causes) {
     let why = "windows options cannot be set for a linux pod";
     let contexts = [at.part("securityContext")].into_iter().chain(security_contexts(at));
