@@ -271,6 +271,92 @@ async fn se_linux_change_policy_must_be_recursive() {
     check(&server, [(policy("Recursive"), &[]), (policy("MountOption"), cause)]).await;
 }
 
+const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/a";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+#[tokio::test]
+async fn annotations_that_the_server_reads_are_validated() {
+    let server = ApiServer::builder().build();
+    let cost = "controller.kubernetes.io/pod-deletion-cost";
+    let other = "container.apparmor.security.beta.kubernetes.io/b";
+    let tolerations = "scheduler.alpha.kubernetes.io/tolerations";
+    let keyed = |name: &str| vec![format!("Invalid metadata.annotations[{name}]")];
+    let seccomp = vec![format!("Invalid metadata.annotations.{SECCOMP}")];
+    let cases = [
+        (cost, "-5", vec![]),
+        (cost, "+5", keyed(cost)),
+        (cost, "007", keyed(cost)),
+        (cost, "2147483648", keyed(cost)),
+        (SECCOMP, "docker/default", vec![]),
+        (SECCOMP, "localhost/a", vec![]),
+        (SECCOMP, "localhost/../a", seccomp.clone()),
+        (SECCOMP, "strict", seccomp),
+        (APP_ARMOR, "runtime/default", vec![]),
+        (APP_ARMOR, "strict", keyed(APP_ARMOR)),
+        (other, "unconfined", keyed(other)),
+        (MIRROR, "a", keyed(MIRROR)),
+        (tolerations, r#"[{"operator":"Exists"}]"#, vec![]),
+        (tolerations, "[", vec!["Invalid metadata.annotations".to_owned()]),
+        (
+            tolerations,
+            r#"[{"key":"a","operator":"Maybe"}]"#,
+            vec![format!("NotSupported metadata.annotations.{tolerations}[0].operator")],
+        ),
+    ];
+    for (name, value, causes) in cases {
+        let mut annotated = pod(json!({}));
+        annotated["metadata"]["annotations"] = json!({name: value});
+        let status = if causes.is_empty() { 201 } else { 422 };
+        assert_eq!(dry_create(&server, PODS, &annotated).await, (status, causes), "{name}: {value}");
+    }
+}
+
+#[tokio::test]
+async fn profiles_in_annotations_must_match_those_in_fields() {
+    let server = ApiServer::builder().build();
+    let local = |path: &str| json!({"type": "Localhost", "localhostProfile": path});
+    let create = async |annotation: (&str, &str), spec: Value| {
+        let mut annotated = pod(spec);
+        annotated["metadata"]["annotations"] = json!({annotation.0: annotation.1});
+        dry_create(&server, PODS, &annotated).await
+    };
+    let seccomp = |profile: Value| json!({"securityContext": {"seccompProfile": profile}});
+    let app_armor = |profile: Value| json!({"securityContext": {"appArmorProfile": profile}});
+    let rejected = |cause: &str| (422, vec![cause.to_owned()]);
+    let runtime = json!({"type": "RuntimeDefault"});
+    assert_eq!(create((SECCOMP, "docker/default"), seccomp(runtime.clone())).await, (201, vec![]));
+    assert_eq!(create((SECCOMP, "localhost/a"), seccomp(local("a"))).await, (201, vec![]));
+    assert_eq!(create((APP_ARMOR, "localhost/a"), app_armor(local("a"))).await, (201, vec![]));
+    assert_eq!(
+        create((SECCOMP, "unconfined"), seccomp(runtime.clone())).await,
+        rejected("Forbidden spec.securityContext.seccompProfile.type")
+    );
+    assert_eq!(
+        create((SECCOMP, "localhost/a"), seccomp(local("b"))).await,
+        rejected("Forbidden spec.securityContext.seccompProfile.localhostProfile")
+    );
+    assert_eq!(
+        create((APP_ARMOR, "unconfined"), app_armor(runtime)).await,
+        rejected("Forbidden spec.containers[0].securityContext.appArmorProfile.type")
+    );
+}
+
+#[tokio::test]
+async fn annotations_of_app_armor_and_mirror_pods_are_immutable() {
+    let server = ApiServer::builder().build();
+    let mut created = pod(json!({}));
+    created["metadata"]["annotations"] = json!({APP_ARMOR: "unconfined"});
+    assert_eq!(json(&server, "POST", PODS, &created.to_string()).await.0, 201);
+    let annotate = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
+    assert_eq!(patch(&server, &annotate("note", json!("text"))).await, (200, vec![]));
+    let app_armor = format!("Forbidden metadata.annotations[{APP_ARMOR}]");
+    assert_eq!(patch(&server, &annotate(APP_ARMOR, Value::Null)).await, (422, vec![app_armor.clone()]));
+    assert_eq!(patch(&server, &annotate(APP_ARMOR, json!("runtime/default"))).await, (422, vec![app_armor]));
+    let (_, causes) = patch(&server, &annotate(MIRROR, json!("a"))).await;
+    assert!(causes.contains(&format!("Forbidden metadata.annotations[{MIRROR}]")), "{causes:?}");
+}
+
 #[tokio::test]
 async fn fields_whose_feature_gates_are_off_are_dropped() {
     let server = ApiServer::builder().build();

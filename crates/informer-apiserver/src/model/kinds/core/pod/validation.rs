@@ -1,6 +1,7 @@
 //! Validation of Pods and pod templates, mostly in the order of kube-apiserver.
 
 mod affinity;
+mod annotations;
 mod changes;
 mod containers;
 mod environment;
@@ -32,7 +33,9 @@ const RESTART: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
 fn pod(at: &FieldView<'_>, causes: &mut Causes) {
-    check_spec(&at.part("spec"), SpecOwner::Pod, causes);
+    let spec = at.part("spec");
+    annotations::check(&at.part("metadata.annotations"), &spec, causes);
+    check_spec(&spec, SpecOwner::Pod, causes);
 }
 
 fn created(at: &FieldView<'_>, causes: &mut Causes) {
@@ -45,13 +48,17 @@ fn created(at: &FieldView<'_>, causes: &mut Causes) {
         let why = "cannot be set until all schedulingGates have been cleared";
         causes.push(Cause::forbidden(&spec.field_path("nodeName"), why));
     }
+    annotations::check_profiles(&at.part("metadata.annotations"), &spec, causes);
 }
 
 pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Causes) {
     check_labels(&at.field_path("labels"), at.get("metadata.labels"), causes);
-    causes.extend(annotation_causes(&at.field_path("annotations"), at.get("metadata.annotations")));
+    let annotations = FieldView { path: at.field_path("annotations"), ..at.part("metadata.annotations") };
+    causes.extend(annotation_causes(&annotations.path, at.get("metadata.annotations")));
     let spec = at.part("spec");
+    annotations::check(&annotations, &spec, causes);
     check_spec(&spec, SpecOwner::Template, causes);
+    annotations::check_profiles(&annotations, &spec, causes);
     if !spec.items("ephemeralContainers").is_empty() {
         let why = "ephemeral containers not allowed in pod template";
         causes.push(Cause::forbidden(&spec.field_path("ephemeralContainers"), why));
