@@ -358,6 +358,47 @@ async fn annotations_of_app_armor_and_mirror_pods_are_immutable() {
 }
 
 #[tokio::test]
+async fn label_keys_must_not_be_selected_twice() {
+    let server = ApiServer::builder().build();
+    let term = |selector: Value, matched: &str, mismatched: &str| {
+        let term = json!({
+            "topologyKey": "zone", "labelSelector": selector,
+            "matchLabelKeys": [matched], "mismatchLabelKeys": [mismatched],
+        });
+        json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+    };
+    let spread = |selector: Value| {
+        let constraint = json!({
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector, "matchLabelKeys": ["app"],
+        });
+        json!({"topologySpreadConstraints": [constraint]})
+    };
+    let web = json!({"matchLabels": {"app": "web"}});
+    check(
+        &server,
+        [
+            (term(json!({}), "app", "tier"), &[]),
+            (term(web.clone(), "tier", "app"), &[]),
+            (spread(json!({})), &[]),
+            (
+                term(json!({}), "tier", "tier"),
+                &["Invalid spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys[0]"],
+            ),
+            (
+                term(web.clone(), "app", "tier"),
+                &["Invalid spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0][0]"],
+            ),
+            (spread(web), &["Invalid spec.topologySpreadConstraints[0][0]"]),
+        ],
+    )
+    .await;
+    let (_, created) = json(&server, "POST", PODS, &pod(spread(json!({}))).to_string()).await;
+    let selector = &created["spec"]["topologySpreadConstraints"][0]["labelSelector"];
+    assert_eq!(*selector, json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}));
+}
+
+#[tokio::test]
 async fn fields_whose_feature_gates_are_off_are_dropped() {
     let server = ApiServer::builder().build();
     let bundle = json!({"clusterTrustBundle": {"path": ""}});

@@ -1,6 +1,7 @@
 pub(crate) mod container_sum;
 pub(crate) mod defaults;
 pub(crate) mod disabled_fields;
+mod label_keys;
 mod table;
 pub(crate) mod validation;
 pub(crate) mod warnings;
@@ -48,6 +49,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 fn prepare_for_create(pod: &mut Value, now: &str) {
     set(pod, "status.qosClass", qos(pod).into());
     add_scheduling_gated_condition(pod, now);
+    label_keys::apply(pod);
 }
 
 /// Applies the admission plugins Priority and DefaultTolerationSeconds to a Pod update.

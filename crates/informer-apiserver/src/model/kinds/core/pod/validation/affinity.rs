@@ -1,6 +1,6 @@
 //! Validation of node affinity, pod affinity and topology spread constraints.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -55,6 +55,15 @@ fn check_pod_term(at: &FieldView<'_>, causes: &mut Causes) {
     for list in ["matchLabelKeys", "mismatchLabelKeys"] {
         check_label_keys(at, list, causes);
     }
+    check_selected_keys(at, causes);
+    let mismatched: HashSet<&str> = at.items("mismatchLabelKeys").iter().filter_map(Value::as_str).collect();
+    for key in at.elements("matchLabelKeys") {
+        let text = key.value.as_str().unwrap_or_default();
+        if mismatched.contains(text) {
+            let why = "exists in both matchLabelKeys and mismatchLabelKeys";
+            causes.push(Cause::invalid(&key.path, &format!("{text:?}"), why));
+        }
+    }
     let (field, key) = (at.field_path("topologyKey"), at.text("topologyKey"));
     if key.is_empty() {
         causes.push(required(&field, "can not be empty"));
@@ -73,6 +82,25 @@ fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Causes) {
     }
     for key in at.elements(list) {
         NameFormat::Qualified.check(&key.path, key.value.as_str().unwrap_or_default(), causes);
+    }
+}
+
+/// Rejects requirements of the selector for a key in `matchLabelKeys`, if the selector has more than one for
+/// it. kube-apiserver adds one for each of these keys to the selectors of new pods.
+fn check_selected_keys(at: &FieldView<'_>, causes: &mut Causes) {
+    let keys = at.items("matchLabelKeys").iter().enumerate();
+    let keys: HashMap<&str, usize> = keys.filter_map(|(index, key)| Some((key.as_str()?, index))).collect();
+    let labels = at.get("labelSelector.matchLabels").and_then(Value::as_object);
+    let mut selected: HashSet<&str> =
+        labels.into_iter().flat_map(|labels| labels.keys()).map(|key| &**key).collect();
+    for requirement in at.items("labelSelector.matchExpressions") {
+        let key = requirement["key"].as_str().unwrap_or_default();
+        if !selected.insert(key)
+            && let Some(index) = keys.get(key)
+        {
+            let why = "exists in both matchLabelKeys and labelSelector";
+            causes.push(Cause::invalid(&format!("{}[{index}]", at.path), &format!("{key:?}"), why));
+        }
     }
 }
 
@@ -125,6 +153,7 @@ fn check_spread_constraint(at: &FieldView<'_>, causes: &mut Causes) {
         }
     }
     check_label_keys(at, "matchLabelKeys", causes);
+    check_selected_keys(at, causes);
     if at.get("labelSelector").is_some() {
         check_selector(&at.part("labelSelector"), causes);
     }
