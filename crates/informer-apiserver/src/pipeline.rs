@@ -266,8 +266,11 @@ impl Pipeline {
             check_new(kind, name, object, mode)?;
             scope.check_params(self, name, None, object)?;
             match taken {
-                Some(taken) => allocate_service(taken, object, None, mode, scope.dry_run)
-                    .map_err(|cause| ApiError::invalid(kind, object_meta::text(object, "name"), cause))?,
+                Some(taken) => {
+                    allocate_service(taken, object, None, mode, scope.dry_run).map_err(|causes| {
+                        ApiError::invalid_fields(kind, object_meta::text(object, "name"), causes)
+                    })?
+                }
                 None => allocation = self.allocate(scope, object, None, mode)?,
             }
         }

@@ -59,7 +59,7 @@ impl Pipeline {
         }
         let mut in_flight = self.allocations.lock();
         allocate_service(&self.taken(&in_flight), object, old, mode, scope.dry_run)
-            .map_err(|cause| ApiError::invalid(kind, object_meta::text(object, "name"), cause))?;
+            .map_err(|causes| ApiError::invalid_fields(kind, object_meta::text(object, "name"), causes))?;
         in_flight.last_id += 1;
         let id = in_flight.last_id;
         in_flight.services.insert(id, Value::Object(object.clone()));

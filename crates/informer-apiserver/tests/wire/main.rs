@@ -29,6 +29,7 @@ mod protobuf;
 mod quotas;
 mod races;
 mod roles;
+mod service_validation;
 mod snapshots;
 mod sockets;
 mod subresources;

@@ -1,7 +1,6 @@
 //! Validation rules for fields of built-in kinds. Their error messages follow those of kube-apiserver.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use serde_json::Value;
 
@@ -391,10 +390,6 @@ pub(crate) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes:
                 .push(duplicate(&at.field_path(&format!("{list}[{index}].{member}")), &format!("{name:?}")));
         }
     }
-}
-
-pub(crate) fn is_ip(text: &str) -> bool {
-    text.parse::<IpAddr>().is_ok()
 }
 
 pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Causes) {

@@ -1,3 +1,4 @@
+mod addresses;
 pub(crate) mod allocation;
 
 use std::collections::HashSet;
@@ -7,16 +8,17 @@ use serde_json::{Value, json};
 use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
+use crate::model::kinds::core::endpoints::check_unicast;
 use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, NameFormat, check_labels, check_port, duplicate, format_value, is_ip, required, run,
+    Check, FieldView, NameFormat, check_labels, check_port, duplicate, format_value, required, run,
     unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
 use crate::model::rules::defaults::fill;
 use crate::model::rules::path::{each_mut, get, set};
-use crate::model::rules::ranges::{check_address, check_range};
+use crate::model::rules::ranges::{address_problem, check_range};
 use crate::model::rules::warnings::{
     address_warnings, has_annotation, list, load_balancer_warnings, range_warnings, text, value_warnings,
 };
@@ -111,12 +113,17 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let kind = spec.text("type");
-    let headless = spec.text("clusterIP") == "None";
     let ports = spec.items("ports");
-    check_cluster_ip_unchanged(&spec, causes);
-    if ports.is_empty() && !headless && kind != "ExternalName" {
+    addresses::check(&spec, causes);
+    if !causes.is_empty() {
+        // kube-apiserver allocates cluster IPs before it validates the other fields.
+        return;
+    }
+    addresses::check_changes(&spec, causes);
+    if ports.is_empty() && !addresses::is_headless(spec.value) && kind != "ExternalName" {
         causes.push(required(&spec.field_path("ports"), ""));
     }
+    addresses::check_type(&spec, causes);
     if kind == "ExternalName" {
         match spec.text("externalName") {
             "" => causes.push(required(&spec.field_path("externalName"), "")),
@@ -134,14 +141,22 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
     check_labels(&spec.field_path("selector"), spec.get("selector"), causes);
     run(&spec, &[Check::OneOf("sessionAffinity", AFFINITIES)], causes);
-    check_cluster_ips(&spec, causes);
     let before: Vec<&str> = spec.before("externalIPs").collect();
     for (index, address) in spec.items("externalIPs").iter().filter_map(Value::as_str).enumerate() {
-        if !before.contains(&address) {
-            check_address(&spec.field_path(&format!("externalIPs[{index}]")), address, causes);
+        let field = spec.field_path(&format!("externalIPs[{index}]"));
+        match address_problem(address).filter(|_| !before.contains(&address)) {
+            Some(why) => causes.push(Cause::invalid(&field, &format!("{address:?}"), why)),
+            None => check_unicast(&field, address, causes),
         }
     }
     run(&spec, &[Check::OneOf("type", TYPES)], causes);
+    let mut node_ports = HashSet::new();
+    for port in spec.elements("ports") {
+        let number = port.number("nodePort").unwrap_or_default();
+        if number != 0 && !node_ports.insert((port.text("protocol"), number)) {
+            causes.push(duplicate(&port.field_path("nodePort"), &number.to_string()));
+        }
+    }
     let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let key = (port["protocol"].as_str(), port["port"].as_i64());
@@ -162,35 +177,11 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_policies(&spec, causes);
 }
 
-/// Validates `clusterIPs`, whose first element must be `clusterIP`.
-fn check_cluster_ips(spec: &FieldView<'_>, causes: &mut Causes) {
-    let (address, all) = (spec.text("clusterIP"), spec.items("clusterIPs"));
-    let is_unchanged = spec.old.is_some_and(|old| old["clusterIPs"].as_array().is_some_and(|old| old == all));
-    let why = match all.first() {
-        // If an update changes only `clusterIP`, kube-apiserver overwrites `clusterIPs` before validation.
-        _ if is_unchanged => None,
-        Some(_) if address.is_empty() => Some("must be empty when `clusterIP` is not specified"),
-        Some(first) if first != address => Some("first value must match `clusterIP`"),
-        _ => None,
-    };
-    let field = spec.field_path("clusterIPs");
-    causes.extend(why.map(|why| Cause::invalid(&field, &Value::from(all).to_string(), why)));
-    let given = all.iter().filter_map(Value::as_str);
-    let first = (all.is_empty() && !address.is_empty()).then_some(address);
-    for (index, address) in given.chain(first).enumerate().filter(|(_, address)| *address != "None") {
-        if !is_ip(address) {
-            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            causes.push(Cause::invalid(&format!("{field}[{index}]"), &format!("{address:?}"), why));
-        }
-    }
-}
-
 /// The maximum of `timeoutSeconds` of client IP affinity: one day.
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 
 /// Validates the fields that decide how traffic is distributed.
 fn check_policies(spec: &FieldView<'_>, causes: &mut Causes) {
-    const FAMILIES: &[&str] = &["IPv4", "IPv6"];
     const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
     const POLICIES: &[&str] = &["Cluster", "Local"];
     let external = spec.text("externalTrafficPolicy");
@@ -202,11 +193,6 @@ fn check_policies(spec: &FieldView<'_>, causes: &mut Causes) {
         causes.push(Cause::invalid(&field, &format!("{external:?}"), why));
     }
     run(spec, &[Check::OneOf("internalTrafficPolicy", POLICIES)], causes);
-    for (index, family) in spec.items("ipFamilies").iter().filter_map(Value::as_str).enumerate() {
-        if !FAMILIES.contains(&family) {
-            causes.push(unsupported(&spec.field_path(&format!("ipFamilies[{index}]")), family, FAMILIES));
-        }
-    }
     let distribution = spec.text("trafficDistribution");
     if spec.get("trafficDistribution").is_some() && !DISTRIBUTIONS.contains(&distribution) {
         causes.push(unsupported(&spec.field_path("trafficDistribution"), distribution, DISTRIBUTIONS));
@@ -261,19 +247,6 @@ fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Causes) {
     }
     if spec.get("allocateLoadBalancerNodePorts").is_some() && !is_load_balancer {
         causes.push(Cause::forbidden(&spec.field_path("allocateLoadBalancerNodePorts"), why));
-    }
-}
-
-/// Rejects changes of `clusterIP`, unless the type of the Service is or was `ExternalName`.
-fn check_cluster_ip_unchanged(spec: &FieldView<'_>, causes: &mut Causes) {
-    let Some(old) = spec.old else { return };
-    let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
-    let named = [spec.value, old].iter().any(|spec| text(spec, "type") == "ExternalName");
-    let (before, after) = (text(old, "clusterIP"), text(spec.value, "clusterIP"));
-    if !named && !before.is_empty() && before != after {
-        let shown = format!("[{after:?}]");
-        let why = "may not change once set";
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &shown, why));
     }
 }
 

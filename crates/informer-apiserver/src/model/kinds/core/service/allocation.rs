@@ -6,6 +6,7 @@ use rand::RngExt;
 use serde_json::{Map, Value, json};
 
 use crate::model::cause::Cause;
+use crate::model::kinds::core::service::addresses;
 use crate::model::write_options::WriteMode;
 
 type Object = Map<String, Value>;
@@ -63,7 +64,7 @@ pub(crate) fn allocate_service(
     old: Option<&Object>,
     mode: WriteMode,
     dry_run: bool,
-) -> Result<(), Cause> {
+) -> Result<(), Vec<Cause>> {
     let mut service = Value::Object(std::mem::take(object));
     let old = old.map(|old| Value::Object(old.clone()));
     let refused = allocate(&mut service, old.as_ref(), taken, mode, dry_run);
@@ -77,15 +78,7 @@ pub(crate) fn allocate_service(
 /// is validated.
 pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
     let (Some(old), Some(spec)) = (old.get("spec"), object.get_mut("spec")) else { return };
-    let named = |spec: &Value| spec["type"] == "ExternalName";
-    let unset = |value: &Value| value.as_str().is_none_or(str::is_empty);
-    if !named(old) && !named(spec) {
-        for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if (spec[name].is_null() || (name == "clusterIP" && unset(&spec[name]))) && !old[name].is_null() {
-                spec[name] = old[name].clone();
-            }
-        }
-    }
+    preserve_addresses(old, spec);
     let has_node_ports = |spec: &Value| matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
     let known = old["ports"].as_array().cloned().unwrap_or_default();
     let (needs, had) = (has_node_ports(spec), has_node_ports(old));
@@ -112,6 +105,39 @@ pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
     }
 }
 
+/// Copies cluster IPs and IP families, and removes those that the new type or family policy does not allow.
+fn preserve_addresses(old: &Value, spec: &mut Value) {
+    let named = |spec: &Value| spec["type"] == "ExternalName";
+    let unset = |value: &Value| value.as_str().is_none_or(str::is_empty);
+    if !named(old) && !named(spec) {
+        for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if (spec[name].is_null() || (name == "clusterIP" && unset(&spec[name]))) && !old[name].is_null() {
+                spec[name] = old[name].clone();
+            }
+        }
+        if old["clusterIP"] != spec["clusterIP"] && old["clusterIPs"] == spec["clusterIPs"] {
+            spec["clusterIPs"] = json!([spec["clusterIP"]]);
+        }
+        // The policy `SingleStack` releases the secondary element of a list that the client did not change.
+        let is_single = spec["ipFamilyPolicy"] == "SingleStack";
+        for name in ["clusterIPs", "ipFamilies"].into_iter().filter(|_| is_single) {
+            if old[name] == spec[name]
+                && let Some(list) = spec[name].as_array_mut()
+            {
+                list.truncate(1);
+            }
+        }
+    } else if !named(old) {
+        let is_same = |names: &[&str]| names.iter().all(|name| old[*name] == spec[*name]);
+        let groups: [&[&str]; 3] = [&["clusterIP", "clusterIPs"], &["ipFamilies"], &["ipFamilyPolicy"]];
+        let removed: Vec<&str> =
+            groups.into_iter().filter(|names| is_same(names)).flatten().copied().collect();
+        if let Some(spec) = spec.as_object_mut() {
+            removed.iter().for_each(|name| drop(spec.remove(*name)));
+        }
+    }
+}
+
 /// Returns true if clients outside of the cluster can reach the Service.
 pub(crate) fn is_reachable(spec: &Value) -> bool {
     match spec["type"].as_str() {
@@ -127,7 +153,7 @@ fn allocate(
     taken: &UsedAddresses,
     mode: WriteMode,
     dry_run: bool,
-) -> Result<(), Cause> {
+) -> Result<(), Vec<Cause>> {
     let own = key_of(service);
     let spec = &mut service["spec"];
     if spec["type"] == "ExternalName" {
@@ -140,31 +166,48 @@ fn allocate(
         }
         return Ok(());
     }
+    // Manifests that the embedding program loads may come from clusters with other IP families.
+    let unavailable = addresses::unavailable(spec, old.map(|old| &old["spec"]));
+    if !mode.is_of_program() && !unavailable.is_empty() {
+        return Err(unavailable);
+    }
     let kept = old.is_some_and(|old| old["spec"]["clusterIP"] == spec["clusterIP"]);
     let requested = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
     let address = match requested.as_str() {
-        "" => pick_address(taken)?,
+        "" => pick_address(taken).map_err(|cause| vec![cause])?,
         "None" => requested,
         _ if kept => requested,
-        address if !is_taken(address, taken, &own, mode)? => requested,
+        address if !is_taken(address, taken, &own, mode).map_err(|cause| vec![cause])? => requested,
         address => {
             let why = "failed to allocate IP ".to_owned() + address + ": provided IP is already allocated";
-            return Err(Cause::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why));
+            return Err(vec![Cause::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why)]);
         }
     };
-    let headless = address == "None";
-    spec["clusterIPs"] = json!([address]);
-    spec["clusterIP"] = address.into();
-    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
-    let both = headless && !selects;
-    let (policy, families) =
-        if both { ("RequireDualStack", json!(["IPv4", "IPv6"])) } else { ("SingleStack", json!(["IPv4"])) };
-    for (name, value) in [("ipFamilyPolicy", policy.into()), ("ipFamilies", families)] {
-        if spec[name].is_null() {
-            spec[name] = value;
-        }
+    if spec["clusterIPs"][0] != address {
+        spec["clusterIPs"] = json!([address]);
     }
-    allocate_ports(spec, old, taken.ports(&own), dry_run)
+    spec["clusterIP"] = address.into();
+    fill_families(spec);
+    allocate_ports(spec, old, taken.ports(&own), dry_run).map_err(|cause| vec![cause])
+}
+
+/// Sets the IP families and the family policy of a Service that omits them.
+fn fill_families(spec: &mut Value) {
+    let policy = addresses::family_policy(spec).to_owned();
+    let mut families: Vec<String> =
+        addresses::strings(&spec["ipFamilies"]).into_iter().map(str::to_owned).collect();
+    if families.is_empty() {
+        families.push("IPv4".to_owned());
+    }
+    if addresses::is_headless(spec)
+        && !addresses::has_selector(spec)
+        && policy != "SingleStack"
+        && families.len() == 1
+    {
+        families.push(if families[0] == "IPv4" { "IPv6" } else { "IPv4" }.to_owned());
+    }
+    spec["ipFamilyPolicy"] = policy.into();
+    spec["ipFamilies"] = families.into();
 }
 
 fn is_taken(address: &str, taken: &UsedAddresses, own: &str, mode: WriteMode) -> Result<bool, Cause> {

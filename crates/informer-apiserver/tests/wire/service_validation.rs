@@ -1,0 +1,174 @@
+//! Validation of the addresses of Services and EndpointSlices. The server has one range of cluster IPs, which
+//! is one of IPv4.
+
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use crate::support::{causes_of, dry_create, json, read, send_with};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn service(spec: Value) -> Value {
+    let mut service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
+        "spec": {"ports": [{"port": 80}], "selector": {"app": "web"}},
+    });
+    service["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    service
+}
+
+async fn patch(server: &ApiServer, spec: Value) -> (u16, Vec<String>) {
+    let headers = [("content-type", "application/merge-patch+json")];
+    let body = json!({"spec": spec}).to_string();
+    let (status, body) =
+        read(send_with(server, "PATCH", &format!("{SERVICES}/a"), &headers, &body).await).await;
+    (status, causes_of(&serde_json::from_str(&body).unwrap()))
+}
+
+#[tokio::test]
+async fn cluster_ips_and_families_of_a_new_service_must_be_consistent() {
+    let server = ApiServer::builder().build();
+    let ips = |ips: Value| json!({"clusterIP": ips[0], "clusterIPs": ips});
+    let families = |families: Value| json!({"ipFamilies": families});
+    let cases: [(Value, &[&str]); 16] = [
+        (json!({"clusterIP": "10.0.0.9"}), &[]),
+        (ips(json!(["10.0.0.9"])), &[]),
+        (ips(json!(["None"])), &[]),
+        (json!({"ipFamilyPolicy": "PreferDualStack"}), &[]),
+        (json!({"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4"]}), &[]),
+        (ips(json!(["10.0.0.9", "None"])), &["Invalid spec.clusterIPs[1]"]),
+        (ips(json!(["None", "10.0.0.9"])), &["Invalid spec.clusterIPs"]),
+        (ips(json!(["10.0.0.9", "10.0.0.10"])), &["Invalid spec.clusterIPs"]),
+        (ips(json!(["10.0.0.9", "fd00::1", "fd00::2"])), &["Invalid spec.clusterIPs"]),
+        (json!({"clusterIPs": ["10.0.0.9"]}), &["Invalid spec.clusterIPs"]),
+        (families(json!(["IPv4", "IPv4"])), &["Duplicate spec.ipFamilies[1]"]),
+        (families(json!(["IPv5"])), &["NotSupported spec.ipFamilies[0]"]),
+        (families(json!(["IPv6"])), &["Invalid spec.ipFamilies[0]"]),
+        (json!({"ipFamilyPolicy": "Dual"}), &["NotSupported spec.ipFamilyPolicy"]),
+        (json!({"ipFamilyPolicy": "RequireDualStack"}), &["Invalid spec.ipFamilyPolicy"]),
+        (families(json!(["IPv4", "IPv6"])), &["Invalid spec.ipFamilyPolicy"]),
+    ];
+    for (spec, causes) in cases {
+        let status = if causes.is_empty() { 201 } else { 422 };
+        let expected = (status, causes.iter().map(|cause| (*cause).to_owned()).collect());
+        assert_eq!(dry_create(&server, SERVICES, &service(spec.clone())).await, expected, "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn cluster_ip_must_have_the_family_at_its_position() {
+    let server = ApiServer::builder().build();
+    let spec = json!({"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ipFamilies": ["IPv6"]});
+    let cause = "Invalid spec.clusterIPs[0]".to_owned();
+    assert_eq!(dry_create(&server, SERVICES, &service(spec)).await, (422, vec![cause]));
+}
+
+#[tokio::test]
+async fn headless_service_without_selector_may_have_both_families() {
+    let server = ApiServer::builder().build();
+    let headless = |mut spec: Value| {
+        spec["clusterIP"] = "None".into();
+        spec["selector"] = Value::Null;
+        service(spec)
+    };
+    for (spec, policy, families) in [
+        (json!({}), "RequireDualStack", json!(["IPv4", "IPv6"])),
+        (json!({"ipFamilies": ["IPv6"]}), "RequireDualStack", json!(["IPv6", "IPv4"])),
+        (json!({"ipFamilyPolicy": "SingleStack"}), "SingleStack", json!(["IPv4"])),
+    ] {
+        let url = format!("{SERVICES}?dryRun=All");
+        let (status, created) = json(&server, "POST", &url, &headless(spec.clone()).to_string()).await;
+        let found = (status, &created["spec"]["ipFamilyPolicy"], &created["spec"]["ipFamilies"]);
+        assert_eq!(found, (201, &json!(policy), &families), "{spec}");
+    }
+    let (_, _) = json(&server, "POST", SERVICES, &headless(json!({})).to_string()).await;
+    assert_eq!(patch(&server, json!({"ipFamilyPolicy": "SingleStack"})).await, (200, vec![]));
+}
+
+#[tokio::test]
+async fn type_decides_which_cluster_ips_are_allowed() {
+    let server = ApiServer::builder().build();
+    let named = |mut spec: Value| {
+        spec["type"] = "ExternalName".into();
+        spec["externalName"] = "example.com".into();
+        spec
+    };
+    let cases: [(Value, &[&str]); 6] = [
+        (named(json!({})), &[]),
+        (named(json!({"clusterIP": "10.0.0.9"})), &["Forbidden spec.clusterIPs"]),
+        (named(json!({"ipFamilies": ["IPv4"]})), &["Forbidden spec.ipFamilies"]),
+        (named(json!({"ipFamilyPolicy": "SingleStack"})), &["Forbidden spec.ipFamilyPolicy"]),
+        (json!({"type": "NodePort", "clusterIP": "None"}), &["Invalid spec.clusterIPs[0]"]),
+        (json!({"type": "LoadBalancer", "clusterIP": "None"}), &["Invalid spec.clusterIPs[0]"]),
+    ];
+    for (spec, causes) in cases {
+        let status = if causes.is_empty() { 201 } else { 422 };
+        let expected = (status, causes.iter().map(|cause| (*cause).to_owned()).collect());
+        assert_eq!(dry_create(&server, SERVICES, &service(spec.clone())).await, expected, "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn primary_cluster_ip_and_family_are_immutable() {
+    let server = ApiServer::builder().build();
+    assert_eq!(json(&server, "POST", SERVICES, &service(json!({})).to_string()).await.0, 201);
+    let rejected = |cause: &str| (422, vec![cause.to_owned()]);
+    assert_eq!(
+        patch(&server, json!({"clusterIP": "10.0.0.3"})).await,
+        rejected("Invalid spec.clusterIPs[0]")
+    );
+    assert_eq!(patch(&server, json!({"ipFamilies": ["IPv6"]})).await, rejected("Invalid spec.clusterIPs[0]"));
+    assert_eq!(
+        patch(&server, json!({"ipFamilyPolicy": "RequireDualStack"})).await,
+        rejected("Invalid spec.ipFamilyPolicy")
+    );
+    assert_eq!(patch(&server, json!({"ipFamilyPolicy": "PreferDualStack"})).await, (200, vec![]));
+    let named = json!({"type": "ExternalName", "externalName": "example.com"});
+    assert_eq!(patch(&server, named).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    assert_eq!(stored["spec"]["clusterIPs"], Value::Null);
+    let changed = json!({"type": "ClusterIP", "externalName": null, "clusterIP": "10.0.0.3"});
+    assert_eq!(patch(&server, changed).await, (200, vec![]));
+}
+
+#[tokio::test]
+async fn loaded_dual_stack_service_can_be_updated() {
+    let server = ApiServer::builder().build();
+    let ips = ["10.96.0.9", "fd00::9"];
+    let spec = json!({
+        "clusterIP": ips[0], "clusterIPs": ips, "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack",
+    });
+    server.create(&Gvr::new("", "v1", "services"), "default", service(spec)).unwrap();
+    assert_eq!(patch(&server, json!({"sessionAffinity": "ClientIP"})).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    assert_eq!(stored["spec"]["clusterIPs"], json!(ips));
+}
+
+#[tokio::test]
+async fn external_ips_are_reachable_from_other_machines() {
+    let server = ApiServer::builder().build();
+    let cause = "Invalid spec.externalIPs[0]".to_owned();
+    for (address, causes) in [
+        ("192.0.2.1", vec![]),
+        ("127.0.0.1", vec![cause.clone()]),
+        ("169.254.0.1", vec![cause.clone()]),
+        ("::", vec![cause]),
+    ] {
+        let status = if causes.is_empty() { 201 } else { 422 };
+        let created = dry_create(&server, SERVICES, &service(json!({"externalIPs": [address]}))).await;
+        assert_eq!(created, (status, causes), "{address}");
+    }
+}
+
+#[tokio::test]
+async fn node_port_of_a_protocol_is_used_once() {
+    let server = ApiServer::builder().build();
+    let ports = |other: &str| {
+        let port = |number: u16, protocol: &str| json!({"name": format!("p{number}"), "port": number, "protocol": protocol, "nodePort": 30_100});
+        json!({"type": "NodePort", "ports": [port(80, "TCP"), port(81, other)]})
+    };
+    let cause = "Duplicate spec.ports[1].nodePort".to_owned();
+    assert_eq!(dry_create(&server, SERVICES, &service(ports("TCP"))).await, (422, vec![cause]));
+    assert_eq!(dry_create(&server, SERVICES, &service(ports("UDP"))).await, (201, vec![]));
+}
