@@ -172,3 +172,33 @@ async fn node_port_of_a_protocol_is_used_once() {
     assert_eq!(dry_create(&server, SERVICES, &service(ports("TCP"))).await, (422, vec![cause]));
     assert_eq!(dry_create(&server, SERVICES, &service(ports("UDP"))).await, (201, vec![]));
 }
+
+#[tokio::test]
+async fn domain_name_of_an_endpoint_has_two_labels() {
+    let server = ApiServer::builder().build();
+    let slice = |fields: Value| {
+        let mut slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "a"},
+            "addressType": "FQDN", "endpoints": [{"addresses": ["a.example.com"]}], "ports": [],
+        });
+        slice.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        slice
+    };
+    let url = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let address = "Invalid endpoints[0].addresses[0]".to_owned();
+    for (name, causes) in [
+        ("a.example.com", vec![]),
+        ("example.com.", vec![]),
+        ("", vec!["Required endpoints[0].addresses[0]".to_owned()]),
+        ("localhost", vec![address.clone()]),
+        ("Example.com", vec![address.clone()]),
+        (&format!("{}.com", "a".repeat(64)), vec![address]),
+    ] {
+        let status = if causes.is_empty() { 201 } else { 422 };
+        let created = dry_create(&server, url, &slice(json!({"endpoints": [{"addresses": [name]}]}))).await;
+        assert_eq!(created, (status, causes), "{name}");
+    }
+    let unnamed = slice(json!({"ports": [{"port": 80}, {"port": 81}]}));
+    let cause = "Duplicate ports[1].name".to_owned();
+    assert_eq!(dry_create(&server, url, &unnamed).await, (422, vec![cause]));
+}

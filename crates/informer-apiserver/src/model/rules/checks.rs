@@ -1,7 +1,5 @@
 //! Validation rules for fields of built-in kinds. Their error messages follow those of kube-apiserver.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
 use crate::model::cause::{Cause, Causes};
@@ -377,18 +375,6 @@ pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Cau
 pub(crate) fn check_port(field: &str, port: i64, causes: &mut Causes) {
     if !(1..=65_535).contains(&port) {
         causes.push(Cause::invalid(field, &port.to_string(), "must be between 1 and 65535, inclusive"));
-    }
-}
-
-/// Reports each duplicate value of the field `member` in the items of a list.
-pub(crate) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes: &mut Causes) {
-    let mut seen = HashSet::new();
-    for (index, item) in at.items(list).iter().enumerate() {
-        let name = item.get(member).and_then(Value::as_str).unwrap_or_default();
-        if !name.is_empty() && !seen.insert(name) {
-            causes
-                .push(duplicate(&at.field_path(&format!("{list}[{index}].{member}")), &format!("{name:?}")));
-        }
     }
 }
 

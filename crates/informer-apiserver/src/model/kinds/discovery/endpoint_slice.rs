@@ -9,7 +9,7 @@ use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::labels::label_value_problems;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
-    Check, FieldView, NameFormat, check_immutable, check_unique, duplicate, required, run, unsupported,
+    Check, FieldView, NameFormat, check_immutable, duplicate, label_problems, required, run, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
 use crate::model::rules::path::{get, set};
@@ -60,16 +60,25 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
             NameFormat::Qualified.check(&port.field_path("appProtocol"), port.text("appProtocol"), causes);
         }
     }
-    check_unique(at, "ports", "name", causes);
+    let mut names = HashSet::new();
+    for port in at.elements("ports").filter(|port| !names.insert(port.text("name"))) {
+        causes.push(duplicate(&port.field_path("name"), &format!("{:?}", port.text("name"))));
+    }
     // As in kube-apiserver, an update does not validate endpoints if it changes none.
     if at.old.is_none_or(|old| old["endpoints"] != at.value["endpoints"]) {
         at.elements("endpoints").for_each(|endpoint| check_endpoint(&endpoint, kind, causes));
     }
 }
 
+/// The maximum number of addresses of an endpoint, as in kube-apiserver.
+const MAX_ADDRESSES: usize = 100;
+
 fn check_endpoint(at: &FieldView<'_>, kind: &str, causes: &mut Causes) {
-    if at.items("addresses").is_empty() {
-        causes.push(required(&at.field_path("addresses"), "must contain at least 1 address"));
+    let (field, count) = (at.field_path("addresses"), at.items("addresses").len());
+    if count == 0 {
+        causes.push(required(&field, "must contain at least 1 address"));
+    } else if count > MAX_ADDRESSES {
+        causes.push(Cause::too_many(&field, count, MAX_ADDRESSES));
     }
     for address in at.elements("addresses") {
         check_endpoint_address(at, &address, kind, causes);
@@ -93,10 +102,8 @@ fn check_endpoint_address(
     let problem = match kind {
         "IPv4" => address_problem(text).map(str::to_owned),
         "IPv6" => canonical_problem(text),
-        _ => {
-            let name = text.strip_suffix('.').unwrap_or(text);
-            return NameFormat::Subdomain.check(field, name, causes);
-        }
+        "FQDN" => return check_domain_name(field, text, causes),
+        _ => return,
     };
     if let Some(why) = problem {
         return causes.push(Cause::invalid(field, &format!("{text:?}"), &why));
@@ -106,6 +113,22 @@ fn check_endpoint_address(
         causes.push(Cause::invalid(&endpoint.field_path("addresses"), &format!("{text:?}"), &why));
     }
     check_unicast(field, text, causes);
+}
+
+/// Validates a domain name of two or more labels. It may end with a dot.
+fn check_domain_name(field: &str, text: &str, causes: &mut Causes) {
+    if text.is_empty() {
+        return causes.push(required(field, ""));
+    }
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let invalid = |shown: &str, why: &str| Cause::invalid(field, &format!("{shown:?}"), why);
+    if !NameFormat::Subdomain.is_valid(name) {
+        NameFormat::Subdomain.check(field, name, causes);
+    } else if !name.contains('.') {
+        causes.push(invalid(name, "should be a domain with at least two segments separated by dots"));
+    } else if let Some(label) = name.split('.').find(|label| !NameFormat::Label.is_valid(label)) {
+        causes.push(invalid(label, &label_problems(label).join(",")));
+    }
 }
 
 /// The maximum number of zones or nodes in the hints of an endpoint, as in kube-apiserver.
