@@ -218,7 +218,8 @@ pub(crate) fn merge_update(
             problems
         }
         WriteMode::Status => validate_status(kind, &mut new),
-        _ => Vec::new(),
+        WriteMode::Finalize => namespace::added_finalizer_causes(old, &new),
+        WriteMode::Scale | WriteMode::Raw => Vec::new(),
     };
     let (causes, warnings) = match mode {
         WriteMode::Main | WriteMode::Whole | WriteMode::Status => {

@@ -5,7 +5,7 @@ use informer_apiserver::ApiServer;
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
-use crate::support::{json, read, send_with};
+use crate::support::{causes_of, json, read, send_with};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MERGE: &str = "application/merge-patch+json";
@@ -208,4 +208,27 @@ async fn service_without_external_ips_loses_its_external_traffic_policy() {
     created["spec"].as_object_mut().unwrap().remove("externalIPs");
     let (status, updated) = json(&server, "PUT", &format!("{url}/a"), &created.to_string()).await;
     assert_eq!((status, &updated["spec"]["externalTrafficPolicy"]), (200, &Value::Null));
+}
+
+#[tokio::test]
+async fn finalize_rejects_unqualified_finalizers() {
+    let server = ApiServer::builder().build();
+    let namespaces = "/api/v1/namespaces";
+    let created = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    let (_, mut namespace) = json(&server, "POST", namespaces, &created.to_string()).await;
+    for (finalizer, causes) in [
+        ("example.com/cleanup", vec![]),
+        ("cleanup", vec!["Invalid spec.finalizers[1]".to_owned()]),
+        ("a b/c", vec!["Invalid spec.finalizers[1]".to_owned()]),
+    ] {
+        namespace["spec"]["finalizers"] = json!(["kubernetes", finalizer]);
+        namespace["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        let url = format!("{namespaces}/n/finalize");
+        let (status, body) = json(&server, "PUT", &url, &namespace.to_string()).await;
+        assert_eq!(
+            (status, causes_of(&body)),
+            (if causes.is_empty() { 200 } else { 422 }, causes),
+            "{finalizer}"
+        );
+    }
 }

@@ -31,18 +31,32 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .cells(cells);
 
 fn validate(at: &FieldView<'_>, causes: &mut Causes) {
-    const STANDARD: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
     // Only `/finalize` changes the spec of a stored namespace.
     if at.old.is_some() {
         return;
     }
     for name in at.items("spec.finalizers").iter().filter_map(Value::as_str) {
-        NameFormat::Qualified.check("spec.finalizers", name, causes);
-        if !name.contains('/') && !STANDARD.contains(&name) {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid("spec.finalizers", &format!("{name:?}"), why));
-        }
+        check_finalizer("spec.finalizers", name, causes);
     }
+}
+
+fn check_finalizer(field: &str, name: &str, causes: &mut Causes) {
+    const STANDARD: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
+    NameFormat::Qualified.check(field, name, causes);
+    if !name.contains('/') && !STANDARD.contains(&name) {
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        causes.push(Cause::invalid(field, &format!("{name:?}"), why));
+    }
+}
+
+/// Validates the finalizers that a request to the `/finalize` subresource adds.
+pub(crate) fn added_finalizer_causes(old: &Object, new: &Object) -> Vec<Cause> {
+    let known = finalizers(old);
+    let mut causes = Causes::default();
+    for (index, name) in finalizers(new).iter().enumerate().filter(|(_, name)| !known.contains(name)) {
+        check_finalizer(&format!("spec.finalizers[{index}]"), name, &mut causes);
+    }
+    causes.into_vec()
 }
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
