@@ -16,8 +16,8 @@ use crate::{
     SharedInformer, SyncError,
 };
 
-/// An object of unknown type. Its metadata and [fields](Object::field) can be read, and `downcast` returns it
-/// as its type, such as `Lazy<Pod>`.
+/// An object of unknown type. Its metadata, [scalar fields](Object::field) and [JSON](Object::json) can be read,
+/// and `downcast` returns it as its type, such as `Lazy<Pod>`.
 pub type AnyObject = Arc<dyn Object>;
 
 /// An event for an object of unknown type.

@@ -83,6 +83,12 @@ pub trait Object: Any + Send + Sync {
         self.header().field(path)
     }
 
+    /// Returns the object as JSON text, if this representation contains a body that can be read. A body in
+    /// another encoding is converted at each call, which costs as much as decoding it.
+    fn json(&self) -> Option<Cow<'_, str>> {
+        None
+    }
+
     /// Returns true if this object lacks fields that the server has: a newer server encoded them as protobuf
     /// fields with unknown numbers. A complete object of the same version replaces a partial one.
     fn is_partial(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer::cache::{GenericInformer, SharedInformerFactory, on_event};
-use informer::client::{Dynamic, Lazy, Metadata, ResourceKind, StaticKind, StreamingLists};
+use informer::client::{Dynamic, Lazy, Metadata, ResourceKind, StaticKind, StreamingLists, Typed};
 use informer::testing::{TestServer, list, pod};
 use informer::{Gvr, LabelSelector, Object};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -127,6 +127,33 @@ async fn for_resource_creates_a_dynamic_informer_and_names_ambiguous_representat
     assert_eq!(candidates, ["Dynamic", "Metadata"], "{error}");
     assert!(error.to_string().starts_with("get the informer of pods.v1: "), "{error}");
     assert!(factory.existing(&Gvr::new("", "v1", "secrets")).unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_generic_informers_give_fields_and_json_in_each_representation() {
+    let server = TestServer::start().await;
+    server.create(&pod("a/one")).await.unwrap();
+    let factory = factory(&server);
+    let kind = ResourceKind::of::<Pod>;
+    let informers = [
+        GenericInformer::from(factory.informer::<Pod>()),
+        GenericInformer::from(factory.informer_with::<Typed<Pod>>(kind(), |informer| informer)),
+        GenericInformer::from(factory.informer_with::<Dynamic>(kind(), |informer| informer)),
+        GenericInformer::from(factory.metadata::<Pod>()),
+    ];
+    factory.start();
+    factory.wait_for_cache_sync(SOON).await.unwrap();
+    let mut texts = Vec::new();
+    for informer in informers {
+        let object = informer.lister().get("a/one").unwrap();
+        assert_eq!(object.field(&"metadata.name".parse().unwrap()).as_deref(), Some("one"));
+        texts.extend(object.json().map(|json| serde_json::from_str::<serde_json::Value>(&json).unwrap()));
+    }
+    assert_eq!(texts.len(), 3, "objects with only metadata have no body");
+    for text in texts {
+        assert_eq!((&text["metadata"]["name"], &text["metadata"]["namespace"]), (&"one".into(), &"a".into()));
+        assert!(text["spec"]["containers"].is_array(), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,6 +72,10 @@ impl Object for Dynamic {
         fields::of_value(&self.value, path.segments())
     }
 
+    fn json(&self) -> Option<Cow<'_, str>> {
+        Some(self.value.to_string().into())
+    }
+
     /// Returns an estimate of the memory of this object: trees of values take about nine times the size of
     /// their JSON.
     fn held_bytes(&self) -> usize {

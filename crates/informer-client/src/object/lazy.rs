@@ -177,6 +177,10 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
         self.body.read(&self.origin, &self.header, |body| body.field(path, &self.origin))
     }
 
+    fn json(&self) -> Option<Cow<'_, str>> {
+        Self::json(self).ok()
+    }
+
     fn is_partial(&self) -> bool {
         let is_partial = self.body.is_partial(&self.origin, &self.header);
         if is_partial {

@@ -105,6 +105,10 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
         self.body.read(&self.origin, &self.header, |body| body.field(path, &self.origin)).map(Cow::Owned)
     }
 
+    fn json(&self) -> Option<Cow<'_, str>> {
+        Self::json(self).ok().map(Cow::Owned)
+    }
+
     fn is_partial(&self) -> bool {
         let is_partial = self.body.is_partial(&self.origin, &self.header);
         if is_partial {

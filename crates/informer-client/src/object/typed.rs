@@ -77,6 +77,11 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
         fields::of_value(&value, path.segments()).map(|text| text.into_owned().into())
     }
 
+    /// Serializes the object. The text has only the fields that the Rust type has.
+    fn json(&self) -> Option<Cow<'_, str>> {
+        serde_json::to_string(&*self.object).ok().map(Cow::Owned)
+    }
+
     /// Returns an estimate of the memory of this object: decoded types take about five times the size of
     /// their JSON.
     fn held_bytes(&self) -> usize {
