@@ -60,7 +60,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
-use informer_client::Client;
+use informer_client::{Client, MemoryBudget};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -190,6 +190,7 @@ struct EngagedClusters {
     engaged: watch::Sender<BTreeMap<ClusterName, Cluster>>,
     stopped: Mutex<bool>,
     hooks: Mutex<Vec<Hook>>,
+    budget: Mutex<Option<MemoryBudget>>,
 }
 
 impl Clusters {
@@ -202,6 +203,14 @@ impl Clusters {
     /// its cache. An error rejects the cluster.
     pub fn on_engage(self, hook: impl Fn(&Cluster) -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
         self.shared.hooks.lock().push(Arc::new(hook));
+        self
+    }
+
+    /// Limits the memory of the caches of all clusters together. Clusters that are engaged later share the
+    /// budget; those of [`engage_with`](Self::engage_with) have the budget of their own cache, if any. See
+    /// [`CacheBuilder::memory_limit`](crate::CacheBuilder::memory_limit).
+    pub fn memory_budget(self, budget: MemoryBudget) -> Self {
+        *self.shared.budget.lock() = Some(budget);
         self
     }
 
@@ -219,7 +228,11 @@ impl Clusters {
         name: impl Into<ClusterName>,
         client: impl Into<Client>,
     ) -> Result<Cluster, BoxError> {
-        self.engage_with(name, CachedClient::new(&Cache::new(client)))
+        let mut cache = Cache::builder(client);
+        if let Some(budget) = self.shared.budget.lock().clone() {
+            cache = cache.memory_budget(budget);
+        }
+        self.engage_with(name, CachedClient::new(&cache.build()))
     }
 
     /// Adds a cluster with a client whose cache has options of its own, such as namespaces. Starts the cache.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_apiserver::FaultMatch;
+use informer_client::MemoryBudget;
 use informer_runtime::multicluster::{Cluster, ClusterName, Clusters, watch_in};
 use informer_runtime::source::watch;
 use informer_runtime::{
-    Context, Controller, ControllerOptions, LeaderElection, Manager, Outcome, ReconcileError, Request,
+    Context, Controller, ControllerOptions, LeaderElection, ListOptions, Manager, Outcome, ReconcileError,
+    Request,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
@@ -204,6 +206,22 @@ async fn clusters_end_with_a_manager_that_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn caches_of_all_clusters_share_one_memory_budget() {
+    let servers = [Server::start(), Server::start()];
+    let budget = MemoryBudget::new(1 << 20);
+    let clusters = Clusters::new().memory_budget(budget.clone());
+    let mut used = Vec::new();
+    for (name, server) in ["east", "west"].into_iter().zip(&servers) {
+        config_map(server, "default/web");
+        let cluster = clusters.engage(name, server.api_client()).unwrap();
+        assert_eq!(cluster.cache().list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
+        used.push(budget.state().used);
+    }
+    assert!(0 < used[0] && used[0] < used[1], "{used:?}");
+    assert_eq!(budget.state().sources.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn hook_configures_each_cluster_or_rejects_it() {
     let (first, second) = (Server::start(), Server::start());
     let clusters = Clusters::new().on_engage(|cluster| {
@@ -214,7 +232,7 @@ async fn hook_configures_each_cluster_or_rejects_it() {
     });
     config_map(&first, "default/web");
     let cluster = clusters.engage("good", first.api_client()).unwrap();
-    let by_field = informer_runtime::ListOptions::default().fields("data.a=b".parse().unwrap());
+    let by_field = ListOptions::default().fields("data.a=b".parse().unwrap());
     assert_eq!(cluster.cache().list::<ConfigMap>(&by_field).await.unwrap().len(), 1);
     assert_eq!(clusters.engage("bad", second.api_client()).unwrap_err().to_string(), "not allowed");
     assert_eq!(clusters.names(), [ClusterName::from("good")]);
