@@ -2,8 +2,9 @@ use informer_client::{MemoryBudget, Metadata, ResourceKind};
 use informer_core::Object;
 use informer_runtime::{InformerOptions, ListOptions};
 use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
 
-use crate::fixture::Server;
+use crate::fixture::{Server, gvr};
 
 #[tokio::test(start_paused = true)]
 async fn default_transform_and_tweak_apply_unless_a_more_specific_option_is_set() {
@@ -38,7 +39,10 @@ async fn default_transform_and_tweak_apply_unless_a_more_specific_option_is_set(
 async fn informers_stay_below_the_memory_limit_and_reads_are_complete() {
     let server = Server::start();
     for number in 0..100 {
-        server.labelled(&format!("default/web-{number}"), "app=web");
+        let note = format!("the note of web-{number}; ").repeat(200);
+        let metadata = json!({"name": format!("web-{number}"), "annotations": {"note": note}});
+        let pod = json!({"metadata": metadata, "spec": {"containers": [{"name": "web", "image": "web"}]}});
+        server.api.create(&gvr("pods"), "default", pod).unwrap();
     }
     let unlimited = server.cache().memory_limit(usize::MAX).build();
     unlimited.start();
@@ -59,5 +63,6 @@ async fn informers_stay_below_the_memory_limit_and_reads_are_complete() {
     let state = caches[0].memory().unwrap();
     assert_eq!(state.sources.iter().map(|source| source.objects).collect::<Vec<_>>(), [100, 100]);
     assert!(state.sources.iter().all(|source| source.is_compressed), "{state:?}");
+    assert!(state.used <= state.limit, "{state:?}");
     assert_eq!(state, caches[1].memory().unwrap(), "the caches share the budget");
 }
