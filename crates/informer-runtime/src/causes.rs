@@ -147,6 +147,7 @@ impl Causes {
         self.omitted
     }
 
+    /// Adds a cause. One that is equal to the last one, and those beyond [`MAX_CAUSES`], are not kept.
     fn push(&mut self, cause: ReconcileCause) {
         if self.recorded.last() == Some(&cause) {
             return;
@@ -156,6 +157,15 @@ impl Causes {
         } else {
             self.omitted += 1;
         }
+    }
+}
+
+#[cfg(feature = "testing")]
+impl FromIterator<ReconcileCause> for Causes {
+    fn from_iter<I: IntoIterator<Item = ReconcileCause>>(causes: I) -> Self {
+        let mut all = Self::default();
+        causes.into_iter().for_each(|cause| all.push(cause));
+        all
     }
 }
 

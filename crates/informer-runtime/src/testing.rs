@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 pub use crate::events::RecordedEvent;
 
 use crate::events::Recorded;
-use crate::{CachedClient, Context, EventRecorder, KubeObject, Request, Services};
+use crate::{CachedClient, Context, EventRecorder, KubeObject, ReconcileCause, Request, Services};
 
 /// The timeout for the first list of a watched kind. It expires only if the server rejects the list.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
@@ -125,6 +125,7 @@ pub struct TestContextBuilder {
     controller: String,
     now: Option<Timestamp>,
     watched: Vec<StartInformer>,
+    causes: Vec<ReconcileCause>,
 }
 
 type StartInformer =
@@ -139,6 +140,7 @@ impl TestContext {
             controller: "test".to_owned(),
             now: None,
             watched: Vec::new(),
+            causes: Vec::new(),
         }
     }
 
@@ -207,6 +209,14 @@ impl TestContextBuilder {
         self
     }
 
+    /// Sets the causes that [`Context::causes`] returns, oldest first. By default there are none, as for a
+    /// controller that does not record causes. As in a controller, at most 16 are kept, and one that equals
+    /// the cause before it is not repeated.
+    pub fn causes(mut self, causes: impl IntoIterator<Item = ReconcileCause>) -> Self {
+        self.causes.extend(causes);
+        self
+    }
+
     /// Starts the informers of the watched kinds, waits until they have synced, and builds the context.
     ///
     /// # Errors
@@ -223,7 +233,8 @@ impl TestContextBuilder {
         if let Some(now) = self.now {
             services.clock.set(now);
         }
-        let context = Context::detached(&self.controller, services);
+        let causes = self.causes.into_iter().collect();
+        let context = Context::detached(&self.controller, services, causes);
         Ok(TestContext { context, next: AtomicU64::new(1), events })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use informer::k8s_openapi::jiff::Timestamp;
 use informer::prelude::*;
-use informer::runtime::{EventSubject, EventType, LookupError};
+use informer::runtime::{EventSubject, EventType, LookupError, ReconcileCause};
 use informer::testing::{FakeClient, RequestRecord, TestContext, TestServer, pod};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde::{Deserialize, Serialize};
@@ -122,4 +122,14 @@ async fn context_of_a_kind_that_the_server_does_not_serve_is_not_built() {
 #[kube(crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
 struct ShopSpec {
     image: String,
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconciler_sees_the_causes_that_a_test_sets() {
+    let client = FakeClient::builder().build().await.unwrap();
+    let causes = [ReconcileCause::Enqueued, ReconcileCause::Retried { failures: 2 }];
+    let test = TestContext::builder(&client).causes(causes.clone()).build().await.unwrap();
+    assert_eq!(&test.context().causes()[..], causes);
+    let test = TestContext::builder(&client).build().await.unwrap();
+    assert!(test.context().causes().is_empty());
 }

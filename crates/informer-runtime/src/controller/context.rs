@@ -31,10 +31,15 @@ pub(super) struct ControllerContext {
 #[cfg(feature = "testing")]
 impl Context {
     /// Creates a context without a running controller, for [`TestContext`](crate::testing::TestContext).
-    pub(crate) fn detached(controller: &str, services: Services) -> Self {
+    pub(crate) fn detached(controller: &str, services: Services, causes: Causes) -> Self {
         let (controller, cancel) = (controller.into(), CancellationToken::new());
         let shared = Arc::new(ControllerContext { controller, services, cancel });
-        Self { shared, id: ReconcileId { run: 0, number: 0 }, owned_key: None, causes: None }
+        Self {
+            shared,
+            id: ReconcileId { run: 0, number: 0 },
+            owned_key: None,
+            causes: Some(Arc::new(causes)),
+        }
     }
 
     /// Returns the context of another reconcile of the same controller.
