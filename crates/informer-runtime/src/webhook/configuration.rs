@@ -14,8 +14,9 @@ use super::{RegisteredWebhook, WebhookOptions};
 /// The objects that register the admission webhooks of a server in the API server.
 ///
 /// Rules, paths and options are those of the [registered](super::WebhookServer::registered) webhooks. A
-/// webhook is named `VERSION.RESOURCE.GROUP`, with `core` as the group of built-in kinds without one. It is
-/// registered without side effects, so that it is also called for dry runs.
+/// webhook is named `VERSION.RESOURCE.GROUP`, with `core` as the group of built-in kinds without one,
+/// `pods-exec` for `pods/exec`, and `all` for `*`. It is registered without side effects, so that it is also
+/// called for dry runs.
 ///
 /// ```
 /// use informer_runtime::webhook::{Allowed, WebhookConfigurations, WebhookServer};
@@ -98,7 +99,8 @@ impl WebhookConfigurations {
 
 fn webhook_name(Gvr { group, version, resource }: &Gvr) -> String {
     let domain = if group.is_empty() { "core" } else { group };
-    format!("{version}.{resource}.{domain}")
+    // The name is a domain, in which the slash of a subresource and the star of a wildcard are invalid.
+    format!("{version}.{resource}.{domain}").replace('/', "-").replace('*', "all")
 }
 
 /// Numbers the webhooks that have the same resource, because names are unique in a configuration.

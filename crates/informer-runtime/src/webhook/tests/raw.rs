@@ -85,6 +85,25 @@ async fn options_of_a_connection_are_its_object() {
     assert_eq!(reviewed["response"]["status"]["message"], "no shells");
 }
 
+#[test]
+fn webhook_of_a_subresource_has_a_valid_name_and_rule() {
+    let connections = WebhookOptions::new().operations([AdmissionOperation::Connect]);
+    let exec = [Gvr::new("", "v1", "pods/exec")];
+    let server = WebhookServer::standalone().validate_raw("/exec", connections, exec, teams);
+    let configurations = WebhookConfigurations::new("shop", server.registered(), |_| Default::default());
+    let webhook = configurations.validating.and_then(|all| all.webhooks).unwrap_or_default().remove(0);
+    assert_eq!(webhook.name, "v1.pods-exec.core");
+    let rule = webhook.rules.unwrap_or_default().remove(0);
+    assert_eq!(rule.resources, Some(vec!["pods/exec".to_owned()]));
+    assert_eq!(rule.operations, Some(vec!["CONNECT".to_owned()]));
+
+    let all = [Gvr::new("*", "*", "*/*")];
+    let server = WebhookServer::standalone().validate_raw("/all", WebhookOptions::new(), all, teams);
+    let configurations = WebhookConfigurations::new("shop", server.registered(), |_| Default::default());
+    let webhook = configurations.validating.and_then(|all| all.webhooks).unwrap_or_default().remove(0);
+    assert_eq!(webhook.name, "all.all-all.all");
+}
+
 #[tokio::test]
 async fn raw_default_is_sent_as_a_patch_and_skips_deletions() {
     let server = WebhookServer::standalone().default_raw(
