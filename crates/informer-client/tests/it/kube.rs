@@ -7,7 +7,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use informer_client::{Client, ClientOptions};
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Config;
-use kube_client::api::AttachParams;
+use kube_client::api::{AttachParams, Patch, PatchParams};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -204,4 +204,23 @@ async fn kube_api_sends_requests_through_the_client() {
     assert!(pods.evict("web-0", &Default::default()).await.is_err(), "an eviction is not repeated");
     let path = "/api/v1/namespaces/default/pods/web-0";
     assert_eq!(requests.uris(), [format!("{path}/log?"), format!("{path}/eviction?")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resize_and_ephemeral_containers_are_patched_through_kube_api() {
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0","generation":2}}"#;
+    let (client, requests) = script([Reply::ok(pod), Reply::ok(pod)]);
+    let pods = client.kube_api::<Pod>(None);
+    let patch = |spec: serde_json::Value| Patch::Strategic(serde_json::json!({"spec": spec}));
+    let limits = serde_json::json!({"resources": {"limits": {"cpu": "2"}}, "name": "main"});
+    let resize = patch(serde_json::json!({"containers": [limits]}));
+    let resized = pods.patch_resize("web-0", &PatchParams::default(), &resize).await.unwrap();
+    assert_eq!(resized.metadata.generation, Some(2));
+    let content_type = requests.last_header("content-type");
+    assert_eq!(content_type.as_deref(), Some("application/strategic-merge-patch+json"));
+
+    let debugger = patch(serde_json::json!({"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}));
+    pods.patch_ephemeral_containers("web-0", &PatchParams::default(), &debugger).await.unwrap();
+    let path = "/api/v1/namespaces/default/pods/web-0";
+    assert_eq!(requests.uris(), [format!("{path}/resize?"), format!("{path}/ephemeralcontainers?")]);
 }
