@@ -29,6 +29,9 @@ pub struct Faults;
 #[doc = include_str!("../../docs/book/src/guides/index-by-field.md")]
 pub struct Indexes;
 
+#[doc = include_str!("../../docs/book/src/guides/informers.md")]
+pub struct InformerOptions;
+
 #[doc = include_str!("../../docs/book/src/guides/memory.md")]
 pub struct Memory;
 
