@@ -53,6 +53,9 @@ pub struct Replicas;
 #[doc = include_str!("../../docs/book/src/guides/start-a-project.md")]
 pub struct NewProject;
 
+#[doc = include_str!("../../docs/book/src/guides/status-and-events.md")]
+pub struct StatusAndEvents;
+
 #[doc = include_str!("../../docs/book/src/guides/testing.md")]
 pub struct Testing;
 

@@ -65,7 +65,7 @@ pub use informer_apiserver::{
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
 #[cfg(feature = "runtime")]
-pub use informer_runtime::testing::{RecordedEvent, TestContext, TestContextBuilder};
+pub use informer_runtime::testing::{EventLog, RecordedEvent, TestContext, TestContextBuilder};
 #[cfg(feature = "runtime")]
 pub use manager::RunningManager;
 pub use manifests::{ManifestState, Manifests, ManifestsError, ManifestsReport};
