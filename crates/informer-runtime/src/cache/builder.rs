@@ -206,8 +206,9 @@ impl CacheBuilder {
     /// as soon as the CRD is created.
     ///
     /// The cache watches the metadata of CRDs, so the program needs `list` and `watch` on
-    /// `customresourcedefinitions`. Without these permissions the option has no effect. A CRD that no
-    /// longer serves one of its versions is not detected.
+    /// `customresourcedefinitions`. Without these permissions the option has no effect. Two changes are not
+    /// detected: a CRD that no longer serves one of its versions, and a CRD that is deleted before the first
+    /// list of CRDs is complete, right after the start of the cache.
     pub fn follow_crds(mut self) -> Self {
         self.follows_crds = true;
         self
