@@ -14,6 +14,7 @@ pub mod fleet;
 mod load;
 pub mod ordeal;
 mod poll;
+mod request_log;
 mod run;
 mod scenario;
 mod scenarios;

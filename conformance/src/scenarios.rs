@@ -1,5 +1,6 @@
 //! The scenarios of the suite, one module for each topic.
 
+mod clients;
 mod credentials;
 mod custom;
 mod cuts;
@@ -12,6 +13,7 @@ mod lifecycle;
 mod managers;
 mod scale;
 mod selection;
+mod streams;
 mod sync;
 
 use crate::Scenario;
@@ -20,7 +22,7 @@ type Topic = (&'static str, fn() -> Vec<Scenario>);
 
 /// Returns all scenarios, sorted by topic.
 pub fn all() -> Vec<Scenario> {
-    let topics: [Topic; 13] = [
+    let topics: [Topic; 15] = [
         ("sync", sync::all),
         ("forms", forms::all),
         ("selection", selection::all),
@@ -32,6 +34,8 @@ pub fn all() -> Vec<Scenario> {
         ("errors", errors::all),
         ("custom resources", custom::all),
         ("credentials", credentials::all),
+        ("clients", clients::all),
+        ("streams", streams::all),
         ("managers", managers::all),
         ("scale", scale::all),
     ];

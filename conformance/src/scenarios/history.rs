@@ -29,15 +29,15 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-type Happening = Lazy<CoreEvent>;
+pub(super) type Happening = Lazy<CoreEvent>;
 
 /// Returns the collection of events. A kube-apiserver has no watch cache for events: their watches and pages
 /// come from etcd, so compaction affects them.
-fn events() -> Gvr {
+pub(super) fn events() -> Gvr {
     Gvr::new("", "v1", "events")
 }
 
-async fn happen(bench: &Bench, name: &str) -> Result<(), Failure> {
+pub(super) async fn happen(bench: &Bench, name: &str) -> Result<(), Failure> {
     bench.api.create(&events(), &bench.namespace, &event(&bench.namespace, name)).await?;
     Ok(())
 }
@@ -47,7 +47,7 @@ fn happenings(bench: &Bench, client: &Client, way: InitialRead) -> SharedInforme
 }
 
 /// Compacts the history of the server up to the present.
-async fn forget(bench: &Bench) -> Result<(), Failure> {
+pub(super) async fn forget(bench: &Bench) -> Result<(), Failure> {
     bench.server.compact().await?;
     // Compaction never removes the newest revision, so an object is written and the history is compacted
     // again.
