@@ -48,6 +48,11 @@ impl RequestLog {
         (Client::from_service(service, namespace), log)
     }
 
+    /// Returns the requests that satisfy a condition.
+    pub(crate) fn matching(&self, condition: impl Fn(&SentRequest) -> bool) -> Vec<SentRequest> {
+        self.0.lock().iter().filter(|request| condition(request)).cloned().collect()
+    }
+
     /// Returns the number of requests that satisfy a condition.
     pub(crate) fn count(&self, condition: impl Fn(&SentRequest) -> bool) -> usize {
         self.0.lock().iter().filter(|request| condition(request)).count()

@@ -1,5 +1,6 @@
 //! The scenarios of the suite, one module for each topic.
 
+mod caches;
 mod clients;
 mod credentials;
 mod custom;
@@ -22,7 +23,7 @@ type Topic = (&'static str, fn() -> Vec<Scenario>);
 
 /// Returns all scenarios, sorted by topic.
 pub fn all() -> Vec<Scenario> {
-    let topics: [Topic; 15] = [
+    let topics: [Topic; 16] = [
         ("sync", sync::all),
         ("forms", forms::all),
         ("selection", selection::all),
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Scenario> {
         ("credentials", credentials::all),
         ("clients", clients::all),
         ("streams", streams::all),
+        ("caches", caches::all),
         ("managers", managers::all),
         ("scale", scale::all),
     ];

@@ -42,7 +42,7 @@ pub(super) fn cached(bench: &Bench, client: Client) -> CachedClient {
     CachedClient::new(&cache)
 }
 
-fn kind(custom: &CustomKind) -> ResourceKind {
+pub(super) fn kind(custom: &CustomKind) -> ResourceKind {
     ResourceKind::new(&custom.group, custom.versions[0], &custom.kind, &custom.plural).namespaced()
 }
 
