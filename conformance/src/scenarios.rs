@@ -2,6 +2,7 @@
 
 mod caches;
 mod clients;
+mod controllers;
 mod credentials;
 mod custom;
 mod cuts;
@@ -23,7 +24,7 @@ type Topic = (&'static str, fn() -> Vec<Scenario>);
 
 /// Returns all scenarios, sorted by topic.
 pub fn all() -> Vec<Scenario> {
-    let topics: [Topic; 16] = [
+    let topics: [Topic; 17] = [
         ("sync", sync::all),
         ("forms", forms::all),
         ("selection", selection::all),
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
         ("streams", streams::all),
         ("caches", caches::all),
         ("managers", managers::all),
+        ("controllers", controllers::all),
         ("scale", scale::all),
     ];
     let topic = |(topic, scenarios): Topic| {

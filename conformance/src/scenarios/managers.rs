@@ -37,20 +37,20 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-struct Running {
-    handle: ManagerHandle,
+pub(super) struct Running {
+    pub(super) handle: ManagerHandle,
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
 impl Running {
-    async fn start(manager: Manager) -> Result<Self, Failure> {
+    pub(super) async fn start(manager: Manager) -> Result<Self, Failure> {
         let handle = manager.handle();
         let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
         handle.status().wait_for(|status| *status == ManagerStatus::Running).await?;
         Ok(Self { handle, task })
     }
 
-    async fn stop(self) -> Result<(), Failure> {
+    pub(super) async fn stop(self) -> Result<(), Failure> {
         self.handle.stop();
         Ok(self.task.await??)
     }
@@ -184,7 +184,7 @@ async fn address(mut bound: watch::Receiver<Option<SocketAddr>>) -> Result<Socke
     bound.ok_or_else(|| "the webhook server does not listen".into())
 }
 
-fn configuration(bench: &Bench, kind: &str, client_config: &Value) -> Value {
+pub(super) fn configuration(bench: &Bench, kind: &str, client_config: &Value) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
@@ -204,7 +204,7 @@ fn configuration(bench: &Bench, kind: &str, client_config: &Value) -> Value {
     })
 }
 
-fn map(name: &str, key: &str) -> Value {
+pub(super) fn map(name: &str, key: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {key: "x"}})
 }
 
