@@ -146,7 +146,7 @@ async fn loaded_dual_stack_service_can_be_updated() {
 }
 
 #[tokio::test]
-async fn external_ips_are_reachable_from_other_machines() {
+async fn loopback_and_link_local_external_ips_are_rejected() {
     let server = ApiServer::builder().build();
     let cause = "Invalid spec.externalIPs[0]".to_owned();
     for (address, causes) in [
@@ -171,6 +171,104 @@ async fn node_port_of_a_protocol_is_used_once() {
     let cause = "Duplicate spec.ports[1].nodePort".to_owned();
     assert_eq!(dry_create(&server, SERVICES, &service(ports("TCP"))).await, (422, vec![cause]));
     assert_eq!(dry_create(&server, SERVICES, &service(ports("UDP"))).await, (201, vec![]));
+}
+
+#[tokio::test]
+async fn protocols_of_a_port_share_its_node_port() {
+    let server = ApiServer::builder().build();
+    let port = |protocol: &str, number: u16| {
+        let name = protocol.to_lowercase();
+        json!({"name": name, "port": number, "protocol": protocol})
+    };
+    let node_ports = |created: &Value| {
+        let ports = created["spec"]["ports"].as_array().unwrap().iter();
+        ports.map(|port| port["nodePort"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let create = async |name: &str, ports: Value| {
+        let mut service = service(json!({"type": "NodePort", "ports": ports}));
+        service["metadata"]["name"] = name.into();
+        json(&server, "POST", SERVICES, &service.to_string()).await
+    };
+    let (tcp, mut udp) = (port("TCP", 53), port("UDP", 53));
+    let (status, created) = create("a", json!([tcp, udp])).await;
+    let numbers = node_ports(&created);
+    assert_eq!((status, numbers[0]), (201, numbers[1]));
+    udp["nodePort"] = 30_053.into();
+    let (status, created) = create("b", json!([tcp, udp])).await;
+    assert_eq!((status, node_ports(&created)), (201, vec![30_053, 30_053]));
+    let (mut first, mut other) = (port("TCP", 53), port("UDP", 54));
+    (first["nodePort"], other["nodePort"]) = (30_054.into(), 30_054.into());
+    let (status, rejected) = create("c", json!([first, other])).await;
+    assert_eq!((status, causes_of(&rejected)), (422, vec!["Invalid spec.ports[1].nodePort".to_owned()]));
+    let (status, _) =
+        create("d", json!([port("TCP", 53), {"port": 54, "name": "x", "nodePort": 30_053}])).await;
+    assert_eq!(status, 422);
+}
+
+#[tokio::test]
+async fn node_port_can_move_to_another_port_in_one_update() {
+    let server = ApiServer::builder().build();
+    let port = |name: &str, number: u16| json!({"name": name, "port": number});
+    let (mut a, b) = (port("a", 80), port("b", 81));
+    a["nodePort"] = 30_080.into();
+    let spec = json!({"type": "NodePort", "ports": [a, b]});
+    let (status, _) = json(&server, "POST", SERVICES, &service(spec).to_string()).await;
+    assert_eq!(status, 201);
+    let (a, mut b) = (port("a", 80), port("b", 81));
+    b["nodePort"] = 30_080.into();
+    assert_eq!(patch(&server, json!({"ports": [a, b]})).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    let ports = &stored["spec"]["ports"];
+    assert_eq!(ports[1]["nodePort"], 30_080);
+    assert!(ports[0]["nodePort"] != 30_080 && ports[0]["nodePort"].is_u64(), "{ports}");
+    // Ports keep their node ports by name, also if their number changes.
+    let renumbered = json!({"ports": [port("a", 90), port("b", 91)]});
+    assert_eq!(patch(&server, renumbered).await, (200, vec![]));
+    let (_, updated) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    for index in 0..2 {
+        assert_eq!(updated["spec"]["ports"][index]["nodePort"], ports[index]["nodePort"]);
+    }
+}
+
+#[tokio::test]
+async fn service_without_cluster_ip_can_become_an_external_name() {
+    for cleared in [json!({"clusterIP": null}), json!({"clusterIP": ""}), json!({"clusterIPs": null})] {
+        let server = ApiServer::builder().build();
+        json(&server, "POST", SERVICES, &service(json!({})).to_string()).await;
+        let mut spec = json!({"type": "ExternalName", "externalName": "example.com"});
+        spec.as_object_mut().unwrap().extend(cleared.as_object().unwrap().clone());
+        assert_eq!(patch(&server, spec).await, (200, vec![]), "{cleared}");
+        let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+        assert_eq!(stored["spec"]["clusterIPs"], Value::Null, "{cleared}");
+    }
+}
+
+#[tokio::test]
+async fn loaded_service_has_the_families_of_its_cluster_ips() {
+    for (ips, families, policy) in [
+        (json!(["fd00::9"]), json!(["IPv6"]), "SingleStack"),
+        (json!(["10.96.0.9", "fd00::9"]), json!(["IPv4", "IPv6"]), "RequireDualStack"),
+        (json!(["fd00::9", "10.96.0.9"]), json!(["IPv6", "IPv4"]), "RequireDualStack"),
+    ] {
+        let server = ApiServer::builder().build();
+        let spec = json!({"clusterIP": ips[0], "clusterIPs": ips});
+        server.create(&Gvr::new("", "v1", "services"), "default", service(spec)).unwrap();
+        assert_eq!(patch(&server, json!({"sessionAffinity": "ClientIP"})).await, (200, vec![]), "{ips}");
+        let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+        let spec = &stored["spec"];
+        assert_eq!((&spec["clusterIPs"], &spec["ipFamilies"]), (&ips, &families));
+        assert_eq!(spec["ipFamilyPolicy"], policy, "{ips}");
+    }
+}
+
+#[tokio::test]
+async fn headless_dual_stack_service_cannot_get_a_selector() {
+    let server = ApiServer::builder().build();
+    let spec = json!({"clusterIP": "None", "selector": null});
+    assert_eq!(json(&server, "POST", SERVICES, &service(spec).to_string()).await.0, 201);
+    let (status, causes) = patch(&server, json!({"selector": {"app": "web"}})).await;
+    assert_eq!(status, 422);
+    assert!(causes.contains(&"Invalid spec.ipFamilyPolicy".to_owned()), "{causes:?}");
 }
 
 #[tokio::test]

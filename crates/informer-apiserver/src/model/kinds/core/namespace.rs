@@ -1,5 +1,7 @@
 //! Namespaces: the label with their name, and `spec.finalizers`.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::{Cause, Causes};
@@ -51,9 +53,9 @@ fn check_finalizer(field: &str, name: &str, causes: &mut Causes) {
 
 /// Validates the finalizers that a request to the `/finalize` subresource adds.
 pub(crate) fn added_finalizer_causes(old: &Object, new: &Object) -> Vec<Cause> {
-    let known = finalizers(old);
+    let known: HashSet<String> = finalizers(old).into_iter().collect();
     let mut causes = Causes::default();
-    for (index, name) in finalizers(new).iter().enumerate().filter(|(_, name)| !known.contains(name)) {
+    for (index, name) in finalizers(new).iter().enumerate().filter(|(_, name)| !known.contains(*name)) {
         check_finalizer(&format!("spec.finalizers[{index}]"), name, &mut causes);
     }
     causes.into_vec()

@@ -141,10 +141,10 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
     check_labels(&spec.field_path("selector"), spec.get("selector"), causes);
     run(&spec, &[Check::OneOf("sessionAffinity", AFFINITIES)], causes);
-    let before: Vec<&str> = spec.before("externalIPs").collect();
+    let before: HashSet<&str> = spec.before("externalIPs").collect();
     for (index, address) in spec.items("externalIPs").iter().filter_map(Value::as_str).enumerate() {
         let field = spec.field_path(&format!("externalIPs[{index}]"));
-        match address_problem(address).filter(|_| !before.contains(&address)) {
+        match address_problem(address).filter(|_| !before.contains(address)) {
             Some(why) => causes.push(Cause::invalid(&field, &format!("{address:?}"), why)),
             None => check_unicast(&field, address, causes),
         }

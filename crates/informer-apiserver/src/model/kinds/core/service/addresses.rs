@@ -41,7 +41,7 @@ pub(super) fn format_list(list: &[&str]) -> String {
     Value::from(list).to_string()
 }
 
-/// Validates cluster IPs that the type of the Service does not allow.
+/// Rejects cluster IPs and IP families that the type forbids.
 pub(super) fn check_type(spec: &FieldView<'_>, causes: &mut Causes) {
     let kind = spec.text("type");
     if is_external_name(spec.value) {
@@ -149,8 +149,8 @@ pub(super) fn check_changes(spec: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-/// Validates the change of a list with a primary and an optional secondary element. `name` is the field, and
-/// the name of an element in errors.
+/// Validates the change of `clusterIPs` or `ipFamilies`: the first element is immutable, and the second one
+/// can be added and removed. `element` is the name of an element in error messages.
 fn check_list_change(
     spec: &FieldView<'_>,
     (name, element): (&str, &str),
@@ -181,9 +181,8 @@ fn check_list_change(
 
 /// Returns the errors for cluster IPs and IP families that this server, which has only an IPv4 range, cannot
 /// allocate. `old` is the stored spec if the write is an update.
-pub(super) fn unavailable(spec: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let fields = ["clusterIPs", "ipFamilies", "ipFamilyPolicy", "type"];
-    if old.is_some_and(|old| fields.iter().all(|name| old[name] == spec[name])) {
+pub(super) fn family_causes(spec: &Value, old: Option<&Value>) -> Vec<Cause> {
+    if old.is_some_and(|old| has_same_families(old, spec)) {
         return Vec::new();
     }
     let (addresses, mut families) = (cluster_ips(spec), strings(&spec["ipFamilies"]));
@@ -230,6 +229,15 @@ pub(super) fn unavailable(spec: &Value, old: Option<&Value>) -> Vec<Cause> {
         causes.push(Cause::invalid(&field, &format!("{family:?}"), "not configured on this cluster"));
     }
     causes
+}
+
+/// Returns true if an update changes no field that decides the IP families. A headless Service without a
+/// selector may have families for which the server has no range.
+fn has_same_families(old: &Value, spec: &Value) -> bool {
+    let fields = ["clusterIPs", "ipFamilies", "ipFamilyPolicy", "type"];
+    let is_headless = is_headless(spec) && spec["ipFamilyPolicy"] != "PreferDualStack";
+    fields.iter().all(|name| old[name] == spec[name])
+        && (!is_headless || has_selector(old) == has_selector(spec))
 }
 
 pub(super) fn has_selector(spec: &Value) -> bool {

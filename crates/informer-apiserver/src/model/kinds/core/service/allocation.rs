@@ -79,21 +79,7 @@ pub(crate) fn allocate_service(
 pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
     let (Some(old), Some(spec)) = (old.get("spec"), object.get_mut("spec")) else { return };
     preserve_addresses(old, spec);
-    let has_node_ports = |spec: &Value| matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
-    let known = old["ports"].as_array().cloned().unwrap_or_default();
-    let (needs, had) = (has_node_ports(spec), has_node_ports(old));
-    for port in spec["ports"].as_array_mut().into_iter().flatten() {
-        let same = |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
-        let before = known.iter().find(same).map(|other| other["nodePort"].clone()).unwrap_or_default();
-        if needs && had && port["nodePort"].is_null() && !before.is_null() {
-            port["nodePort"] = before;
-        } else if !needs && had && port["nodePort"] == before {
-            // A Service whose type is no longer NodePort or LoadBalancer releases its node ports.
-            if let Some(port) = port.as_object_mut() {
-                port.remove("nodePort");
-            }
-        }
-    }
+    preserve_node_ports(old, spec);
     let (reachable, policy) = (is_reachable(spec), "externalTrafficPolicy");
     let hidden = is_reachable(old) && !reachable && old[policy] == spec[policy];
     let balancer = |spec: &Value| spec["type"] == "LoadBalancer";
@@ -105,19 +91,62 @@ pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
     }
 }
 
+/// Copies the node ports that an update omits to the ports with the same name. Releases them if the type is
+/// no longer NodePort or LoadBalancer.
+fn preserve_node_ports(old: &Value, spec: &mut Value) {
+    let requested = node_ports(spec);
+    if allocates_node_ports(old) && allocates_node_ports(spec) {
+        let by_name: HashMap<&str, i64> =
+            ports(old).filter_map(|port| Some((name_of(port), node_port(port)?))).collect();
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            let before = by_name.get(name_of(port)).filter(|number| !requested.contains(number));
+            if let Some(number) = before.filter(|_| node_port(port).is_none()) {
+                port["nodePort"] = (*number).into();
+            }
+        }
+    } else if has_node_ports(old) && !has_node_ports(spec) && node_ports(old) == requested {
+        let ports = spec["ports"].as_array_mut().into_iter().flatten();
+        ports.filter_map(Value::as_object_mut).for_each(|port| drop(port.remove("nodePort")));
+    }
+}
+
+fn has_node_ports(spec: &Value) -> bool {
+    matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
+}
+
+/// Returns true if the ports of a Service get node ports that the client does not request.
+fn allocates_node_ports(spec: &Value) -> bool {
+    has_node_ports(spec) && (spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false)
+}
+
+fn ports(spec: &Value) -> impl Iterator<Item = &Value> {
+    spec["ports"].as_array().into_iter().flatten()
+}
+
+fn node_port(port: &Value) -> Option<i64> {
+    port["nodePort"].as_i64().filter(|number| *number != 0)
+}
+
+fn node_ports(spec: &Value) -> HashSet<i64> {
+    ports(spec).filter_map(node_port).collect()
+}
+
+fn name_of(port: &Value) -> &str {
+    port["name"].as_str().unwrap_or_default()
+}
+
 /// Copies cluster IPs and IP families, and removes those that the new type or family policy does not allow.
 fn preserve_addresses(old: &Value, spec: &mut Value) {
     let named = |spec: &Value| spec["type"] == "ExternalName";
-    let unset = |value: &Value| value.as_str().is_none_or(str::is_empty);
     if !named(old) && !named(spec) {
         for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if (spec[name].is_null() || (name == "clusterIP" && unset(&spec[name]))) && !old[name].is_null() {
+            if is_unset(&spec[name]) && !old[name].is_null() {
                 spec[name] = old[name].clone();
             }
         }
-        if old["clusterIP"] != spec["clusterIP"] && old["clusterIPs"] == spec["clusterIPs"] {
-            spec["clusterIPs"] = json!([spec["clusterIP"]]);
-        }
+    }
+    normalize_cluster_ips(old, spec);
+    if !named(old) && !named(spec) {
         // The policy `SingleStack` releases the secondary element of a list that the client did not change.
         let is_single = spec["ipFamilyPolicy"] == "SingleStack";
         for name in ["clusterIPs", "ipFamilies"].into_iter().filter(|_| is_single) {
@@ -135,6 +164,32 @@ fn preserve_addresses(old: &Value, spec: &mut Value) {
         if let Some(spec) = spec.as_object_mut() {
             removed.iter().for_each(|name| drop(spec.remove(*name)));
         }
+    }
+}
+
+/// Changes `clusterIPs` with `clusterIP` for clients that know only one of the two fields.
+fn normalize_cluster_ips(old: &Value, spec: &mut Value) {
+    let is_same_address =
+        old["clusterIP"].as_str().unwrap_or_default() == spec["clusterIP"].as_str().unwrap_or_default();
+    if is_same_address {
+        if is_unset(&spec["clusterIPs"]) && !is_unset(&old["clusterIPs"]) {
+            spec["clusterIPs"] = old["clusterIPs"].clone();
+        }
+    } else if addresses::strings(&old["clusterIPs"]) == addresses::strings(&spec["clusterIPs"]) {
+        if !is_unset(&spec["clusterIP"]) {
+            spec["clusterIPs"] = json!([spec["clusterIP"]]);
+        } else if let Some(spec) = spec.as_object_mut() {
+            spec.remove("clusterIPs");
+        }
+    }
+}
+
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
     }
 }
 
@@ -167,9 +222,9 @@ fn allocate(
         return Ok(());
     }
     // Manifests that the embedding program loads may come from clusters with other IP families.
-    let unavailable = addresses::unavailable(spec, old.map(|old| &old["spec"]));
-    if !mode.is_of_program() && !unavailable.is_empty() {
-        return Err(unavailable);
+    let causes = addresses::family_causes(spec, old.map(|old| &old["spec"]));
+    if !mode.is_of_program() && !causes.is_empty() {
+        return Err(causes);
     }
     let kept = old.is_some_and(|old| old["spec"]["clusterIP"] == spec["clusterIP"]);
     let requested = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
@@ -191,14 +246,23 @@ fn allocate(
     allocate_ports(spec, old, taken.ports(&own), dry_run).map_err(|cause| vec![cause])
 }
 
-/// Sets the IP families and the family policy of a Service that omits them.
+/// Sets the IP families and the family policy of a Service that omits them. The families are those of the
+/// cluster IPs.
 fn fill_families(spec: &mut Value) {
-    let policy = addresses::family_policy(spec).to_owned();
     let mut families: Vec<String> =
         addresses::strings(&spec["ipFamilies"]).into_iter().map(str::to_owned).collect();
+    let addresses = addresses::cluster_ips(spec);
+    let missing = addresses.iter().skip(families.len()).take_while(|address| **address != "None");
+    families.extend(missing.map(|address| addresses::family_of(address).to_owned()));
     if families.is_empty() {
         families.push("IPv4".to_owned());
     }
+    // A Service that the embedding program loads can have two families without a policy. With `SingleStack`
+    // the next update would release the secondary one.
+    let policy = match spec["ipFamilyPolicy"].as_str() {
+        None if families.len() > 1 => "RequireDualStack".to_owned(),
+        _ => addresses::family_policy(spec).to_owned(),
+    };
     if addresses::is_headless(spec)
         && !addresses::has_selector(spec)
         && policy != "SingleStack"
@@ -251,34 +315,58 @@ fn allocate_ports(
     mut used: HashSet<i64>,
     dry_run: bool,
 ) -> Result<(), Cause> {
-    if !matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+    if !has_node_ports(spec) {
         return Ok(());
     }
-    let known: HashSet<i64> = old
-        .and_then(|old| old["spec"]["ports"].as_array())
-        .into_iter()
-        .flatten()
-        .filter_map(|port| port["nodePort"].as_i64())
-        .collect();
-    // With `allocateLoadBalancerNodePorts: false`, only those node ports are allocated that the client
-    // requests.
-    let allocates = spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
+    let allocates = allocates_node_ports(spec);
+    // An update can use a node port for several ports. A new Service can only use it for several protocols of
+    // one port.
+    let mut own = old.map(|old| node_ports(&old["spec"])).unwrap_or_default();
+    let mut by_port = if old.is_none() { requested_by_port(spec) } else { HashMap::new() };
+    let mut seen = HashSet::new();
+    let mut unavailable: HashSet<i64> = used.union(&node_ports(spec)).copied().collect();
     for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
-        match port["nodePort"].as_i64().filter(|number| *number != 0) {
-            Some(number) if dry_run || known.contains(&number) => {}
-            Some(number) => check_requested_port(index, number, &used)?,
-            None if !allocates => {}
-            None => {
-                let Some(number) = pick_port(&used) else {
-                    let field = format!("spec.ports[{index}].nodePort");
-                    return Err(Cause::invalid(&field, "0", "failed to allocate a nodePort: range is full"));
+        let number = port["port"].as_i64().unwrap_or_default();
+        let of_port = by_port.get(&number).copied();
+        let allocated = match node_port(port).or(of_port.filter(|_| allocates)) {
+            Some(requested) => {
+                let is_known = match old {
+                    Some(_) => own.contains(&requested),
+                    None => seen.contains(&number) && of_port == Some(requested),
                 };
-                port["nodePort"] = number.into();
+                if !dry_run && !is_known {
+                    check_requested_port(index, requested, &used)?;
+                }
+                own.insert(requested);
+                requested
             }
+            None if !allocates => continue,
+            None => pick_port(&unavailable).ok_or_else(|| {
+                let field = format!("spec.ports[{index}].nodePort");
+                Cause::invalid(&field, "0", "failed to allocate a nodePort: range is full")
+            })?,
+        };
+        port["nodePort"] = allocated.into();
+        used.insert(allocated);
+        unavailable.insert(allocated);
+        seen.insert(number);
+        if old.is_none() {
+            by_port.entry(number).or_insert(allocated);
         }
-        used.extend(port["nodePort"].as_i64());
     }
     Ok(())
+}
+
+/// Returns the first requested node port of each port number. A new Service uses it for all protocols of the
+/// number.
+fn requested_by_port(spec: &Value) -> HashMap<i64, i64> {
+    let mut by_port = HashMap::new();
+    for port in ports(spec) {
+        if let (Some(number), Some(requested)) = (port["port"].as_i64(), node_port(port)) {
+            by_port.entry(number).or_insert(requested);
+        }
+    }
+    by_port
 }
 
 fn pick_port(used: &HashSet<i64>) -> Option<i64> {
