@@ -20,10 +20,8 @@
 pub(crate) mod check;
 pub(crate) mod evaluator;
 pub(crate) mod limits;
-pub(crate) mod pod;
 pub(crate) mod scopes;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use informer_core::Gvr;
@@ -32,25 +30,10 @@ use serde_json::Value;
 use crate::admission::Admission;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
-use crate::model::quantity::Amount;
+pub(crate) use crate::model::kinds::core::pod::resources::{ResourceList, resource_list};
 use crate::model::write_options::WriteMode;
 use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
-
-pub(crate) type ResourceList = BTreeMap<String, Amount>;
-
-/// Parses a resource list such as `requests` or `limits`. Entries with an invalid quantity are left out.
-pub(crate) fn resource_list(list: &Value) -> ResourceList {
-    let read = |(name, amount): (&String, &Value)| {
-        let amount = match amount {
-            Value::String(text) => Amount::read(text),
-            Value::Number(number) => Amount::read(&number.to_string()),
-            _ => None,
-        };
-        Some((name.clone(), amount?))
-    };
-    list.as_object().into_iter().flatten().filter_map(read).collect()
-}
 
 #[derive(Clone, Copy)]
 pub(crate) struct QuotaWrite<'a> {

@@ -88,7 +88,7 @@ async fn extended_resource_needs_a_limit_that_equals_its_request() {
 }
 
 #[tokio::test]
-async fn resources_of_a_whole_pod_cover_its_containers() {
+async fn pod_level_resources_cover_the_containers() {
     let server = ApiServer::builder().build();
     let with = |resources: Value, requests: Value| {
         let container = json!({"name": "a", "image": "a:1", "resources": requests});
@@ -153,7 +153,7 @@ async fn windows_host_process_needs_the_host_network_and_all_containers() {
 }
 
 #[tokio::test]
-async fn pod_with_its_own_users_shares_no_namespace_with_the_host() {
+async fn pod_with_a_user_namespace_shares_no_namespace_with_the_host() {
     let server = ApiServer::builder().build();
     let own = |field: &str| json!({"hostUsers": false, field: true});
     let devices = json!([{"name": "v", "devicePath": "/dev/v"}]);
@@ -409,4 +409,35 @@ async fn fields_whose_feature_gates_are_off_are_dropped() {
     assert_eq!(status, 201, "{created}");
     assert_eq!(created["spec"]["containers"][0]["lifecycle"], Value::Null);
     assert_eq!(created["spec"]["volumes"][0]["projected"]["sources"], json!([{}, {}]));
+}
+
+#[tokio::test]
+async fn pod_level_requests_are_defaulted_from_unquoted_numbers() {
+    let server = ApiServer::builder().build();
+    let container = |name: &str, cpu: Value| json!({"name": name, "image": "a:1", "resources": {"requests": {"cpu": cpu}}});
+    let spec = json!({
+        "resources": {"limits": {"cpu": 2}},
+        "containers": [container("a", json!("500m")), container("b", json!(1))],
+    });
+    let (status, created) = json(&server, "POST", PODS, &pod(spec).to_string()).await;
+    assert_eq!((status, &created["spec"]["resources"]["requests"]), (201, &json!({"cpu": "1500m"})));
+}
+
+#[tokio::test]
+async fn pod_level_resources_decide_the_qos_class() {
+    let server = ApiServer::builder().build();
+    let all = json!({"cpu": "1", "memory": "1Gi"});
+    let with = |pod: Value, container: Value| json!({"resources": pod, "containers": [{"name": "a", "image": "a:1", "resources": container}]});
+    for (spec, class) in [
+        (with(json!({"limits": all}), json!({})), "Guaranteed"),
+        (with(json!({"limits": {"cpu": "1"}}), json!({})), "Burstable"),
+        (with(json!({"requests": {"cpu": "2", "memory": "2Gi"}}), json!({"limits": all})), "Burstable"),
+        (with(json!(null), json!({"limits": all})), "Guaranteed"),
+        (with(json!(null), json!({"limits": {"cpu": "0", "memory": "0"}})), "BestEffort"),
+        (with(json!(null), json!({})), "BestEffort"),
+    ] {
+        let url = format!("{PODS}?dryRun=All");
+        let (_, created) = json(&server, "POST", &url, &pod(spec.clone()).to_string()).await;
+        assert_eq!(created["status"]["qosClass"], class, "{spec}");
+    }
 }

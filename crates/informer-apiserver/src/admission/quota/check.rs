@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::evaluator::Evaluator;
-use super::pod::add;
 use super::scopes::all_match;
 use super::{ResourceList, resource_list};
+use crate::model::kinds::core::pod::resources::add;
 use crate::model::quantity::Amount;
 
 pub(crate) struct Charge<'a> {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::pod::{List, add, containers, total_with_overhead};
 use super::{ResourceList, resource_list};
 use crate::model::kinds::Kind;
+use crate::model::kinds::core::pod::resources::{List, add, containers, total_with_overhead};
 use crate::model::quantity::Amount;
 
 /// Resources that a quota can limit by their plain name, in addition to `count/RESOURCE`.

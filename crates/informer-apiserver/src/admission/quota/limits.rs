@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::pod::{List, containers, total};
 use super::{ResourceList, resource_list};
+use crate::model::kinds::core::pod::resources::{List, containers, total};
 use crate::model::quantity::Amount;
 
 /// Annotation of a pod that lists the defaults which a LimitRange has set.

@@ -50,7 +50,7 @@ pub(crate) fn is_huge_pages_of_container(name: &str) -> bool {
 
 /// Returns true if a quantity of huge pages is a multiple of the page size, which the name of the resource
 /// contains.
-pub(crate) fn has_whole_pages(name: &str, quantity: &str) -> bool {
+pub(crate) fn is_divisible_by_page_size(name: &str, quantity: &str) -> bool {
     let size = name.strip_prefix(HUGE_PAGES).and_then(read);
     let size = size.filter(|size| *size > 0 && size % ONE == 0);
     match (size, read(quantity)) {

@@ -1,7 +1,7 @@
-pub(crate) mod container_sum;
 pub(crate) mod defaults;
 pub(crate) mod disabled_fields;
 mod label_keys;
+pub(crate) mod resources;
 mod table;
 pub(crate) mod validation;
 pub(crate) mod warnings;
@@ -13,6 +13,7 @@ use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::name_warnings;
 use crate::model::rules::Rules;
 use crate::model::rules::path::{get, set};
+use resources::{List, ResourceList, add};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "",
@@ -117,25 +118,38 @@ fn add_scheduling_gated_condition(pod: &mut Value, now: &str) {
     set(pod, "status.conditions", conditions.into());
 }
 
+/// Returns the quality of service class of a pod, like `ComputePodQOS` of kube-apiserver. The pod-level
+/// resources replace those of the containers.
 pub(crate) fn qos(pod: &Value) -> &'static str {
+    let spec = &pod["spec"];
     let containers = ["containers", "initContainers"];
-    let all = || containers.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
-    let asks = |container: &Value, list: &str, name: &str| container["resources"][list].get(name).cloned();
-    let counted = ["cpu", "memory"];
-    let any = all().any(|container| {
-        counted
-            .iter()
-            .any(|name| asks(container, "limits", name).or(asks(container, "requests", name)).is_some())
-    });
-    let sure = all().all(|container| {
-        counted.iter().all(|name| {
-            let limit = asks(container, "limits", name);
-            limit.is_some() && limit == asks(container, "requests", name)
-        })
-    });
-    match (any, sure) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
+    let holders: Vec<&Value> = if spec["resources"].is_object() {
+        vec![spec]
+    } else {
+        containers.iter().flat_map(|list| spec[list].as_array().into_iter().flatten()).collect()
+    };
+    let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
+    let mut has_all_limits = true;
+    for holder in holders {
+        let limited = qos_resources(holder, List::Limits);
+        has_all_limits &= limited.len() == QOS_RESOURCES.len();
+        add(&mut limits, &limited);
+        add(&mut requests, &qos_resources(holder, List::Requests));
     }
+    match () {
+        () if requests.is_empty() && limits.is_empty() => "BestEffort",
+        () if has_all_limits && requests == limits => "Guaranteed",
+        () => "Burstable",
+    }
+}
+
+/// The resources that decide the quality of service class.
+const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+fn qos_resources(holder: &Value, list: List) -> ResourceList {
+    let mut resources = list.of(holder);
+    resources.retain(|name, amount| {
+        QOS_RESOURCES.contains(&name.as_str()) && !amount.is_zero() && !amount.is_negative()
+    });
+    resources
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::kinds::core::pod::container_sum::container_sum;
+use crate::model::kinds::core::pod::resources::{List, aggregate_container_resources};
 use crate::model::rules::defaults::Default::{self, Call, Fill, FillZero, In};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{each_mut, get, set};
@@ -131,14 +131,14 @@ fn default_requests(container: &mut Value) {
     }
 }
 
-/// Defaults the resources of a whole pod that sets some of them: limits of huge pages to those of the
+/// Defaults the pod-level resources if the pod sets some of them: limits of huge pages to those of the
 /// containers, and requests to those of the containers or to the limits.
 fn default_pod_resources(spec: &mut Value) {
     let given = |spec: &Value, list: &str| spec["resources"][list].as_object().cloned().unwrap_or_default();
     if given(spec, "limits").is_empty() && given(spec, "requests").is_empty() {
         return;
     }
-    for (name, sum) in container_sum(spec, "limits") {
+    for (name, sum) in aggregate_container_resources(spec, List::Limits) {
         let resources = &spec["resources"];
         let is_given = ["limits", "requests"].iter().any(|list| resources[list].get(&name).is_some());
         if is_huge_pages_of_container(&name) && !is_given {
@@ -150,8 +150,8 @@ fn default_pod_resources(spec: &mut Value) {
         return;
     }
     let is_compute = |name: &str| matches!(name, "cpu" | "memory");
-    let sums = container_sum(spec, "requests").into_iter().map(|(name, sum)| (name, sum.text().into()));
-    let sums = sums.filter(|(name, _)| is_compute(name));
+    let sums = aggregate_container_resources(spec, List::Requests).into_iter();
+    let sums = sums.filter(|(name, _)| is_compute(name)).map(|(name, sum)| (name, sum.text().into()));
     let limits = limits.into_iter().filter(|(name, _)| is_compute(name) || is_huge_pages_of_container(name));
     for (name, amount) in sums.chain(limits) {
         if spec["resources"]["requests"].get(&name).is_none() {

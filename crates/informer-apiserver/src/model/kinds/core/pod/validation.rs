@@ -101,7 +101,7 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
         restart_policy: at.text("restartPolicy"),
         grace_period: at.number("terminationGracePeriodSeconds").unwrap_or_default(),
         shares_host_users: at.get("hostUsers") != Some(&Value::Bool(false)),
-        checks_page_size: !resources::had_partial_pages(at),
+        checks_page_size: !resources::had_indivisible_huge_pages(at),
     };
     containers::check(at, &pod, causes);
     resources::check_pod(at, &pod, causes);

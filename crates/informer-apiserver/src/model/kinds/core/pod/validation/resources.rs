@@ -1,16 +1,16 @@
-//! Validation of the resources of containers, of whole pods, and of the overhead of a runtime class.
+//! Validation of the resources of containers, of pod-level resources, and of the overhead of a runtime class.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
 use crate::model::cause::{Cause, Causes};
-use crate::model::kinds::core::pod::container_sum::{amounts, container_sum};
+use crate::model::kinds::core::pod::resources::{List, aggregate_container_resources};
 use crate::model::quantity::Amount;
 use crate::model::rules::checks::{FieldView, NameFormat, duplicate, not_found, required, unsupported};
 use crate::model::rules::resources::{
     check_container_resource_name, check_resource_name, check_resource_quantity, each_quantity,
-    has_whole_pages, is_huge_pages_of_container, is_overcommit_allowed,
+    is_divisible_by_page_size, is_huge_pages_of_container, is_overcommit_allowed,
 };
 
 use super::{PodParts, all_containers, host, os};
@@ -49,7 +49,10 @@ fn check_requirements(
             if list == "requests" {
                 check_request(at, name, quantity, causes);
             }
-            if checks_page_size && is_huge_pages_of_container(name) && !has_whole_pages(name, quantity) {
+            if checks_page_size
+                && is_huge_pages_of_container(name)
+                && !is_divisible_by_page_size(name, quantity)
+            {
                 let why = format!("{quantity} is not positive integer multiple of {name}");
                 causes.push(Cause::invalid(field, &format!("{quantity:?}"), &why));
             }
@@ -106,19 +109,19 @@ fn check_claims(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Causes)
 
 /// Returns true if the stored spec has a quantity of huge pages that is not a multiple of the page size. An
 /// update of such a spec may keep it.
-pub(super) fn had_partial_pages(spec: &FieldView<'_>) -> bool {
+pub(super) fn had_indivisible_huge_pages(spec: &FieldView<'_>) -> bool {
     let Some(old) = host::stored(spec) else { return false };
-    let mut is_partial = false;
+    let mut is_indivisible = false;
     let mut look = |at: &FieldView<'_>, map: &str| {
         each_quantity(at, map, &mut |_, name, quantity| {
-            is_partial |= is_huge_pages_of_container(name) && !has_whole_pages(name, quantity);
+            is_indivisible |= is_huge_pages_of_container(name) && !is_divisible_by_page_size(name, quantity);
         });
     };
     for container in all_containers(&old) {
         ["resources.limits", "resources.requests"].iter().for_each(|map| look(&container, map));
     }
     look(&old, "overhead");
-    is_partial
+    is_indivisible
 }
 
 const POD_RESOURCES: [&str; 3] = ["cpu", "hugepages-", "memory"];
@@ -135,7 +138,7 @@ fn check_pod_resource_name(field: &str, name: &str, causes: &mut Causes) {
     }
 }
 
-/// Validates the resources of a pod as a whole.
+/// Validates the pod-level resources.
 pub(super) fn check_pod(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     let at = spec.part("resources");
     if at.value.is_null() {
@@ -151,7 +154,7 @@ pub(super) fn check_pod(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut C
     check_requirements(&at, check_pod_resource_name, pod.checks_page_size, causes);
     check_claims(&at, &pod.claims, causes);
     check_sums(spec, &at, causes);
-    let limits = amounts(at.get("limits"));
+    let limits = List::Limits.of(spec.value);
     for (index, container) in spec.elements("containers").enumerate() {
         each_quantity(&container, "resources.limits", &mut |_, name, limit| {
             let Some(most) = limits.get(name) else { return };
@@ -168,14 +171,14 @@ pub(super) fn check_pod(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut C
 /// Validates that the pod has at least the sum of the requests of its containers, and of their limits of huge
 /// pages.
 fn check_sums(spec: &FieldView<'_>, at: &FieldView<'_>, causes: &mut Causes) {
-    for list in ["requests", "limits"] {
-        let given = amounts(at.get(list));
-        for (name, sum) in container_sum(spec.value, list) {
-            let is_compared = list == "requests" || is_huge_pages_of_container(&name);
+    for list in [List::Requests, List::Limits] {
+        let given = list.of(spec.value);
+        for (name, sum) in aggregate_container_resources(spec.value, list) {
+            let is_compared = list == List::Requests || is_huge_pages_of_container(&name);
             let Some(amount) = given.get(&name).filter(|_| is_compared) else { continue };
             if sum > *amount {
-                let why =
-                    format!("must be greater than or equal to aggregate container {list} of {}", sum.text());
+                let (list, sum) = (list.name(), sum.text());
+                let why = format!("must be greater than or equal to aggregate container {list} of {sum}");
                 let field = format!("{}[{name}]", at.field_path(list));
                 causes.push(Cause::invalid(&field, &format!("{:?}", amount.text()), &why));
             }
