@@ -262,7 +262,7 @@ impl Pipeline {
         if mode == WriteMode::Raw || scope.validation == FieldValidation::Unchecked {
             metadata::check_name(kind, name, object)?;
         } else {
-            kind.prepare_for_create(object, &self.now());
+            kind.prepare_for_create(object, &self.now(), mode);
             check_new(kind, name, object, mode)?;
             scope.check_params(self, name, None, object)?;
             match taken {

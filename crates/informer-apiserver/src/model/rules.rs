@@ -34,6 +34,8 @@ pub(crate) struct Rules {
     /// Validation of an update against the stored object. Runs after `checks`.
     changes: &'static [Check],
     status: &'static [Check],
+    /// Validation of an update of the status against the stored object. Runs after `status`.
+    status_changes: &'static [Check],
 }
 
 impl Rules {
@@ -42,7 +44,7 @@ impl Rules {
     pub(crate) const NORMALIZED: Self = Self::new(&[], &[]);
 
     pub(crate) const fn new(defaults: &'static [Default], checks: &'static [Check]) -> Self {
-        Self { defaults, checks, created: &[], changes: &[], status: &[] }
+        Self { defaults, checks, created: &[], changes: &[], status: &[], status_changes: &[] }
     }
 
     pub(crate) const fn created(mut self, created: &'static [Check]) -> Self {
@@ -57,6 +59,11 @@ impl Rules {
 
     pub(crate) const fn status(mut self, status: &'static [Check]) -> Self {
         self.status = status;
+        self
+    }
+
+    pub(crate) const fn status_changes(mut self, changes: &'static [Check]) -> Self {
+        self.status_changes = changes;
         self
     }
 
@@ -80,6 +87,14 @@ impl Rules {
         as_value(object, |object| {
             let mut causes = Causes::default();
             checks::run(&FieldView::root(object, None), self.status, &mut causes);
+            causes.into_vec()
+        })
+    }
+
+    pub(crate) fn check_status_update(&self, object: &mut Map<String, Value>, old: &Value) -> Vec<Cause> {
+        as_value(object, |object| {
+            let mut causes = Causes::default();
+            checks::run(&FieldView::root(object, Some(old)), self.status_changes, &mut causes);
             causes.into_vec()
         })
     }

@@ -104,7 +104,11 @@ pub(crate) fn check_new(
     if let Some(rules) = kind.rules() {
         let others = match mode {
             WriteMode::Whole => rules.check_status(object),
-            _ => rules.check_created(object),
+            _ => {
+                let mut causes = kind.check_disabled_fields(object);
+                causes.extend(rules.check_created(object));
+                causes
+            }
         };
         problems.extend(others);
     }
@@ -210,14 +214,20 @@ pub(crate) fn merge_update(
     }
     let mut problems = match mode {
         WriteMode::Main | WriteMode::Whole => {
-            kind.admit_update(whole, &mut new);
+            kind.admit_update(whole, &mut new, mode);
             let mut problems = validate_change(kind, whole, &mut new);
             if mode == WriteMode::Whole {
                 problems.extend(validate_status(kind, &mut new));
             }
             problems
         }
-        WriteMode::Status => validate_status(kind, &mut new),
+        WriteMode::Status => {
+            let mut problems = validate_status(kind, &mut new);
+            problems.extend(
+                kind.rules().into_iter().flat_map(|rules| rules.check_status_update(&mut new, whole)),
+            );
+            problems
+        }
         WriteMode::Finalize => namespace::added_finalizer_causes(old, &new),
         WriteMode::Scale | WriteMode::Raw => Vec::new(),
     };

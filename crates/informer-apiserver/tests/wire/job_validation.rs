@@ -201,3 +201,13 @@ async fn pod_failure_policy_needs_pods_that_are_not_restarted() {
     assert_eq!(dry_create(&server, JOBS, &restarted).await, (422, vec![cause]));
     assert_eq!(json(&server, "POST", JOBS, &job(json!({})).to_string()).await.0, 201);
 }
+
+#[tokio::test]
+async fn loaded_cron_job_can_have_a_time_zone_in_its_schedule() {
+    let server = ApiServer::builder().build();
+    let object = cron_job(json!({"schedule": "TZ=UTC 0 * * * *"}));
+    let url = "/apis/batch/v1/namespaces/default/cronjobs";
+    let rejected = (422, vec!["Invalid spec.schedule".to_owned()]);
+    assert_eq!(dry_create(&server, url, &object).await, rejected);
+    server.create(&Gvr::new("batch", "v1", "cronjobs"), "default", object).unwrap();
+}

@@ -441,3 +441,86 @@ async fn pod_level_resources_decide_the_qos_class() {
         assert_eq!(created["status"]["qosClass"], class, "{spec}");
     }
 }
+
+#[tokio::test]
+async fn loaded_pod_keeps_fields_that_depend_on_feature_gates() {
+    let server = ApiServer::builder().build();
+    let selector = json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]});
+    let spec = json!({
+        "hostUsers": false, "hostNetwork": true,
+        "securityContext": {"seLinuxChangePolicy": "MountOption"},
+        "schedulingGroup": {"podGroupName": "g"},
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector, "matchLabelKeys": ["app"],
+        }],
+    });
+    let (status, _) = json(&server, "POST", PODS, &pod(spec.clone()).to_string()).await;
+    assert_eq!(status, 422);
+    let loaded = server.create(&Gvr::new("", "v1", "pods"), "default", pod(spec.clone())).unwrap();
+    assert_eq!(loaded["spec"]["schedulingGroup"], spec["schedulingGroup"]);
+    assert_eq!(loaded["spec"]["topologySpreadConstraints"][0]["labelSelector"], selector);
+}
+
+#[tokio::test]
+async fn template_of_a_new_workload_cannot_use_disabled_policies() {
+    let server = ApiServer::builder().build();
+    let mut template = pod(json!({"securityContext": {"seLinuxChangePolicy": "MountOption"}}));
+    template["metadata"] = json!({"labels": {"app": "web"}});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}},
+                 "template": {"metadata": template["metadata"], "spec": template["spec"]}},
+    });
+    let url = "/apis/apps/v1/namespaces/default/deployments";
+    let cause = "NotSupported spec.template.spec.securityContext.seLinuxChangePolicy".to_owned();
+    assert_eq!(dry_create(&server, url, &deployment).await, (422, vec![cause]));
+    server.create(&Gvr::new("apps", "v1", "deployments"), "default", deployment).unwrap();
+}
+
+#[tokio::test]
+async fn repeated_label_key_adds_few_requirements() {
+    let server = ApiServer::builder().build();
+    let spread = |keys: Vec<&str>| {
+        json!({"topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {}, "matchLabelKeys": keys,
+        }]})
+    };
+    let mut long = pod(spread(vec!["a"; 1000]));
+    long["metadata"]["labels"] = json!({"a": "b".repeat(10_000)});
+    assert_eq!(dry_create(&server, PODS, &long).await.0, 422);
+    assert_eq!(dry_create(&server, PODS, &pod(spread(vec!["app"; 1000]))).await.0, 422);
+    assert_eq!(dry_create(&server, PODS, &pod(spread(vec!["app"]))).await.0, 201);
+}
+
+#[tokio::test]
+async fn status_update_validates_annotations() {
+    let server = ApiServer::builder().build();
+    let (status, _) = json(&server, "POST", PODS, &pod(json!({})).to_string()).await;
+    assert_eq!(status, 201);
+    let update = async |annotations: Value| {
+        let headers = [("content-type", "application/merge-patch+json")];
+        let body = json!({"metadata": {"annotations": annotations}}).to_string();
+        let response = send_with(&server, "PATCH", &format!("{PODS}/a/status"), &headers, &body).await;
+        let (status, body) = read(response).await;
+        (status, causes_of(&serde_json::from_str(&body).unwrap()))
+    };
+    let mirror = "metadata.annotations[kubernetes.io/config.mirror]";
+    let (status, causes) = update(json!({"kubernetes.io/config.mirror": "a"})).await;
+    assert_eq!((status, &causes[0]), (422, &format!("Forbidden {mirror}")));
+    assert_eq!(update(json!({"example.com/a": "b"})).await, (200, vec![]));
+}
+
+#[tokio::test]
+async fn fields_of_the_tolerations_annotation_are_case_insensitive() {
+    let server = ApiServer::builder().build();
+    let annotated = |operator: &str| {
+        let tolerations = json!([{"Key": "a", "OPERATOR": operator}]).to_string();
+        let mut pod = pod(json!({}));
+        pod["metadata"]["annotations"] = json!({"scheduler.alpha.kubernetes.io/tolerations": tolerations});
+        pod
+    };
+    assert_eq!(dry_create(&server, PODS, &annotated("Exists")).await, (201, vec![]));
+    assert_eq!(dry_create(&server, PODS, &annotated("Maybe")).await.0, 422);
+}

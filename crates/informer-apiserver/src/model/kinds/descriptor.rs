@@ -67,7 +67,7 @@ pub(crate) struct Hooks {
     /// Applies the admission plugins that change updated objects. The first argument is the stored object.
     pub(crate) admit_update: Option<fn(&Value, &mut Value)>,
     /// Sets the fields of a new object that depend on its content, its UID and the time.
-    pub(crate) prepare_for_create: Option<fn(&mut Value, &str)>,
+    pub(crate) prepare_for_create: Option<fn(&mut Value, &str, WriteMode)>,
     /// Sets the fields of an updated object that depend on its difference to the stored object.
     pub(crate) prepare_for_update: Option<fn(&Value, &mut Value)>,
     /// Returns the warnings for a valid object. The second argument is the stored object if the write is an
@@ -235,7 +235,7 @@ impl KindDescriptor {
         self
     }
 
-    pub(crate) const fn prepare_for_create(mut self, hook: fn(&mut Value, &str)) -> Self {
+    pub(crate) const fn prepare_for_create(mut self, hook: fn(&mut Value, &str, WriteMode)) -> Self {
         self.hooks.prepare_for_create = Some(hook);
         self
     }

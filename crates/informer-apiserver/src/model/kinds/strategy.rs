@@ -4,11 +4,14 @@
 use informer_schema::{Message, Shape};
 use serde_json::{Map, Value};
 
+use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use crate::model::kinds::core::pod::disabled_fields::drop_disabled_fields;
+use crate::model::kinds::core::pod::validation;
 use crate::model::kinds::{Kind, Traits};
+use crate::model::rules::checks::FieldView;
 use crate::model::rules::path::each_mut;
-use crate::model::rules::{Rules, checks, get, with_value};
+use crate::model::rules::{Rules, as_value, checks, get, with_value};
 use crate::model::write_options::WriteMode;
 
 impl Kind {
@@ -55,18 +58,23 @@ impl Kind {
         }
     }
 
-    pub(crate) fn admit_update(&self, old: &Value, object: &mut Object) {
-        self.drop_disabled_fields(object, Some(old));
+    pub(crate) fn admit_update(&self, old: &Value, object: &mut Object, mode: WriteMode) {
+        if mode != WriteMode::Whole {
+            self.drop_disabled_fields(object, Some(old));
+        }
         if let Some(admit) = self.descriptor.hooks.admit_update {
             with_value(object, |object| admit(old, object));
         }
     }
 
     /// The counterpart of `PrepareForCreate` in kube-apiserver.
-    pub(crate) fn prepare_for_create(&self, object: &mut Object, now: &str) {
-        self.drop_disabled_fields(object, None);
+    pub(crate) fn prepare_for_create(&self, object: &mut Object, now: &str, mode: WriteMode) {
+        // Manifests that the embedding program loads may come from clusters with other feature gates.
+        if mode != WriteMode::Whole {
+            self.drop_disabled_fields(object, None);
+        }
         if let Some(prepare) = self.descriptor.hooks.prepare_for_create {
-            with_value(object, |object| prepare(object, now));
+            with_value(object, |object| prepare(object, now, mode));
         }
         self.encode_empty_list_as_null(object);
     }
@@ -79,7 +87,7 @@ impl Kind {
         self.encode_empty_list_as_null(object);
     }
 
-    /// Drops the fields of a pod or pod template whose feature gates are off.
+    /// Drops the fields of a pod or pod template that are disabled by default.
     fn drop_disabled_fields(&self, object: &mut Object, old: Option<&Value>) {
         let Some(template) = self.descriptor.pod_template else { return };
         let path: Vec<&str> = template.iter().copied().chain(["spec"]).collect();
@@ -88,6 +96,18 @@ impl Kind {
             let old = old.and_then(|old| get(old, &path));
             each_mut(object, &path, &mut |spec| drop_disabled_fields(spec, old));
         });
+    }
+
+    /// Validates the fields of a new pod or pod template that depend on feature gates.
+    pub(crate) fn check_disabled_fields(&self, object: &mut Object) -> Vec<Cause> {
+        let Some(template) = self.descriptor.pod_template else { return Vec::new() };
+        let path: Vec<&str> = template.iter().copied().chain(["spec"]).collect();
+        as_value(object, |object| {
+            let mut causes = Causes::default();
+            let spec = FieldView::root(object, None).part(&path.join("."));
+            validation::check_disabled_fields(&spec, &mut causes);
+            causes.into_vec()
+        })
     }
 
     fn encode_empty_list_as_null(&self, object: &mut Object) {

@@ -22,7 +22,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .rules(
             Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(IMMUTABLE_SELECTOR).status(STATUS_CHECKS),
         )
-        .prepare_for_create(|set, _| set_template_generation(set, 1))
+        .prepare_for_create(|set, _, _| set_template_generation(set, 1))
         .prepare_for_update(prepare_for_update)
         .warnings(warn)
         .cells(cells);

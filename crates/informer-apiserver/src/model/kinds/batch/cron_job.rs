@@ -18,7 +18,7 @@ use crate::model::table::text::{NONE, age, or, size};
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("batch", "v1", "CronJob", Traits::SPEC_STATUS)
         .pod_template(&["spec", "jobTemplate", "spec", "template"])
-        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).created(&[Check::Call(check_name)]))
+        .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).created(&[Check::Call(created)]))
         .warnings(warn)
         .cells(cells);
 
@@ -59,7 +59,8 @@ fn check_job_template(job: &FieldView<'_>, causes: &mut Causes) {
 /// The maximum length of the name of a CronJob in bytes. The names of its Jobs have a suffix of 11 bytes.
 const MAX_NAME_BYTES: usize = 52;
 
-fn check_name(at: &FieldView<'_>, causes: &mut Causes) {
+fn created(at: &FieldView<'_>, causes: &mut Causes) {
+    schedule::check_without_zone(&at.part("spec"), causes);
     let name = at.text("metadata.name");
     if name.len() > MAX_NAME_BYTES {
         let why = "must be no more than 52 characters";

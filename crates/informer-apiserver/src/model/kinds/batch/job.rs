@@ -28,7 +28,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .selectable(&["status.successful"])
         .pod_template(SPEC_TEMPLATE)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
-        .prepare_for_create(|job, _| generate_job_selector(job))
+        .prepare_for_create(|job, _, _| generate_job_selector(job))
         .warnings(warn)
         .cells(cells);
 

@@ -24,7 +24,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .bookmark(r#","spec":{},"status":{}"#)
         .initial_status(r#"{"phase":"Pending"}"#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
-        .prepare_for_create(|volume, now| set(volume, "status.lastPhaseTransitionTime", now.into()))
+        .prepare_for_create(|volume, now, _| set(volume, "status.lastPhaseTransitionTime", now.into()))
         .warnings(|volume, _| warn(volume))
         .cells(cells);
 

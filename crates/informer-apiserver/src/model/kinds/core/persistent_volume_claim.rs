@@ -22,7 +22,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .bookmark(r#","spec":{"resources":{}},"status":{}"#)
         .initial_status(r#"{"phase":"Pending"}"#)
         .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]).changes(&[Check::Call(validate_change)]))
-        .prepare_for_create(|claim, _| {
+        .prepare_for_create(|claim, _, _| {
             drop_data_sources(claim);
             copy_data_source(claim);
         })

@@ -13,6 +13,7 @@ use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::name_warnings;
 use crate::model::rules::Rules;
 use crate::model::rules::path::{get, set};
+use crate::model::write_options::WriteMode;
 use resources::{List, ResourceList, add};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
@@ -39,7 +40,12 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .initial_status(r#"{"phase":"Pending"}"#)
 .status_reset_fields(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
 .pod_template(&[])
-.rules(Rules::new(defaults::POD, validation::POD).created(validation::CREATED).changes(validation::CHANGES))
+.rules(
+    Rules::new(defaults::POD, validation::POD)
+        .created(validation::CREATED)
+        .changes(validation::CHANGES)
+        .status_changes(validation::STATUS_CHANGES),
+)
 .prepare_for_create(prepare_for_create)
 .admit_loaded(add_tolerations)
 .admit_update(admit_update)
@@ -47,10 +53,10 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .status_warnings(warnings::of_status)
 .cells(table::cells);
 
-fn prepare_for_create(pod: &mut Value, now: &str) {
+fn prepare_for_create(pod: &mut Value, now: &str, mode: WriteMode) {
     set(pod, "status.qosClass", qos(pod).into());
     add_scheduling_gated_condition(pod, now);
-    label_keys::apply(pod);
+    label_keys::apply(pod, mode);
 }
 
 /// Applies the admission plugins Priority and DefaultTolerationSeconds to a Pod update.

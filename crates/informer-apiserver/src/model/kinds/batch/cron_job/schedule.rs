@@ -14,13 +14,21 @@ pub(super) fn check(spec: &FieldView<'_>, causes: &mut Causes) {
     }
     let invalid = |why: &str| Cause::invalid(&field, &format!("{schedule:?}"), why);
     causes.extend(schedule_problem(schedule).map(|why| invalid(&why)));
-    let had_zone = spec.old.is_some_and(|old| old["schedule"].as_str().is_some_and(|old| old.contains("TZ")));
+    let Some(old) = spec.old else { return };
+    let had_zone = old["schedule"].as_str().is_some_and(|old| old.contains("TZ"));
+    if !had_zone {
+        check_without_zone(spec, causes);
+    } else if schedule.contains("TZ") && spec.get("timeZone").is_some() {
+        causes.push(invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
+    }
+}
+
+/// Rejects a time zone in `schedule`.
+pub(super) fn check_without_zone(spec: &FieldView<'_>, causes: &mut Causes) {
+    let (field, schedule) = (spec.field_path("schedule"), spec.text("schedule"));
     if schedule.contains("TZ") {
-        if !had_zone {
-            causes.push(invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
-        } else if spec.get("timeZone").is_some() {
-            causes.push(invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
-        }
+        let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        causes.push(Cause::invalid(&field, &format!("{schedule:?}"), why));
     }
 }
 
@@ -115,7 +123,7 @@ fn schedule_problem(schedule: &str) -> Option<String> {
     }
     fields.iter().zip(FIELDS).find_map(|(field, bounds)| {
         // As in kube-apiserver, empty elements of a list are ignored.
-        field.split(',').filter(|range| !range.is_empty()).find_map(|range| range_problem(range, bounds))
+        field.split(',').filter(|range| !range.is_empty()).find_map(|range| parse_range(range, bounds).err())
     })
 }
 
@@ -130,10 +138,6 @@ fn descriptor_problem(descriptor: &str) -> Option<String> {
             other => Some(format!("unrecognized descriptor: {other}")),
         },
     }
-}
-
-fn range_problem(expression: &str, (least, most, names): ScheduleField) -> Option<String> {
-    parse_range(expression, (least, most, names)).err()
 }
 
 fn parse_range(expression: &str, (least, most, names): ScheduleField) -> Result<(), String> {

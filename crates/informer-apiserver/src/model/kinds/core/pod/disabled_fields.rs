@@ -1,4 +1,4 @@
-//! Drops the fields of pods and pod templates whose feature gates are off by default in kube-apiserver 1.36.
+//! Drops the fields of pods and pod templates that are disabled by default in kube-apiserver 1.36.
 //!
 //! An update of an object that has such a field may keep and change it.
 
@@ -9,8 +9,8 @@ use crate::model::rules::warnings::list;
 
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// The sources of projected volumes that are off: the feature gates are ClusterTrustBundleProjection and
-/// PodCertificateRequest.
+/// The sources of projected volumes that are disabled by default. The feature gates are
+/// ClusterTrustBundleProjection and PodCertificateRequest.
 const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];
 
 /// Drops the disabled fields of a pod spec. `old` is the stored spec if the write is an update.

@@ -29,6 +29,7 @@ use crate::model::rules::scheduling::check_toleration;
 pub(crate) const POD: &[Check] = &[Check::Call(pod)];
 pub(crate) const CREATED: &[Check] = &[Check::Call(created)];
 pub(crate) const CHANGES: &[Check] = &[Check::Call(changes::check)];
+pub(crate) const STATUS_CHANGES: &[Check] = &[Check::Call(changes::check_annotations)];
 const RESTART: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
@@ -63,6 +64,13 @@ pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Causes) {
         let why = "ephemeral containers not allowed in pod template";
         causes.push(Cause::forbidden(&spec.field_path("ephemeralContainers"), why));
     }
+}
+
+/// Validates the fields of a new pod spec whose rules depend on feature gates. Objects that the embedding
+/// program loads skip it: they may come from clusters with other feature gates.
+pub(crate) fn check_disabled_fields(spec: &FieldView<'_>, causes: &mut Causes) {
+    security::check_change_policy(&spec.part("securityContext"), causes);
+    host::check_disabled_combinations(spec, causes);
 }
 
 pub(crate) fn shown_labels(at: &FieldView<'_>) -> String {

@@ -85,8 +85,8 @@ fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Causes) {
     }
 }
 
-/// Rejects requirements of the selector for a key in `matchLabelKeys`, if the selector has more than one for
-/// it. kube-apiserver adds one for each of these keys to the selectors of new pods.
+/// Rejects a key of `matchLabelKeys` that the selector contains more than once. kube-apiserver adds a
+/// requirement for each of these keys to the selectors of new pods.
 fn check_selected_keys(at: &FieldView<'_>, causes: &mut Causes) {
     let keys = at.items("matchLabelKeys").iter().enumerate();
     let keys: HashMap<&str, usize> = keys.filter_map(|(index, key)| Some((key.as_str()?, index))).collect();

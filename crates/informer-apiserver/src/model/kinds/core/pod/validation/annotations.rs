@@ -65,12 +65,24 @@ fn check_tolerations(at: &FieldView<'_>, json: &str, causes: &mut Causes) {
         Ok(Value::Array(tolerations)) => {
             for (index, toleration) in tolerations.iter().enumerate() {
                 let path = format!("{}.{TOLERATIONS}[{index}]", at.path);
-                check_toleration(&FieldView { value: toleration, old: None, path }, causes);
+                let toleration = with_field_names(toleration);
+                check_toleration(&FieldView { value: &toleration, old: None, path }, causes);
             }
         }
         Ok(_) => causes.push(invalid("json: cannot unmarshal into Go value of type []core.Toleration")),
         Err(error) => causes.push(invalid(&error.to_string())),
     }
+}
+
+/// Returns a toleration with the field names of the API. Go matches names without regard to their case.
+fn with_field_names(toleration: &Value) -> Value {
+    const FIELDS: [&str; 5] = ["effect", "key", "operator", "tolerationSeconds", "value"];
+    let members = toleration.as_object().into_iter().flatten();
+    let named = members.filter_map(|(name, value)| {
+        let field = FIELDS.into_iter().find(|field| field.eq_ignore_ascii_case(name))?;
+        Some((field.to_owned(), value.clone()))
+    });
+    Value::Object(named.collect())
 }
 
 /// Returns true for a 32-bit integer without a plus sign and leading zeros.

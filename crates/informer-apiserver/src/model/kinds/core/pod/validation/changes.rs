@@ -11,12 +11,17 @@ use crate::model::rules::get;
 use super::containers::check_image;
 use super::{SpecOwner, annotations};
 
-/// Rejects a Pod update that changes fields other than the mutable ones.
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
-    // kube-apiserver validates the annotations of an updated pod twice.
+/// Validates the annotations of an updated pod, also if only its status is updated.
+pub(super) fn check_annotations(at: &FieldView<'_>, causes: &mut Causes) {
     let annotations = at.part("metadata.annotations");
     annotations::check_changes(&annotations, causes);
     annotations::check(&annotations, &at.part("spec"), causes);
+}
+
+/// Rejects a Pod update that changes fields other than the mutable ones.
+pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
+    // kube-apiserver validates the annotations of an updated pod twice.
+    check_annotations(at, causes);
     let (new, Some(old)) = (at.part("spec"), at.old.map(|old| &old["spec"])) else { return };
     let count = |spec: &Value, list: &str| spec[list].as_array().map_or(0, Vec::len);
     for list in ["containers", "initContainers"] {

@@ -1,4 +1,4 @@
-//! Validation of pods that use namespaces, users or names of their host.
+//! Validation of pods that use namespaces or names of their host.
 
 use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{FieldView, NameFormat};
@@ -51,28 +51,41 @@ pub(super) fn check_host_process(spec: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-/// Validates pods with `hostUsers: false`, which cannot share other namespaces with the host.
+const USER_NAMESPACE: &str = "when `hostUsers` is false";
+
+/// Validates pods with a user namespace, which cannot share other namespaces with the host.
 pub(super) fn check_users(spec: &FieldView<'_>, causes: &mut Causes) {
-    if !has_own_users(spec) {
+    if !has_user_namespace(spec) {
         return;
     }
-    let why = "when `hostUsers` is false";
-    // As in kube-apiserver, two of the paths contain the Go name of the field.
-    let namespaces = [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")];
-    // An update may keep the host's network of a pod that was stored without validation.
-    let keeps_network = stored(spec).is_some_and(|old| has_own_users(&old) && old.is_true("hostNetwork"));
-    for (name, shown) in namespaces {
-        if spec.is_true(name) && !(name == "hostNetwork" && keeps_network) {
-            causes.push(Cause::forbidden(&spec.field_path(shown), why));
+    if spec.old.is_some() {
+        check_disabled_combinations(spec, causes);
+    }
+    // As in kube-apiserver, the paths contain the Go names of the fields.
+    for (name, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.is_true(name) {
+            causes.push(Cause::forbidden(&spec.field_path(shown), USER_NAMESPACE));
         }
     }
-    if stored(spec).is_some_and(|old| has_own_users(&old) && devices(&old).next().is_some()) {
-        return;
-    }
-    causes.extend(devices(spec).map(|field| Cause::forbidden(&field, why)));
 }
 
-fn has_own_users(spec: &FieldView<'_>) -> bool {
+/// Rejects the network of the host and volume devices in a pod with a user namespace, unless the stored pod
+/// has them. The feature gate UserNamespacesHostNetworkSupport is off by default, and earlier versions
+/// accepted volume devices.
+pub(super) fn check_disabled_combinations(spec: &FieldView<'_>, causes: &mut Causes) {
+    if !has_user_namespace(spec) {
+        return;
+    }
+    let old = stored(spec).filter(has_user_namespace);
+    if spec.is_true("hostNetwork") && !old.as_ref().is_some_and(|old| old.is_true("hostNetwork")) {
+        causes.push(Cause::forbidden(&spec.field_path("hostNetwork"), USER_NAMESPACE));
+    }
+    if old.is_none_or(|old| devices(&old).next().is_none()) {
+        causes.extend(devices(spec).map(|field| Cause::forbidden(&field, USER_NAMESPACE)));
+    }
+}
+
+fn has_user_namespace(spec: &FieldView<'_>) -> bool {
     spec.get("hostUsers") == Some(&serde_json::Value::Bool(false))
 }
 

@@ -37,7 +37,14 @@ pub(super) fn check_pod(spec: &FieldView<'_>, causes: &mut Causes) {
     check_windows(&at.part("windowsOptions"), causes);
     check_app_armor(&at.part("appArmorProfile"), causes);
     run(&at, &[Check::OneOf("supplementalGroupsPolicy", &["Merge", "Strict"])], causes);
-    // The feature gate SELinuxMount is off by default, so only an update may use the policy `MountOption`.
+    if at.old.is_some() {
+        check_change_policy(&at, causes);
+    }
+}
+
+/// Validates `seLinuxChangePolicy`. The feature gate SELinuxMount is off by default, so only an update may
+/// use the policy `MountOption`.
+pub(super) fn check_change_policy(at: &FieldView<'_>, causes: &mut Causes) {
     let is_in_use = at.old.is_some_and(|old| old["seLinuxChangePolicy"].is_string());
     let policies: &[&str] = if is_in_use { &["MountOption", "Recursive"] } else { &["Recursive"] };
     let policy = at.text("seLinuxChangePolicy");
