@@ -21,6 +21,7 @@ mod mutations;
 mod owner_references;
 mod owners;
 mod pod_security;
+mod pod_specs;
 mod pod_validation;
 mod policies;
 mod ports;

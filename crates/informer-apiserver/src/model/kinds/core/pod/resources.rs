@@ -64,7 +64,12 @@ pub(crate) fn aggregate_container_resources(spec: &Value, list: List) -> Resourc
         }
         // The peak already includes the sidecars, so only the resources of this container can raise it.
         for (name, amount) in requested {
-            let running = sidecars.get(&name).map_or(amount, |running| running.plus(amount));
+            // A sum has the format of its first quantity.
+            let running = match sidecars.get(&name) {
+                Some(others) if is_sidecar => others.plus(amount),
+                Some(others) => amount.plus(*others),
+                None => amount,
+            };
             raise(&mut peak, &name, running);
             if is_sidecar {
                 sidecars.insert(name, running);
@@ -103,10 +108,11 @@ pub(crate) fn add(all: &mut ResourceList, more: &ResourceList) {
     }
 }
 
-/// Raises a quantity of a list to a minimum.
+/// Raises a quantity of a list to a minimum. An equal quantity keeps its format.
 fn raise(all: &mut ResourceList, name: &str, least: Amount) {
     match all.get_mut(name) {
-        Some(held) => *held = (*held).max(least),
+        Some(held) if *held >= least => {}
+        Some(held) => *held = least,
         None => drop(all.insert(name.to_owned(), least)),
     }
 }

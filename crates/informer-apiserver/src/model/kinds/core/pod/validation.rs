@@ -69,7 +69,7 @@ pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Causes) {
 /// Validates the fields of a new pod spec whose rules depend on feature gates. Objects that the embedding
 /// program loads skip it: they may come from clusters with other feature gates.
 pub(crate) fn check_disabled_fields(spec: &FieldView<'_>, causes: &mut Causes) {
-    security::check_change_policy(&spec.part("securityContext"), causes);
+    security::check_disabled_change_policy(&spec.part("securityContext"), causes);
     host::check_disabled_combinations(spec, causes);
 }
 

@@ -70,8 +70,8 @@ pub(super) fn check_users(spec: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Rejects the network of the host and volume devices in a pod with a user namespace, unless the stored pod
-/// has them. The feature gate UserNamespacesHostNetworkSupport is off by default, and earlier versions
-/// accepted volume devices.
+/// has them. The feature gate UserNamespacesHostNetworkSupport is off by default, and earlier versions of
+/// kube-apiserver accepted volume devices, so stored pods may have them.
 pub(super) fn check_disabled_combinations(spec: &FieldView<'_>, causes: &mut Causes) {
     if !has_user_namespace(spec) {
         return;

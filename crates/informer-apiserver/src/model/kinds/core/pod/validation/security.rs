@@ -37,20 +37,32 @@ pub(super) fn check_pod(spec: &FieldView<'_>, causes: &mut Causes) {
     check_windows(&at.part("windowsOptions"), causes);
     check_app_armor(&at.part("appArmorProfile"), causes);
     run(&at, &[Check::OneOf("supplementalGroupsPolicy", &["Merge", "Strict"])], causes);
-    if at.old.is_some() {
-        check_change_policy(&at, causes);
+    let policy = at.text(CHANGE_POLICY);
+    if at.get(CHANGE_POLICY).is_some() && !CHANGE_POLICIES.contains(&policy) {
+        let supported = if has_change_policy(&at) { CHANGE_POLICIES } else { DEFAULT_CHANGE_POLICIES };
+        causes.push(unsupported(&at.field_path(CHANGE_POLICY), policy, supported));
+    }
+    if spec.old.is_some() {
+        check_disabled_change_policy(&at, causes);
     }
 }
 
-/// Validates `seLinuxChangePolicy`. The feature gate SELinuxMount is off by default, so only an update may
-/// use the policy `MountOption`.
-pub(super) fn check_change_policy(at: &FieldView<'_>, causes: &mut Causes) {
-    let is_in_use = at.old.is_some_and(|old| old["seLinuxChangePolicy"].is_string());
-    let policies: &[&str] = if is_in_use { &["MountOption", "Recursive"] } else { &["Recursive"] };
-    let policy = at.text("seLinuxChangePolicy");
-    if at.get("seLinuxChangePolicy").is_some() && !policies.contains(&policy) {
-        causes.push(unsupported(&at.field_path("seLinuxChangePolicy"), policy, policies));
+const CHANGE_POLICY: &str = "seLinuxChangePolicy";
+const CHANGE_POLICIES: &[&str] = &["MountOption", "Recursive"];
+/// The policies that are supported if the feature gate SELinuxMount is off, as by default.
+const DEFAULT_CHANGE_POLICIES: &[&str] = &["Recursive"];
+
+/// Rejects the policy `MountOption` unless the stored object has a `seLinuxChangePolicy`.
+pub(super) fn check_disabled_change_policy(at: &FieldView<'_>, causes: &mut Causes) {
+    let policy = at.text(CHANGE_POLICY);
+    if policy == "MountOption" && !has_change_policy(at) {
+        causes.push(unsupported(&at.field_path(CHANGE_POLICY), policy, DEFAULT_CHANGE_POLICIES));
     }
+}
+
+/// Returns true if the stored security context has a `seLinuxChangePolicy`.
+fn has_change_policy(at: &FieldView<'_>) -> bool {
+    at.old.is_some_and(|old| old[CHANGE_POLICY].is_string())
 }
 
 const MAX_SYSCTL_BYTES: usize = 253;
