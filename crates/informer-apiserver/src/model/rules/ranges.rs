@@ -3,6 +3,7 @@
 //! Numbers with leading zeros are ambiguous: some parsers read them as octal. Addresses with leading zeros
 //! can be parsed, but validation rejects them in new objects.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::cause::{Cause, Causes};
@@ -16,8 +17,8 @@ pub(crate) fn check_address(field: &str, text: &str, causes: &mut Causes) {
 }
 
 /// Validates a CIDR, unless it is one of those in the stored object (`before`).
-pub(crate) fn check_range(field: &str, text: &str, before: &[&str], causes: &mut Causes) {
-    let wrong = range_problem(text).filter(|_| !before.contains(&text));
+pub(crate) fn check_range(field: &str, text: &str, before: &HashSet<&str>, causes: &mut Causes) {
+    let wrong = range_problem(text).filter(|_| !before.contains(text));
     causes.extend(wrong.map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 

@@ -241,7 +241,7 @@ fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Causes) {
     if !ranges.is_empty() && !is_load_balancer {
         causes.push(Cause::forbidden(&field, why));
     }
-    let before: Vec<&str> = spec.before("loadBalancerSourceRanges").map(str::trim).collect();
+    let before: HashSet<&str> = spec.before("loadBalancerSourceRanges").map(str::trim).collect();
     for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
         check_range(&format!("{field}[{index}]"), range.trim(), &before, causes);
     }

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::{Cause, Causes};
@@ -113,7 +115,7 @@ fn check_ports(at: &FieldView<'_>, causes: &mut Causes) {
 
 /// Returns all CIDRs of a NetworkPolicy. An update does not validate a CIDR again that the stored object has
 /// at any position.
-fn ranges(spec: &Value) -> Vec<&str> {
+fn ranges(spec: &Value) -> HashSet<&str> {
     let rules = [("ingress", "from"), ("egress", "to")].into_iter();
     let blocks =
         rules.flat_map(|(list, peers)| entries(&spec[list]).flat_map(move |rule| entries(&rule[peers])));
@@ -128,7 +130,7 @@ fn entries(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-fn block(at: &FieldView<'_>, before: &[&str], causes: &mut Causes) {
+fn block(at: &FieldView<'_>, before: &HashSet<&str>, causes: &mut Causes) {
     let whole = at.text("cidr");
     if whole.is_empty() {
         causes.push(required(&at.field_path("cidr"), ""));
