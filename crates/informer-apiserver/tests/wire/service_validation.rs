@@ -164,13 +164,14 @@ async fn loopback_and_link_local_external_ips_are_rejected() {
 #[tokio::test]
 async fn node_port_of_a_protocol_is_used_once() {
     let server = ApiServer::builder().build();
-    let ports = |other: &str| {
-        let port = |number: u16, protocol: &str| json!({"name": format!("p{number}"), "port": number, "protocol": protocol, "nodePort": 30_100});
-        json!({"type": "NodePort", "ports": [port(80, "TCP"), port(81, other)]})
+    let ports = |number: u16, protocol: &str| {
+        let port = |name: &str, number: u16, protocol: &str| json!({"name": name, "port": number, "protocol": protocol, "nodePort": 30_100});
+        json!({"type": "NodePort", "ports": [port("a", 80, "TCP"), port("b", number, protocol)]})
     };
-    let cause = "Duplicate spec.ports[1].nodePort".to_owned();
-    assert_eq!(dry_create(&server, SERVICES, &service(ports("TCP"))).await, (422, vec![cause]));
-    assert_eq!(dry_create(&server, SERVICES, &service(ports("UDP"))).await, (201, vec![]));
+    let cause = |reason: &str| (422, vec![format!("{reason} spec.ports[1].nodePort")]);
+    assert_eq!(dry_create(&server, SERVICES, &service(ports(81, "TCP"))).await, cause("Duplicate"));
+    assert_eq!(dry_create(&server, SERVICES, &service(ports(81, "UDP"))).await, cause("Invalid"));
+    assert_eq!(dry_create(&server, SERVICES, &service(ports(80, "UDP"))).await, (201, vec![]));
 }
 
 #[tokio::test]
@@ -228,6 +229,125 @@ async fn node_port_can_move_to_another_port_in_one_update() {
     for index in 0..2 {
         assert_eq!(updated["spec"]["ports"][index]["nodePort"], ports[index]["nodePort"]);
     }
+}
+
+#[tokio::test]
+async fn type_change_removes_the_fields_of_load_balancers() {
+    let server = ApiServer::builder().build();
+    let balancer = json!({
+        "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30_500,
+        "loadBalancerClass": "example.com/a",
+    });
+    assert_eq!(json(&server, "POST", SERVICES, &service(balancer).to_string()).await.0, 201);
+    let changed = json!({"type": "NodePort", "loadBalancerClass": "example.com/b"});
+    assert_eq!(patch(&server, changed).await, (422, vec!["Forbidden spec.loadBalancerClass".to_owned()]));
+    let changed = json!({"type": "NodePort", "healthCheckNodePort": 30_501});
+    assert_eq!(patch(&server, changed).await, (422, vec!["Invalid spec.healthCheckNodePort".to_owned()]));
+    assert_eq!(patch(&server, json!({"externalTrafficPolicy": "Cluster"})).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    let spec = &stored["spec"];
+    assert_eq!(
+        (&spec["healthCheckNodePort"], &spec["loadBalancerClass"]),
+        (&Value::Null, &json!("example.com/a"))
+    );
+    assert_eq!(patch(&server, json!({"type": "ClusterIP"})).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    for name in ["loadBalancerClass", "allocateLoadBalancerNodePorts", "externalTrafficPolicy"] {
+        assert_eq!(stored["spec"][name], Value::Null, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn type_change_clears_the_load_balancer_status() {
+    let server = ApiServer::builder().build();
+    let mut balancer = service(json!({"type": "LoadBalancer"}));
+    let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}});
+    balancer["status"] = status.clone();
+    server.create(&Gvr::new("", "v1", "services"), "default", balancer).unwrap();
+    assert_eq!(patch(&server, json!({"sessionAffinity": "ClientIP"})).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    assert_eq!(stored["status"], status);
+    assert_eq!(patch(&server, json!({"type": "NodePort"})).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    assert_eq!(stored["status"], json!({"loadBalancer": {}}));
+}
+
+#[tokio::test]
+async fn type_change_releases_the_remaining_node_ports() {
+    let server = ApiServer::builder().build();
+    let port = |name: &str, number: u16, node_port: u16| json!({"name": name, "port": number, "nodePort": node_port});
+    let (a, b) = (port("a", 80, 30_110), port("b", 81, 30_111));
+    let spec = json!({"type": "NodePort", "ports": [a, b]});
+    assert_eq!(json(&server, "POST", SERVICES, &service(spec).to_string()).await.0, 201);
+    let changed = json!({"type": "ClusterIP", "ports": [a, port("b", 81, 30_112)]});
+    assert_eq!(patch(&server, changed).await.0, 422);
+    assert_eq!(patch(&server, json!({"type": "ClusterIP", "ports": [a]})).await, (200, vec![]));
+    let (_, stored) = json(&server, "GET", &format!("{SERVICES}/a"), "").await;
+    assert_eq!(stored["spec"]["ports"][0]["nodePort"], Value::Null);
+    let changed = json!({"type": "NodePort", "ports": null});
+    assert_eq!(patch(&server, changed).await, (422, vec!["Required spec.ports".to_owned()]));
+}
+
+#[tokio::test]
+async fn dry_run_rejects_a_used_node_port() {
+    let server = ApiServer::builder().build();
+    let named = |name: &str, node_port: u16| {
+        let mut service =
+            service(json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": node_port}]}));
+        service["metadata"]["name"] = name.into();
+        service
+    };
+    assert_eq!(json(&server, "POST", SERVICES, &named("a", 30_120).to_string()).await.0, 201);
+    let cause = "Invalid spec.ports[0].nodePort".to_owned();
+    assert_eq!(dry_create(&server, SERVICES, &named("b", 30_120)).await, (422, vec![cause.clone()]));
+    // As in kube-apiserver, a dry run does not check the range.
+    assert_eq!(dry_create(&server, SERVICES, &named("b", 80)).await, (201, vec![]));
+    let (status, body) = json(&server, "POST", SERVICES, &named("b", 80).to_string()).await;
+    assert_eq!((status, causes_of(&body)), (422, vec![cause]));
+}
+
+#[tokio::test]
+async fn external_name_reserves_no_node_port() {
+    let server = ApiServer::builder().build();
+    let ports = json!([{"port": 80, "nodePort": 30_130}]);
+    let named = json!({"type": "ExternalName", "externalName": "example.com", "ports": ports});
+    assert_eq!(json(&server, "POST", SERVICES, &service(named).to_string()).await.0, 201);
+    let mut other = service(json!({"type": "NodePort", "ports": ports}));
+    other["metadata"]["name"] = "b".into();
+    assert_eq!(json(&server, "POST", SERVICES, &other.to_string()).await.0, 201);
+    let changed = json!({"type": "NodePort", "externalName": null});
+    assert_eq!(patch(&server, changed).await, (422, vec!["Invalid spec.ports[0].nodePort".to_owned()]));
+}
+
+#[tokio::test]
+async fn secondary_cluster_ip_is_used_once() {
+    let server = ApiServer::builder().build();
+    let services = Gvr::new("", "v1", "services");
+    let named = |name: &str, ips: [&str; 2]| {
+        let mut service = service(json!({"clusterIP": ips[0], "clusterIPs": ips}));
+        service["metadata"]["name"] = name.into();
+        service
+    };
+    server.create(&services, "default", named("a", ["10.96.0.9", "fd00::9"])).unwrap();
+    for ips in [["10.96.0.10", "fd00::9"], ["fd00::9", "10.96.0.10"], ["fd00::10", "10.96.0.9"]] {
+        let rejected = server.create(&services, "default", named("b", ips)).unwrap_err().to_string();
+        assert!(rejected.contains("provided IP is already allocated"), "{rejected}");
+    }
+    server.create(&services, "default", named("b", ["10.96.0.10", "fd00::10"])).unwrap();
+}
+
+#[tokio::test]
+async fn loaded_service_may_have_any_unused_node_ports() {
+    let server = ApiServer::builder().build();
+    let services = Gvr::new("", "v1", "services");
+    let port = |name: &str, protocol: &str, number: u16| json!({"name": name, "port": number, "protocol": protocol, "nodePort": 80});
+    let spec = json!({"type": "NodePort", "ports": [port("a", "TCP", 53), port("b", "UDP", 54)]});
+    server.create(&services, "default", service(spec.clone())).unwrap();
+    assert_eq!(patch(&server, json!({"sessionAffinity": "ClientIP"})).await, (200, vec![]));
+    let mut other = service(spec);
+    other["metadata"]["name"] = "b".into();
+    let rejected = server.create(&services, "default", other).unwrap_err().to_string();
+    assert!(rejected.contains("provided port is already allocated"), "{rejected}");
 }
 
 #[tokio::test]

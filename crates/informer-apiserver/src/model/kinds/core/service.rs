@@ -42,8 +42,8 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .status_warnings(load_balancer_warnings)
 .cells(cells);
 
-fn carry_over(old: &Object, object: &mut Object, _mode: WriteMode) {
-    allocation::preserve_allocations(old, object);
+fn carry_over(old: &Object, object: &mut Object, mode: WriteMode) {
+    allocation::preserve_allocations(old, object, mode);
 }
 
 const DEFAULTS: &[Default] = &[
@@ -203,8 +203,7 @@ fn check_policies(spec: &FieldView<'_>, causes: &mut Causes) {
         let why = format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}");
         causes.push(Cause::invalid(&spec.field_path(timeout), &seconds.to_string(), &why));
     }
-    let needs_health_check =
-        spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local";
+    let needs_health_check = allocation::has_health_check(spec.value);
     let health_check = spec.number("healthCheckNodePort").filter(|port| *port != 0);
     if let Some(port) = health_check.filter(|_| !needs_health_check) {
         let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";

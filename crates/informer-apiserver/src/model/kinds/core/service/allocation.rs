@@ -31,14 +31,12 @@ pub(crate) struct UsedAddresses {
 }
 
 impl UsedAddresses {
-    /// Records the cluster IP and the node ports of a stored Service as used.
+    /// Records the cluster IPs and the node ports of a stored Service as used.
     pub(crate) fn note(&mut self, service: &Value) {
-        let service_key = key_of(service);
-        if let Some(address) = service["spec"]["clusterIP"].as_str() {
-            self.addresses.insert(address.to_owned(), service_key.clone());
-        }
-        let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-        self.ports.extend(ports.filter_map(|port| Some((port["nodePort"].as_i64()?, service_key.clone()))));
+        let (service_key, spec) = (key_of(service), &service["spec"]);
+        let addresses = addresses::cluster_ips(spec).into_iter().filter(|address| *address != "None");
+        self.addresses.extend(addresses.map(|address| (address.to_owned(), service_key.clone())));
+        self.ports.extend(used_node_ports(spec).map(|port| (port, service_key.clone())));
     }
 
     /// Returns true if another Service than `own` has the cluster IP.
@@ -74,39 +72,63 @@ pub(crate) fn allocate_service(
     refused
 }
 
-/// Copies allocated fields from the stored Service if an update omits them. Must be called before the update
-/// is validated.
-pub(crate) fn preserve_allocations(old: &Object, object: &mut Object) {
+/// Copies allocated fields from the stored Service if an update omits them, and removes fields that the new
+/// type does not use. Must be called before the update is validated.
+pub(crate) fn preserve_allocations(old: &Object, object: &mut Object, mode: WriteMode) {
     let (Some(old), Some(spec)) = (old.get("spec"), object.get_mut("spec")) else { return };
     preserve_addresses(old, spec);
     preserve_node_ports(old, spec);
-    let (reachable, policy) = (is_reachable(spec), "externalTrafficPolicy");
-    let hidden = is_reachable(old) && !reachable && old[policy] == spec[policy];
-    let balancer = |spec: &Value| spec["type"] == "LoadBalancer";
-    let allocates = "allocateLoadBalancerNodePorts";
-    let ends = balancer(old) && !balancer(spec) && old[allocates] == spec[allocates];
-    let removed_fields = [(hidden, policy), (ends, allocates)];
-    if let Some(spec) = spec.as_object_mut() {
-        removed_fields.iter().filter(|(goes, _)| *goes).for_each(|(_, name)| drop(spec.remove(*name)));
+    remove_type_dependent_fields(old, spec);
+    if mode == WriteMode::Main
+        && !is_load_balancer(spec)
+        && let Some(status) = object.get_mut("status").and_then(Value::as_object_mut)
+    {
+        status.insert("loadBalancer".to_owned(), json!({}));
     }
 }
 
+/// Returns true if a Service uses a field.
+type FieldUse = fn(&Value) -> bool;
+
+/// Removes the fields that the old Service uses and the new one does not, unless the client changed them.
+fn remove_type_dependent_fields(old: &Value, spec: &mut Value) {
+    let users: [(&str, FieldUse); 4] = [
+        ("externalTrafficPolicy", is_reachable),
+        ("healthCheckNodePort", has_health_check),
+        ("allocateLoadBalancerNodePorts", is_load_balancer),
+        ("loadBalancerClass", is_load_balancer),
+    ];
+    let is_unused = |name: &str, is_used: FieldUse| is_used(old) && !is_used(spec) && old[name] == spec[name];
+    let unused = users.map(|(name, is_used)| is_unused(name, is_used).then_some(name));
+    if let Some(spec) = spec.as_object_mut() {
+        unused.into_iter().flatten().for_each(|name| drop(spec.remove(name)));
+    }
+}
+
+fn is_load_balancer(spec: &Value) -> bool {
+    spec["type"] == "LoadBalancer"
+}
+
+/// Returns true if the load balancer checks the health of the nodes.
+pub(super) fn has_health_check(spec: &Value) -> bool {
+    is_load_balancer(spec) && spec["externalTrafficPolicy"] == "Local"
+}
+
 /// Copies the node ports that an update omits to the ports with the same name. Releases them if the type is
-/// no longer NodePort or LoadBalancer.
+/// no longer NodePort or LoadBalancer and the client added none.
 fn preserve_node_ports(old: &Value, spec: &mut Value) {
     let requested = node_ports(spec);
     if allocates_node_ports(old) && allocates_node_ports(spec) {
         let by_name: HashMap<&str, i64> =
             ports(old).filter_map(|port| Some((name_of(port), node_port(port)?))).collect();
-        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+        for port in ports_mut(spec) {
             let before = by_name.get(name_of(port)).filter(|number| !requested.contains(number));
             if let Some(number) = before.filter(|_| node_port(port).is_none()) {
                 port["nodePort"] = (*number).into();
             }
         }
-    } else if has_node_ports(old) && !has_node_ports(spec) && node_ports(old) == requested {
-        let ports = spec["ports"].as_array_mut().into_iter().flatten();
-        ports.filter_map(Value::as_object_mut).for_each(|port| drop(port.remove("nodePort")));
+    } else if has_node_ports(old) && !has_node_ports(spec) && node_ports(old).is_superset(&requested) {
+        ports_mut(spec).filter_map(Value::as_object_mut).for_each(|port| drop(port.remove("nodePort")));
     }
 }
 
@@ -123,12 +145,22 @@ fn ports(spec: &Value) -> impl Iterator<Item = &Value> {
     spec["ports"].as_array().into_iter().flatten()
 }
 
+fn ports_mut(spec: &mut Value) -> impl Iterator<Item = &mut Value> {
+    spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 fn node_port(port: &Value) -> Option<i64> {
     port["nodePort"].as_i64().filter(|number| *number != 0)
 }
 
 fn node_ports(spec: &Value) -> HashSet<i64> {
     ports(spec).filter_map(node_port).collect()
+}
+
+/// Returns the node ports of a Service that allocates them. Other types, such as ExternalName, can have node
+/// ports, but do not reserve them.
+fn used_node_ports(spec: &Value) -> impl Iterator<Item = i64> {
+    ports(spec).filter(|_| has_node_ports(spec)).filter_map(node_port)
 }
 
 fn name_of(port: &Value) -> &str {
@@ -151,7 +183,7 @@ fn preserve_addresses(old: &Value, spec: &mut Value) {
         let is_single = spec["ipFamilyPolicy"] == "SingleStack";
         for name in ["clusterIPs", "ipFamilies"].into_iter().filter(|_| is_single) {
             if old[name] == spec[name]
-                && let Some(list) = spec[name].as_array_mut()
+                && let Some(list) = spec.get_mut(name).and_then(Value::as_array_mut)
             {
                 list.truncate(1);
             }
@@ -167,7 +199,7 @@ fn preserve_addresses(old: &Value, spec: &mut Value) {
     }
 }
 
-/// Changes `clusterIPs` with `clusterIP` for clients that know only one of the two fields.
+/// Derives `clusterIPs` from `clusterIP` if the client changed only `clusterIP`.
 fn normalize_cluster_ips(old: &Value, spec: &mut Value) {
     let is_same_address =
         old["clusterIP"].as_str().unwrap_or_default() == spec["clusterIP"].as_str().unwrap_or_default();
@@ -226,24 +258,24 @@ fn allocate(
     if !mode.is_of_program() && !causes.is_empty() {
         return Err(causes);
     }
-    let kept = old.is_some_and(|old| old["spec"]["clusterIP"] == spec["clusterIP"]);
-    let requested = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
-    let address = match requested.as_str() {
-        "" => pick_address(taken).map_err(|cause| vec![cause])?,
-        "None" => requested,
-        _ if kept => requested,
-        address if !is_taken(address, taken, &own, mode).map_err(|cause| vec![cause])? => requested,
-        address => {
-            let why = "failed to allocate IP ".to_owned() + address + ": provided IP is already allocated";
+    let kept = old.map(|old| addresses::cluster_ips(&old["spec"])).unwrap_or_default();
+    for address in addresses::cluster_ips(spec) {
+        let is_new = address != "None" && !kept.contains(&address);
+        if is_new && is_taken(address, taken, &own, mode).map_err(|cause| vec![cause])? {
+            let why = format!("failed to allocate IP {address}: provided IP is already allocated");
             return Err(vec![Cause::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why)]);
         }
+    }
+    let address = match spec["clusterIP"].as_str().unwrap_or_default() {
+        "" => pick_address(taken).map_err(|cause| vec![cause])?,
+        requested => requested.to_owned(),
     };
     if spec["clusterIPs"][0] != address {
         spec["clusterIPs"] = json!([address]);
     }
     spec["clusterIP"] = address.into();
     fill_families(spec);
-    allocate_ports(spec, old, taken.ports(&own), dry_run).map_err(|cause| vec![cause])
+    allocate_ports(spec, old, taken.ports(&own), mode, dry_run).map_err(|cause| vec![cause])
 }
 
 /// Sets the IP families and the family policy of a Service that omits them. The families are those of the
@@ -307,35 +339,41 @@ fn pick_address(taken: &UsedAddresses) -> Result<String, Cause> {
     }
 }
 
-/// Allocates the node ports. As in kube-apiserver, a dry run checks neither the range of requested node ports
-/// nor whether they are free.
+/// Allocates the node ports. As in kube-apiserver, a dry run does not check whether requested node ports are
+/// in the range.
 fn allocate_ports(
     spec: &mut Value,
     old: Option<&Value>,
     mut used: HashSet<i64>,
+    mode: WriteMode,
     dry_run: bool,
 ) -> Result<(), Cause> {
     if !has_node_ports(spec) {
         return Ok(());
     }
     let allocates = allocates_node_ports(spec);
-    // An update can use a node port for several ports. A new Service can only use it for several protocols of
-    // one port.
-    let mut own = old.map(|old| node_ports(&old["spec"])).unwrap_or_default();
+    // kube-apiserver tracks node ports per port number on create, and per node port on update. So an update
+    // can use a node port for several ports. A new Service can only use it for several protocols of one port.
+    // Services that the embedding program loads may have been updated before, and may come from clusters with
+    // another range of node ports.
+    let can_share = old.is_some() || mode.is_of_program();
+    let checks_range = !dry_run && !mode.is_of_program();
+    let mut own: HashSet<i64> = old.into_iter().flat_map(|old| used_node_ports(&old["spec"])).collect();
     let mut by_port = if old.is_none() { requested_by_port(spec) } else { HashMap::new() };
     let mut seen = HashSet::new();
     let mut unavailable: HashSet<i64> = used.union(&node_ports(spec)).copied().collect();
-    for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+    for (index, port) in ports_mut(spec).enumerate() {
         let number = port["port"].as_i64().unwrap_or_default();
         let of_port = by_port.get(&number).copied();
         let allocated = match node_port(port).or(of_port.filter(|_| allocates)) {
             Some(requested) => {
-                let is_known = match old {
-                    Some(_) => own.contains(&requested),
-                    None => seen.contains(&number) && of_port == Some(requested),
+                let is_known = if can_share {
+                    own.contains(&requested)
+                } else {
+                    seen.contains(&number) && of_port == Some(requested)
                 };
-                if !dry_run && !is_known {
-                    check_requested_port(index, requested, &used)?;
+                if !is_known {
+                    check_requested_port(index, requested, &used, checks_range)?;
                 }
                 own.insert(requested);
                 requested
@@ -376,8 +414,13 @@ fn pick_port(used: &HashSet<i64>) -> Option<i64> {
     free.get(rand::rng().random_range(0..free.len().max(1))).copied()
 }
 
-fn check_requested_port(index: usize, number: i64, used: &HashSet<i64>) -> Result<(), Cause> {
-    let why = match (PORTS.contains(&number), used.contains(&number)) {
+fn check_requested_port(
+    index: usize,
+    number: i64,
+    used: &HashSet<i64>,
+    checks_range: bool,
+) -> Result<(), Cause> {
+    let why = match (!checks_range || PORTS.contains(&number), used.contains(&number)) {
         (false, _) => "provided port is not in the valid range. The range of valid ports is 30000-32767",
         (true, true) => "provided port is already allocated",
         (true, false) => return Ok(()),
