@@ -55,7 +55,11 @@ async fn own_informers_are_served_and_another_command_attaches_to_them() {
     let map = |data: &str| json!({"metadata": {"name": "a"}, "data": {"secret": data}});
     server.create(&maps, "default", map("do-not-show-this")).unwrap();
     let (_own, url) = console(&["cm,nodes", "-A", "--server", &listening.url()]).await;
-    let snapshot = until(&url, SNAPSHOT, |page| page["manager"] == "Running").await;
+    // Controllers create their informers one after another, so the manager may run before both exist.
+    let is_complete = |page: &Value| {
+        page["manager"] == "Running" && page["informers"].as_array().is_some_and(|all| all.len() == 2)
+    };
+    let snapshot = until(&url, SNAPSHOT, is_complete).await;
     let names: Vec<&str> =
         snapshot["informers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert!(names.iter().any(|name| name.starts_with("configmaps")), "{names:?}");
