@@ -85,6 +85,35 @@ fn input() -> mpsc::Receiver<std::io::Result<Event>> {
     receiver
 }
 
+/// Returns the text of a drawn screen, without spaces at the ends of its lines.
+#[cfg(test)]
+pub(crate) fn text_of(terminal: &ratatui::Terminal<ratatui::backend::TestBackend>) -> String {
+    let buffer = terminal.backend().buffer();
+    let rows = (0..buffer.area.height).map(|y| {
+        let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
+        cells.collect::<String>().trim_end().to_owned()
+    });
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns whether a drawn screen has colors.
+#[cfg(test)]
+pub(crate) fn has_colors(terminal: &ratatui::Terminal<ratatui::backend::TestBackend>) -> bool {
+    let cells = &terminal.backend().buffer().content;
+    cells.iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
+}
+
+/// Returns the event of a key: a newline is Enter, and `\x1b` is Escape.
+#[cfg(test)]
+pub(crate) fn key_event(character: char) -> Event {
+    let code = match character {
+        '\n' => event::KeyCode::Enter,
+        '\x1b' => event::KeyCode::Esc,
+        other => event::KeyCode::Char(other),
+    };
+    Event::Key(event::KeyEvent::new(code, event::KeyModifiers::NONE))
+}
+
 /// Returns true for movements of the mouse, which have no effect. Each event draws the screen.
 fn is_ignored(event: &Event) -> bool {
     let Event::Mouse(mouse) = event else { return false };

@@ -3,17 +3,14 @@ use std::time::Duration;
 use informer::runtime::console::{ConsoleEvent, KeyHistory};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{
-    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
-use ratatui::style::Color;
+use ratatui::crossterm::event::{Event, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::app::{App, Tab};
 use super::view::draw;
 use crate::live::LiveUpdate;
-use crate::screen::Theme;
+use crate::screen::{Theme, has_colors, key_event, text_of};
 
 struct Screen {
     app: App,
@@ -74,12 +71,7 @@ impl Screen {
 
     fn keys(&mut self, keys: &str) -> String {
         for character in keys.chars() {
-            let code = match character {
-                '\n' => KeyCode::Enter,
-                '\x1b' => KeyCode::Esc,
-                other => KeyCode::Char(other),
-            };
-            self.app.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            self.app.input(&key_event(character));
             self.text();
         }
         self.text()
@@ -95,12 +87,7 @@ impl Screen {
         let (now, app) = (self.now(), &mut self.app);
         let theme = Theme::without_colors();
         self.terminal.draw(|frame| draw(frame, app, &theme, now)).expect("a test backend");
-        let buffer = self.terminal.backend().buffer();
-        let rows = (0..buffer.area.height).map(|y| {
-            let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
-            cells.collect::<String>().trim_end().to_owned()
-        });
-        rows.collect::<Vec<_>>().join("\n")
+        text_of(&self.terminal)
     }
 }
 
@@ -230,8 +217,6 @@ async fn no_color_draws_without_colors() {
     let mut screen = Screen::new(80, 24);
     for tab in ["1", "2", "3", "4", "5", "6"] {
         screen.keys(tab);
-        let buffer = screen.terminal.backend().buffer();
-        let colored = buffer.content.iter().find(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset);
-        assert_eq!(colored, None);
+        assert!(!has_colors(&screen.terminal));
     }
 }

@@ -77,7 +77,8 @@ struct ChangeView {
 
 impl ChangeView {
     async fn show(&self) -> Result<(), Failure> {
-        // A signal between these two lines must restore the terminal, too.
+        // The handler of signals is installed first, because a signal without a handler would end the process
+        // without restoring the terminal.
         let mut signals = Signals::listen()?;
         let mut screen = Screen::open()?;
         let theme = Theme::of_environment();

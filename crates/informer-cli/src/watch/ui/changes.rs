@@ -26,9 +26,9 @@ use crate::watch::states::States;
 const MAX_CHANGES: usize = 10_000;
 /// The number of deleted objects that are kept.
 pub(super) const MAX_DELETED: usize = 1_000;
-/// The number of lines of one change.
+/// The maximum number of lines of one change. Further lines are only counted.
 const MAX_LINES: usize = 200;
-/// The length of the text that names the changed fields of an object, in characters.
+/// The maximum length of the list of changed fields in the table, in characters.
 const MAX_FIELDS_CHARS: usize = 120;
 
 /// The kind and the key of an object, as they are shown.

@@ -15,7 +15,7 @@ const PAGE: isize = 10;
 const WHEEL: isize = 3;
 const MAX_FILTER: usize = 200;
 
-/// The content of the lower half of the screen.
+/// Selects what is shown of the selected object in the lower half of the screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Detail {
     #[default]
@@ -33,7 +33,7 @@ pub(super) struct ScreenState {
     /// The position of the first row of the table among the objects that match the filter.
     offset: usize,
     pub(super) detail: Detail,
-    /// The number of lines of the detail above those that are shown.
+    /// The scroll position of the lower half of the screen, in lines.
     pub(super) scroll: usize,
     pub(super) shows_help: bool,
     pub(super) quit: bool,

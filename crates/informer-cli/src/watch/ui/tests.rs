@@ -5,17 +5,14 @@ use informer::cache::Event;
 use informer::client::ResourceKind;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{
-    Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
-use ratatui::style::Color;
+use ratatui::crossterm::event::{Event as Input, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, advance};
 
 use super::changes::{ChangeLog, MAX_DELETED};
 use super::screen_state::ScreenState;
 use super::view::{FrameContext, Status, draw};
-use crate::screen::Theme;
+use crate::screen::{Theme, has_colors, key_event, text_of};
 use crate::watch::{Text, ignore};
 
 struct Screen {
@@ -82,12 +79,7 @@ impl Screen {
 
     fn keys(&mut self, keys: &str) -> String {
         for character in keys.chars() {
-            let code = match character {
-                '\n' => KeyCode::Enter,
-                '\x1b' => KeyCode::Esc,
-                other => KeyCode::Char(other),
-            };
-            self.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            self.input(&key_event(character));
         }
         self.text()
     }
@@ -106,21 +98,11 @@ impl Screen {
         self.draw(&Theme::without_colors())
     }
 
-    fn has_colors(&self) -> bool {
-        let buffer = self.terminal.backend().buffer();
-        buffer.content.iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
-    }
-
     fn draw(&mut self, theme: &Theme) -> String {
         let (state, log, status) = (&mut self.state, &self.log, &self.status);
         let context = FrameContext { status, theme, now: Instant::now() };
         self.terminal.draw(|frame| draw(frame, state, log, &context)).expect("a test backend");
-        let buffer = self.terminal.backend().buffer();
-        let rows = (0..buffer.area.height).map(|y| {
-            let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
-            cells.collect::<String>().trim_end().to_owned()
-        });
-        rows.collect::<Vec<_>>().join("\n")
+        text_of(&self.terminal)
     }
 
     /// Returns the keys of the shown rows, from the first one.
@@ -291,9 +273,9 @@ async fn no_color_draws_without_colors() {
     let mut screen = Screen::with_pods(&["a"]);
     screen.update("a", 1, "Pending", "Running");
     screen.draw(&Theme::with_colors());
-    assert!(screen.has_colors());
+    assert!(has_colors(&screen.terminal));
     for keys in ["", "\n"] {
         screen.keys(keys);
-        assert!(!screen.has_colors());
+        assert!(!has_colors(&screen.terminal));
     }
 }
