@@ -80,19 +80,19 @@ pub(crate) fn aggregate_container_resources(spec: &Value, list: List) -> Resourc
     all
 }
 
-/// Returns the total resources of a pod. For resources that `itself` accepts, the pod-level `resources`
+/// Returns the total resources of a pod. For the resource names that `is_pod_level` accepts, `spec.resources`
 /// replace the sum of the containers.
-pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> ResourceList {
+pub(crate) fn total(pod: &Value, list: List, is_pod_level: fn(&str) -> bool) -> ResourceList {
     let mut all = aggregate_container_resources(&pod["spec"], list);
-    let pod_level = list.of(&pod["spec"]).into_iter().filter(|(name, _)| itself(name));
+    let pod_level = list.of(&pod["spec"]).into_iter().filter(|(name, _)| is_pod_level(name));
     all.extend(pod_level);
     all
 }
 
 /// Returns the total resources of a pod, including `spec.overhead`. Overhead is added to `limits` only for
 /// resources that have a limit.
-pub(crate) fn total_with_overhead(pod: &Value, list: List, itself: fn(&str) -> bool) -> ResourceList {
-    let mut all = total(pod, list, itself);
+pub(crate) fn total_with_overhead(pod: &Value, list: List, is_pod_level: fn(&str) -> bool) -> ResourceList {
+    let mut all = total(pod, list, is_pod_level);
     let mut overhead = resource_list(&pod["spec"]["overhead"]);
     if list == List::Limits {
         overhead.retain(|name, _| all.contains_key(name));
