@@ -65,7 +65,8 @@ enum Command {
     /// Mutation testing: run cargo-mutants over the library crates, and report mutants that no test catches.
     /// Needs cargo-mutants.
     Mutants(mutants::MutantsArguments),
-    /// Run all tests several times alongside busy processes, to find tests that depend on real time.
+    /// Run all tests except documentation tests several times alongside busy processes, to find tests that
+    /// depend on real time.
     Stress(stress::StressArguments),
     /// Fuzz the parsers of untrusted input under libFuzzer, or, if it is not installed, with a harness that
     /// has no coverage feedback.
