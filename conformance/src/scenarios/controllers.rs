@@ -5,8 +5,9 @@ use std::time::Duration;
 use http::Method;
 use informer::Gvr;
 use informer::client::Client;
+use informer_runtime::handler::enqueue_owner;
 use informer_runtime::multicluster::{Cluster, Clusters, watch_in};
-use informer_runtime::source::watch;
+use informer_runtime::source::{kind_in, watch};
 use informer_runtime::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};
 use informer_runtime::{
     Cache, CachedClient, Context, Controller, ControllerOptions, HttpServer, LeaderElection,
@@ -28,6 +29,7 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(a_reconcile_names_the_events_that_caused_it),
         scenario!(a_controller_reconciles_objects_of_several_clusters),
+        scenario!(a_controller_watches_kinds_of_two_caches),
         scenario!(pages_of_a_manager_are_served_to_authorized_users),
         scenario!(the_server_trusts_the_managed_certificate_of_a_webhook),
     ]
@@ -200,6 +202,37 @@ async fn a_controller_reconciles_objects_of_several_clusters(bench: Bench) -> Re
     assert!(!records.contain(&format!("west:{west}/third")), "a disengaged cluster is not reconciled");
     running.stop().await?;
     assert!(clusters.names().is_empty());
+    Ok(())
+}
+
+async fn a_controller_watches_kinds_of_two_caches(bench: Bench) -> Result<(), Failure> {
+    let other = format!("{}-other", bench.namespace);
+    let object = json!({"metadata": {"name": other}});
+    bench.api.create(&Gvr::new("", "v1", "namespaces"), "", &object).await?;
+    let created = bench.create("web").await?;
+    let owned = |name: &str| owned_secret(&other, name, "web", &created["metadata"]["uid"]);
+    bench.api.create(&secrets(), &other, &owned("first")).await?;
+
+    let (records, web) = (Records::default(), bench.key("web"));
+    let cache = Cache::builder(bench.client()).namespaces([&*other]).build();
+    let log = records.clone();
+    let controller = Controller::new::<ConfigMap>("maps")
+        .source(kind_in(&cache, watch::<Secret>(), enqueue_owner::<ConfigMap>()))
+        .with_options(ControllerOptions::new().record_causes(true))
+        .reconcile(move |request: Request, ctx: Context| {
+            log.add(format!("{request}: {}", ctx.causes()));
+            async { Ok(Outcome::Done) }
+        });
+    let manager = Manager::of(cached(&bench, bench.client())).add(cache.clone()).controller(controller);
+    let running = Running::start(manager).await?;
+    records.until(&format!("{web}: listed ConfigMap {web}")).await;
+    records.until(&format!("{other}/web: listed Secret {other}/first")).await;
+    bench.api.create(&secrets(), &other, &owned("second")).await?;
+    records.until(&format!("{other}/web: added Secret {other}/second")).await;
+    bench.api.delete(&secrets(), &other, "first").await?;
+    records.until(&format!("{other}/web: deleted Secret {other}/first")).await;
+    running.stop().await?;
+    assert!(cache.informer::<Secret>().is_stopped(), "the manager stops the caches that were added to it");
     Ok(())
 }
 

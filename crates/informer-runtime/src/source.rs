@@ -3,6 +3,7 @@
 //! | source | enqueues requests for |
 //! |---|---|
 //! | [`kind`] | events of a kind, from the manager's cache |
+//! | [`kind_in`] | events of a kind, from any cache |
 //! | [`informer`] | events of another informer |
 //! | [`channel`], [`stream`] | objects from elsewhere, as [`Trigger::Generic`](crate::Trigger::Generic) |
 //! | [`function`] | anything, from an async function |
@@ -27,7 +28,7 @@ pub use function::{Function, function};
 pub use informer::{Informer, informer};
 #[cfg(feature = "packed")]
 pub use kind::watch_packed;
-pub use kind::{Kind, Watch, kind, watch, watch_metadata, watch_of, watch_typed};
+pub use kind::{Kind, Watch, kind, kind_in, watch, watch_metadata, watch_of, watch_typed};
 pub use stream::{Stream, channel, stream};
 
 pub(crate) use enqueuer::Route;

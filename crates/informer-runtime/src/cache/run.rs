@@ -87,6 +87,11 @@ impl Cache {
         !self.shared.table.lock().is_created()
     }
 
+    /// Returns true once the cache was stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.shared.table.lock().is_stopped()
+    }
+
     /// Stops all informers, waits until their tasks have ended, and prevents further starts.
     ///
     /// # Cancel safety

@@ -132,7 +132,8 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         self.watches::<K>(map(mapper))
     }
 
-    /// Adds a source of requests. The predicates of [`event_filter`](Self::event_filter) do not apply to it.
+    /// Adds a source of requests, for example [`kind_in`](crate::source::kind_in) to watch a kind of another
+    /// cache. The predicates of [`event_filter`](Self::event_filter) do not apply to it.
     pub fn source(mut self, source: impl Source<R>) -> Self {
         self.sources.push(Box::new(|_| Some(Arc::new(source))));
         self

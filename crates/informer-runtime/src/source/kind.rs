@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use informer_cache::handler::on_event;
-use informer_cache::{Event, HandlerOptions};
+use informer_cache::{Event, HandlerOptions, SyncError};
 use informer_client::{Lazy, Metadata, Representation, Typed};
 use informer_core::LabelSelector;
 use parking_lot::Mutex;
 
 use super::enqueuer::Route;
 use super::{Enqueuer, Source};
-use crate::cache::{CacheInformer, CacheRegistration};
+use crate::cache::{Cache, CacheInformer, CacheRegistration};
 use crate::handler::Handler;
 use crate::kind::group_kind;
 use crate::predicate::Predicate;
@@ -110,22 +110,82 @@ pub fn kind<O: Representation, R: ReconcileRequest>(
     watch: Watch<O>,
     handler: impl Handler<O, R>,
 ) -> Kind<O, R> {
-    let mut route = Route::new(group_kind(&watch.kind), handler);
-    watch.predicates.into_iter().for_each(|predicate| route.filter(predicate));
-    Kind {
-        kind: watch.kind,
-        resync: watch.resync,
-        route: Arc::new(route),
-        live: Mutex::new(KindSourceState::Created),
-    }
+    Kind::new(None, watch, handler)
 }
 
-/// The source returned by [`kind`], which delivers the events of a kind from the manager's cache.
+/// Creates a source from the events of a kind in any cache, for example that of another cluster, or one with
+/// other namespaces or selectors than the manager's cache.
+///
+/// The source does not start the cache. Add the cache to the manager with
+/// [`Manager::add`](crate::Manager::add), which starts and stops it, or start it with [`Cache::start`] and stop
+/// it yourself. Several managers may watch a cache that the program starts itself.
+///
+/// - *Start.* The controller reconciles no request before the informer of the kind has synced. The source
+///   fails if the cache was stopped before, or if it is not started within the controller's sync timeout.
+/// - *End.* The source holds the informer of the kind while the controller runs. Afterwards an
+///   [idle timeout](crate::CacheBuilder::idle_timeout) of the cache can end the informer.
+/// - *Reads.* [`Context::client`](crate::Context) reads from the manager's cache. To read from this cache, use
+///   a [`CachedClient`](crate::CachedClient::new) of it.
+///
+/// The predicates of [`event_filter`](crate::ControllerBuilder::event_filter) do not apply, and
+/// [`Watch::every_owner`] has no effect, because `handler` determines the requests.
+///
+/// Upstream: [`source.Kind`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/source#Kind).
+///
+/// ```
+/// # use informer_client::Client;
+/// use informer_runtime::handler::enqueue_object;
+/// use informer_runtime::source::{kind_in, watch};
+/// use informer_runtime::{Cache, Controller, Manager, Outcome};
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+///
+/// # fn example(client: Client, other: Client) -> Manager {
+/// let other = Cache::new(other);
+/// let controller = Controller::new::<ConfigMap>("settings")
+///     .source(kind_in(&other, watch::<Secret>(), enqueue_object()))
+///     .reconcile(|_, _| async { Ok(Outcome::Done) });
+/// Manager::new(client).add(other).controller(controller)
+/// # }
+/// ```
+pub fn kind_in<O: Representation, R: ReconcileRequest>(
+    cache: &Cache,
+    watch: Watch<O>,
+    handler: impl Handler<O, R>,
+) -> Kind<O, R> {
+    Kind::new(Some(cache.clone()), watch, handler)
+}
+
+/// The source returned by [`kind`] and [`kind_in`], which delivers the events of a kind from a cache.
 pub struct Kind<O: Representation, R: ReconcileRequest> {
+    /// The cache; `None` for that of the manager.
+    cache: Option<Cache>,
     kind: ResourceKind,
     resync: Option<Duration>,
     route: Arc<Route<O, R>>,
     live: Mutex<KindSourceState<O>>,
+}
+
+impl<O: Representation, R: ReconcileRequest> Kind<O, R> {
+    fn new(cache: Option<Cache>, watch: Watch<O>, handler: impl Handler<O, R>) -> Self {
+        let mut route = Route::new(group_kind(&watch.kind), handler);
+        watch.predicates.into_iter().for_each(|predicate| route.filter(predicate));
+        Self {
+            cache,
+            kind: watch.kind,
+            resync: watch.resync,
+            route: Arc::new(route),
+            live: Mutex::new(KindSourceState::Created),
+        }
+    }
+}
+
+/// The error for a cache that does not run, so that the source gets no events.
+#[derive(Debug, thiserror::Error)]
+enum CacheNotRunning {
+    #[error("the cache was not started in time; add it to the manager or call `Cache::start`")]
+    NotStarted(#[source] SyncError),
+    #[error("the cache was stopped; create another one")]
+    Stopped,
 }
 
 enum KindSourceState<O: Representation> {
@@ -149,7 +209,8 @@ impl<O: Representation> KindSourceState<O> {
 
 impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
     fn name(&self) -> String {
-        format!("kind {}", self.kind)
+        let place = if self.cache.is_some() { " in another cache" } else { "" };
+        format!("kind {}{place}", self.kind)
     }
 
     fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>> {
@@ -158,7 +219,11 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
                 state @ KindSourceState::Created => *state = KindSourceState::Starting,
                 _ => return Err("the source was started before".into()),
             }
-            let (route, cache) = (Arc::clone(&self.route), &enqueuer.services().cache);
+            let route = Arc::clone(&self.route);
+            let cache = self.cache.clone().unwrap_or_else(|| enqueuer.services().cache.clone());
+            if cache.is_stopped() {
+                return Err(CacheNotRunning::Stopped.into());
+            }
             cache.check_representation::<O>(&self.kind)?;
             let informer = cache.informer_of::<O>(&self.kind);
             let mut options =
@@ -173,7 +238,10 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
                 registration.remove();
                 return Err("the source was stopped while it was starting".into());
             }
-            Ok(registration.wait_for_sync(within).await?)
+            match registration.wait_for_sync(within).await {
+                Err(error) if !cache.is_started() => Err(CacheNotRunning::NotStarted(error).into()),
+                synced => Ok(synced?),
+            }
         })
     }
 
@@ -197,6 +265,6 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
 
 impl<O: Representation, R: ReconcileRequest> fmt::Debug for Kind<O, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kind").field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Kind").field("kind", &self.kind).field("cache", &self.cache).finish_non_exhaustive()
     }
 }

@@ -28,13 +28,13 @@ impl ReconciledRequests {
         std::mem::take(&mut *self.0.lock())
     }
 
-    fn sorted(&self) -> Vec<String> {
+    pub(crate) fn sorted(&self) -> Vec<String> {
         let mut seen = self.take();
         seen.sort();
         seen
     }
 
-    fn by(&self, builder: ControllerBuilder) -> Controller {
+    pub(crate) fn by(&self, builder: ControllerBuilder) -> Controller {
         let seen = self.clone();
         builder.reconcile(move |request: Request, _| {
             seen.0.lock().push(request.to_string());
@@ -330,7 +330,7 @@ async fn invalid_controller_is_reported_by_the_manager() {
     assert!(format!("{error:?}").contains("NothingWatched"), "{error:?}");
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", with_causes(cause)),
         None => error.to_string(),

@@ -18,6 +18,7 @@ mod finalize;
 mod fixture;
 mod informer_end;
 mod intercept;
+mod kind_in;
 mod multicluster;
 mod newer_server;
 mod old_types;
