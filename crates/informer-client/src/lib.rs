@@ -38,6 +38,7 @@ mod any_transform;
 mod arbitrary;
 mod call;
 mod client;
+mod differences;
 mod discovery;
 mod factory;
 mod fields;
@@ -60,6 +61,9 @@ pub use call::{
     Call, CallError, CallRetries, MAX_CALL_RETRIES, MAX_CALL_RETRY_TIME, MIN_CALL_RETRY_DELAY, PatchFormat,
 };
 pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody, program_name};
+pub use differences::{
+    ChangedFields, Difference, MAX_CHANGED_FIELDS, PathSegment, changed_fields, differences,
+};
 pub use discovery::{
     DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, MAX_MAPPER_AGE, MIN_MAPPER_REFRESH,
     RestMapper,

@@ -67,7 +67,7 @@ pub(in crate::watch) fn path(segments: &[Segment<'_>]) -> String {
             }
             Segment::Key(key) => write!(path, "[{}]", plain(key)),
             Segment::Index(index) => write!(path, "[{index}]"),
-            Segment::Item { by, value } => write!(path, "[{by}={}]", plain(value)),
+            Segment::Item { by, value, .. } => write!(path, "[{by}={}]", plain(value)),
         };
     }
     if path.is_empty() { ".".to_owned() } else { path }

@@ -1,7 +1,6 @@
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Rendering, Segment, differences};
+use super::{Rendering, differences};
 use crate::watch::printer::Styles;
 
 /// Returns the printed lines for the differences between two objects, without colors.
@@ -116,37 +115,4 @@ fn no_value_of_a_secret_is_shown() {
         render(&states[1], &states[2], true)[..2],
         ["~ data.password: *** -> ***", "~ metadata.annotations.a: 11 -> 13"]
     );
-}
-
-fn apply(value: &mut Value, path: &[Segment<'_>], new: Option<&Value>) {
-    let Some((first, rest)) = path.split_first() else {
-        *value = new.expect("the root is not removed").clone();
-        return;
-    };
-    let Segment::Key(key) = first else { panic!("the test has no arrays") };
-    let members = value.as_object_mut().unwrap();
-    match (rest.is_empty(), new) {
-        (true, None) => drop(members.remove(*key)),
-        _ => apply(members.entry(*key).or_insert(Value::Null), rest, new),
-    }
-}
-
-fn tree() -> impl Strategy<Value = Value> {
-    let leaf =
-        prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), (0..3).prop_map(Value::from)];
-    leaf.prop_recursive(3, 20, 4, |inner| {
-        prop::collection::btree_map("[abc]", inner, 0..4)
-            .prop_map(|members| Value::Object(members.into_iter().collect()))
-    })
-}
-
-proptest! {
-    #[test]
-    fn the_differences_applied_to_the_old_state_make_the_new_one(old in tree(), new in tree()) {
-        let mut made = old.clone();
-        for difference in differences(&old, &new) {
-            apply(&mut made, &difference.path, difference.new);
-        }
-        prop_assert_eq!(made, new);
-    }
 }
