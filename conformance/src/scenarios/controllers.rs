@@ -101,10 +101,10 @@ async fn a_reconcile_names_the_events_that_caused_it(bench: Bench) -> Result<(),
     bench.api.create(&secrets(), &bench.namespace, &child).await?;
     records.until(&format!("{web}: added Secret {}", bench.key("child"))).await;
     bench.change("web", "1").await?;
-    records.until(&format!("updated ConfigMap {web} (other fields)")).await;
+    records.until(&format!("updated ConfigMap {web} (data.value)")).await;
     let metadata = json!({"metadata": {"labels": {"tier": "front"}, "annotations": {"note": "x"}}});
     bench.api.merge(&maps(), &bench.namespace, "web", &metadata).await?;
-    records.until(&format!("updated ConfigMap {web} (labels, annotations)")).await;
+    records.until(&format!("updated ConfigMap {web} (metadata.annotations, metadata.labels)")).await;
     bench.api.delete(&secrets(), &bench.namespace, "child").await?;
     records.until(&format!("deleted Secret {}", bench.key("child"))).await;
     bench.change("web", "fail").await?;

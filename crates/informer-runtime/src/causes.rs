@@ -10,6 +10,7 @@
 //! begins takes it. So no cause is lost, but the request may be added after a reconcile has taken its cause.
 //! The reconcile that then follows has no cause of its own, and sees the same state.
 
+mod fields;
 mod recent;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use informer_cache::Event;
+use informer_client::ChangedFields;
 use informer_core::{Object, ObjectKey};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -48,7 +50,7 @@ const MAX_SHOWN: usize = 100;
 pub(crate) const MAX_RUNNING: usize = 200;
 
 /// An event that has enqueued a request of a controller. `Display` prints it, for example `updated
-/// Deployment.apps default/web (spec, labels)`.
+/// Deployment.apps default/web (spec.replicas, metadata.labels["app"])`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReconcileCause {
@@ -65,6 +67,10 @@ pub enum ReconcileCause {
         object: CauseObject,
         /// The parts that differ between the old and the new state.
         changed: Vec<ChangedPart>,
+        /// The paths of the fields that differ, without their values. Empty if only fields differ that the
+        /// cache does not contain. A cache of metadata only does not contain the spec: its path is then
+        /// `spec`, if the generation has changed.
+        fields: ChangedFields,
     },
     /// A watched object was deleted.
     Deleted {
@@ -357,7 +363,8 @@ impl ReconcileCause {
             Trigger::Event(Event::Added { initial, .. }) => Self::Added { object, initial: *initial },
             Trigger::Event(Event::Updated { resync: true, .. }) => Self::Resync { object },
             Trigger::Event(Event::Updated { old, new, .. }) => {
-                Self::Updated { object, changed: changed_parts(&**old, &**new) }
+                let (old, new) = (&**old, &**new);
+                Self::Updated { object, changed: changed_parts(old, new), fields: fields::changed(old, new) }
             }
             Trigger::Event(Event::Deleted { .. }) => Self::Deleted { object },
             Trigger::Generic(_) => Self::Generic { object },
@@ -403,7 +410,10 @@ impl fmt::Display for ReconcileCause {
         match self {
             Self::Added { object, initial: true } => write!(f, "listed {object}"),
             Self::Added { object, initial: false } => write!(f, "added {object}"),
-            Self::Updated { object, changed } => {
+            Self::Updated { object, fields, .. } if !fields.is_empty() => {
+                write!(f, "updated {object} ({fields})")
+            }
+            Self::Updated { object, changed, .. } => {
                 let parts: Vec<String> = changed.iter().map(ToString::to_string).collect();
                 write!(f, "updated {object} ({})", parts.join(", "))
             }

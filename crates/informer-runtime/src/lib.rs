@@ -69,7 +69,7 @@ pub use finalizer::{
 };
 pub use health::{HealthChecks, Heartbeat, Probe};
 pub use http_server::{HttpServer, ServerTls, Tls, TlsError, TlsOptions, TlsOptionsError, TlsVersion};
-pub use informer_client::{ResourceKind, StaticKind, StaticResource};
+pub use informer_client::{ChangedFields, ResourceKind, StaticKind, StaticResource};
 pub use informer_control::{ReconcileRequest, Request, Trigger};
 pub use kind::KubeObject;
 pub use leader::{

@@ -287,7 +287,8 @@ impl Manager {
     /// and requests of this manager live, and its data as JSON and as server-sent events below
     /// `/debug/informer/v1/`. By default it is not served.
     ///
-    /// The data contains names of objects and errors of reconciles, but no content of objects. If the
+    /// The data contains names of objects, paths of changed fields and errors of reconciles, but no values of
+    /// fields. If the
     /// server [authorizes](HttpServer::authorized_by) requests, the data needs permission, as `/metrics` does;
     /// the page itself, which is the same in every program, does not. A server without authorization should
     /// listen on the loopback interface. There it refuses requests whose `Host` is a DNS name other than

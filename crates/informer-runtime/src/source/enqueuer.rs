@@ -1,3 +1,4 @@
+use std::cell::LazyCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -150,7 +151,10 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
     pub(crate) fn deliver(&self, trigger: &Trigger<O>, enqueuer: &Enqueuer<R>) {
         let delivered = catch_unwind(AssertUnwindSafe(|| {
             if self.predicates.iter().all(|predicate| predicate.holds(trigger)) {
-                let cause = || ReconcileCause::of(trigger, &self.kind);
+                // A trigger that enqueues several requests has one cause, whose changed fields are compared
+                // once.
+                let cause = LazyCell::new(|| ReconcileCause::of(trigger, &self.kind));
+                let cause = || cause.clone();
                 self.handler.handle(trigger, &mut enqueuer.enqueue_for(trigger.priority(), Some(&cause)));
             }
         }));

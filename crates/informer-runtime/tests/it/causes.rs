@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use informer_runtime::{Context, Controller, ControllerOptions, HttpServer, Manager, Outcome, Request};
+use informer_client::{Dynamic, Representation};
+use informer_runtime::source::{Watch, watch, watch_metadata, watch_of, watch_packed, watch_typed};
+use informer_runtime::{
+    Context, Controller, ControllerOptions, HttpServer, Manager, Outcome, Request, ResourceKind,
+};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::controller::{ReconciledRequests, Running, config_map, delete, quiet, touch};
-use crate::fixture::Server;
+use crate::fixture::{Server, gvr};
 
 /// Returns a controller of ConfigMaps that owns Secrets, and a record of the causes of its reconciles. Its
 /// first reconcile fails or requests the next one, if the data of the ConfigMap has this wish.
@@ -50,16 +55,89 @@ async fn context_has_the_events_that_enqueued_the_request() {
     delete(&server, "secrets", "a/child");
     quiet().await;
     let causes = seen.take().join("; ");
-    for cause in ["updated ConfigMap a/web (other fields)", "deleted Secret a/child"] {
+    for cause in ["updated ConfigMap a/web (data.a)", "deleted Secret a/child"] {
         assert!(causes.contains(cause), "{causes}");
     }
     let mut map = server.get("configmaps", "a/web");
     map["metadata"]["labels"] = json!({"tier": "front"});
     map["metadata"]["annotations"] = json!({"note": "x"});
-    server.api.update(&crate::fixture::gvr("configmaps"), "a", map).expect("a change");
+    server.api.update(&gvr("configmaps"), "a", map).expect("a change");
     quiet().await;
-    assert_eq!(seen.take(), ["a/web: updated ConfigMap a/web (labels, annotations)"]);
+    assert_eq!(seen.take(), ["a/web: updated ConfigMap a/web (metadata.annotations, metadata.labels)"]);
     running.stop().await.unwrap();
+}
+
+/// Returns a controller of a kind that records the texts of its causes.
+fn recorder_of<O: Representation>(watch: Watch<O>) -> (Controller, ReconciledRequests) {
+    let seen = ReconciledRequests::default();
+    let causes = seen.clone();
+    let options = ControllerOptions::new().record_causes(true);
+    let controller = Controller::builder().for_with(watch).with_options(options).reconcile(
+        move |_: Request, ctx: Context| {
+            causes.0.lock().push(ctx.causes().to_string());
+            async { Ok(Outcome::Done) }
+        },
+    );
+    (controller, seen)
+}
+
+/// Changes a Deployment, and returns the causes of the reconcile of a controller that watches it.
+async fn causes_of_a_changed_deployment<O: Representation>(watch: Watch<O>) -> Vec<String> {
+    let server = Server::start();
+    let container = |name: &str, image: &str| json!({"name": name, "image": image});
+    let labels = json!({"app": "web"});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": {
+        "metadata": {"labels": labels}, "spec": {"containers": [container("main", "main:1")]},
+    }});
+    server.create("deployments", "a/web", json!({"metadata": {"labels": {"tier": "front"}}, "spec": spec}));
+    let (controller, seen) = recorder_of(watch);
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    seen.take();
+    let mut changed = server.get("deployments", "a/web");
+    changed["metadata"]["labels"] = json!({"tier": "back"});
+    changed["spec"]["replicas"] = json!(2);
+    changed["spec"]["template"]["spec"]["containers"] =
+        json!([container("first", "f"), container("main", "main:2")]);
+    server.api.update(&gvr("deployments"), "a", changed).expect("a change");
+    quiet().await;
+    running.stop().await.expect("a clean stop");
+    seen.take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn cause_of_an_update_names_the_changed_fields_in_each_representation() {
+    let fields = "spec.replicas, spec.template.spec.containers[1].image, spec.template.spec.containers[0], \
+                  metadata.labels[\"tier\"]";
+    let expected = [format!("updated Deployment.apps a/web ({fields})")];
+    assert_eq!(causes_of_a_changed_deployment(watch::<Deployment>()).await, expected);
+    assert_eq!(causes_of_a_changed_deployment(watch_typed::<Deployment>()).await, expected);
+    assert_eq!(causes_of_a_changed_deployment(watch_packed::<Deployment>()).await, expected);
+    let kind = ResourceKind::of::<Deployment>();
+    assert_eq!(causes_of_a_changed_deployment(watch_of::<Dynamic>(kind)).await, expected);
+    let of_metadata = "updated Deployment.apps a/web (spec, metadata.labels[\"tier\"])";
+    assert_eq!(causes_of_a_changed_deployment(watch_metadata::<Deployment>()).await, [of_metadata]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_fields_are_limited_and_contain_no_values() {
+    let server = Server::start();
+    let data = |value: &str| {
+        let data: serde_json::Map<_, _> = (0..20).map(|at| (format!("key-{at:02}"), json!(value))).collect();
+        json!({"stringData": data})
+    };
+    server.create("secrets", "a/web", data("hunter2"));
+    let (controller, seen) = recorder_of(watch::<Secret>());
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    seen.take();
+    let mut secret = server.get("secrets", "a/web");
+    secret["stringData"] = data("hunter3")["stringData"].clone();
+    server.api.update(&gvr("secrets"), "a", secret).expect("a change");
+    quiet().await;
+    let shown: Vec<String> = (0..8).map(|at| format!("data.key-{at:02}")).collect();
+    assert_eq!(seen.take(), [format!("updated Secret a/web ({} and 12 more)", shown.join(", "))]);
+    running.stop().await.expect("a clean stop");
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +200,7 @@ async fn debug_page_shows_the_causes_of_the_last_reconciles() {
             reconcile.remove(varying).expect("the page shows it");
         }
     }
-    let recent = ["updated ConfigMap a/web (other fields)", "listed ConfigMap a/web"].map(|cause| {
+    let recent = ["updated ConfigMap a/web (data.a)", "listed ConfigMap a/web"].map(|cause| {
         json!({
             "request": "a/web", "causes": [cause], "omitted": 0,
             "seconds": 0.0, "result": "success", "error": null,
