@@ -1,5 +1,7 @@
 //! Causes of a rejected write: one error for one field of an object.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 
 #[derive(Debug, Clone, Serialize)]
@@ -24,35 +26,39 @@ impl Cause {
         if all.len() == 1 { all.remove(0) } else { format!("[{}]", all.join(", ")) }
     }
 
-    pub(crate) fn forbidden(field: &str, message: &str) -> Self {
-        Self { reason: "FieldValueForbidden", message: format!("Forbidden: {message}"), field: field.into() }
+    pub(crate) fn forbidden(field: &(impl Display + ?Sized), message: &str) -> Self {
+        Self {
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {message}"),
+            field: field.to_string(),
+        }
     }
 
-    pub(crate) fn invalid(field: &str, value: &str, message: &str) -> Self {
+    pub(crate) fn invalid(field: &(impl Display + ?Sized), value: &str, message: &str) -> Self {
         let message = format!("Invalid value: {value}: {message}");
-        Self { reason: "FieldValueInvalid", message, field: field.into() }
+        Self { reason: "FieldValueInvalid", message, field: field.to_string() }
     }
 
-    pub(crate) fn not_supported(field: &str, value: &str, supported: &str) -> Self {
+    pub(crate) fn not_supported(field: &(impl Display + ?Sized), value: &str, supported: &str) -> Self {
         let message = format!("Unsupported value: {value}: supported values: {supported}");
-        Self { reason: "FieldValueNotSupported", message, field: field.into() }
+        Self { reason: "FieldValueNotSupported", message, field: field.to_string() }
     }
 
-    pub(crate) fn too_long(field: &str, bytes: usize) -> Self {
+    pub(crate) fn too_long(field: &(impl Display + ?Sized), bytes: usize) -> Self {
         let message = format!("Too long: may not be more than {bytes} bytes");
-        Self { reason: "FieldValueTooLong", message, field: field.into() }
+        Self { reason: "FieldValueTooLong", message, field: field.to_string() }
     }
 
-    pub(crate) fn too_many(field: &str, given: usize, max: usize) -> Self {
+    pub(crate) fn too_many(field: &(impl Display + ?Sized), given: usize, max: usize) -> Self {
         let message = format!("Too many: {given}: must have at most {max} items");
-        Self { reason: "FieldValueTooMany", message, field: field.into() }
+        Self { reason: "FieldValueTooMany", message, field: field.to_string() }
     }
 
-    pub(crate) fn required(field: &str, message: &str) -> Self {
+    pub(crate) fn required(field: &(impl Display + ?Sized), message: &str) -> Self {
         Self {
             reason: "FieldValueRequired",
             message: format!("Required value: {message}"),
-            field: field.into(),
+            field: field.to_string(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The metadata of objects of any kind: access, the fields that an update takes from the stored object, and
 //! validation.
 
+use std::fmt::Display;
+
 use serde_json::{Map, Value};
 
 use crate::model::cause::Cause;
@@ -157,7 +159,7 @@ pub(crate) fn field_causes(object: &Object) -> Vec<Cause> {
 }
 
 /// Validates the names and the size of annotations.
-pub(crate) fn annotation_causes(field: &str, annotations: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn annotation_causes(field: &(impl Display + ?Sized), annotations: Option<&Value>) -> Vec<Cause> {
     let (mut causes, mut size) = (Vec::new(), 0);
     for (name, value) in annotations.and_then(Value::as_object).into_iter().flatten() {
         size += name.len() + value.as_str().unwrap_or_default().len();

@@ -6,6 +6,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod defaults;
+pub(crate) mod field_path;
 pub(crate) mod path;
 pub(crate) mod ranges;
 pub(crate) mod resources;

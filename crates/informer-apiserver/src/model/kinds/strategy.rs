@@ -101,11 +101,11 @@ impl Kind {
     /// Validates the fields of a new pod or pod template that depend on feature gates.
     pub(crate) fn check_disabled_fields(&self, object: &mut Object) -> Vec<Cause> {
         let Some(template) = self.descriptor.pod_template else { return Vec::new() };
-        let path: Vec<&str> = template.iter().copied().chain(["spec"]).collect();
+        let path = template.iter().copied().chain(["spec"]).collect::<Vec<&str>>().join(".");
         as_value(object, |object| {
             let mut causes = Causes::default();
-            let spec = FieldView::root(object, None).part(&path.join("."));
-            validation::check_disabled_fields(&spec, &mut causes);
+            let whole = FieldView::root(object, None);
+            validation::check_disabled_fields(&whole.part(&path), &mut causes);
             causes.into_vec()
         })
     }

@@ -26,7 +26,7 @@ pub(crate) fn template_warnings(object: &Value, old: Option<&Value>) -> Vec<Stri
 pub(crate) const IMMUTABLE_SELECTOR: &[Check] = &[Check::Immutable("spec.selector")];
 
 /// Rejects negative pod counts in the status of a workload, and counts above `status.replicas`.
-pub(crate) fn check_status(at: &FieldView<'_>, first: &[&str], counts: &[&str], causes: &mut Causes) {
+pub(crate) fn check_status(at: &FieldView<'_, '_>, first: &[&str], counts: &[&str], causes: &mut Causes) {
     let status = at.part("status");
     not_negative(&status, first, causes);
     not_negative(&status, counts, causes);
@@ -52,7 +52,7 @@ pub(crate) fn default_labels(object: &mut Value) {
 }
 
 /// Validates the selector of a workload. `kind` is the kind in the error for an empty selector.
-pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut Causes) {
+pub(crate) fn check_selector_of(spec: &FieldView<'_, '_>, kind: &str, causes: &mut Causes) {
     let Some(selector) = spec.get("selector") else {
         if kind != "daemonset" {
             causes.push(required(&spec.field_path("selector"), ""));
@@ -66,7 +66,7 @@ pub(crate) fn check_selector_of(spec: &FieldView<'_>, kind: &str, causes: &mut C
     }
 }
 
-pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
+pub(crate) fn parse_selector(spec: &FieldView<'_, '_>) -> Option<LabelSelector> {
     let operators = spec.items("selector.matchExpressions").iter();
     let understood = |operator: &str| matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist");
     if operators.into_iter().all(|item| understood(item["operator"].as_str().unwrap_or_default())) {
@@ -79,7 +79,7 @@ pub(crate) fn parse_selector(spec: &FieldView<'_>) -> Option<LabelSelector> {
 
 /// Validates the pod template of a workload, whose labels the selector must match. The `restartPolicy` must
 /// be `Always`, and `activeDeadlineSeconds` is forbidden; its error names `kind`.
-pub(crate) fn check_template_of(spec: &FieldView<'_>, kind: &str, causes: &mut Causes) {
+pub(crate) fn check_template_of(spec: &FieldView<'_, '_>, kind: &str, causes: &mut Causes) {
     let template = spec.part("template");
     let empty = spec.get("selector").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
     let labels = template.get("metadata.labels");
@@ -104,7 +104,12 @@ pub(crate) fn check_template_of(spec: &FieldView<'_>, kind: &str, causes: &mut C
 
 /// Validates the pod template of a workload if its selector is valid. Otherwise reports the invalid selector,
 /// with `suffix` appended to its value.
-pub(crate) fn check_selected_template(spec: &FieldView<'_>, kind: &str, suffix: &str, causes: &mut Causes) {
+pub(crate) fn check_selected_template(
+    spec: &FieldView<'_, '_>,
+    kind: &str,
+    suffix: &str,
+    causes: &mut Causes,
+) {
     if parse_selector(spec).is_some() {
         return check_template_of(spec, kind, causes);
     }
@@ -112,7 +117,7 @@ pub(crate) fn check_selected_template(spec: &FieldView<'_>, kind: &str, suffix: 
     causes.push(Cause {
         reason: "FieldValueInvalid",
         message: format!("Invalid value: {shown}{suffix}"),
-        field: spec.field_path("selector"),
+        field: spec.field_path("selector").to_string(),
     });
 }
 

@@ -1,10 +1,13 @@
 //! Validation rules for fields of built-in kinds. Their error messages follow those of kube-apiserver.
 
+use std::fmt::Display;
+
 use serde_json::Value;
 
 use crate::model::cause::{Cause, Causes};
 use crate::model::labels::SUBDOMAIN_RULE;
-use crate::model::rules::path::{get, join};
+use crate::model::rules::field_path::FieldPath;
+use crate::model::rules::path::get;
 
 /// A validation rule for the part of an object at a path. The path is relative to the part that is validated;
 /// errors contain the full path.
@@ -19,27 +22,30 @@ pub(crate) enum Check {
     /// The string in the field must be empty or have this format.
     NameFormat(&'static str, NameFormat),
     Immutable(&'static str),
-    Call(fn(&FieldView<'_>, &mut Causes)),
+    Call(fn(&FieldView<'_, '_>, &mut Causes)),
 }
 
 /// A part of a validated object, the same part of the stored object, and its path.
-#[derive(Clone)]
-pub(crate) struct FieldView<'a> {
-    pub(crate) value: &'a Value,
-    pub(crate) old: Option<&'a Value>,
-    pub(crate) path: String,
+///
+/// The values live as long as the object (`'v`). The path refers to the paths of the parents (`'p`), so the
+/// view of a part cannot outlive the view of the whole.
+#[derive(Clone, Copy)]
+pub(crate) struct FieldView<'v, 'p> {
+    pub(crate) value: &'v Value,
+    pub(crate) old: Option<&'v Value>,
+    pub(crate) path: FieldPath<'p>,
 }
 
-impl<'a> FieldView<'a> {
-    pub(crate) fn root(value: &'a Value, old: Option<&'a Value>) -> Self {
-        Self { value, old, path: String::new() }
+impl<'v> FieldView<'v, '_> {
+    pub(crate) fn root(value: &'v Value, old: Option<&'v Value>) -> Self {
+        Self { value, old, path: FieldPath::ROOT }
     }
 
-    pub(crate) fn get(&self, path: &str) -> Option<&'a Value> {
+    pub(crate) fn get(&self, path: &str) -> Option<&'v Value> {
         get(self.value, path)
     }
 
-    pub(crate) fn text(&self, path: &str) -> &'a str {
+    pub(crate) fn text(&self, path: &str) -> &'v str {
         self.get(path).and_then(Value::as_str).unwrap_or_default()
     }
 
@@ -51,30 +57,30 @@ impl<'a> FieldView<'a> {
         self.get(path) == Some(&Value::Bool(true))
     }
 
-    pub(crate) fn items(&self, path: &str) -> &'a [Value] {
+    pub(crate) fn items(&self, path: &str) -> &'v [Value] {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
     /// Returns a view of each element of a list. The views have no `old`, because elements are not matched
     /// with stored ones.
-    pub(crate) fn elements(&self, path: &str) -> impl Iterator<Item = FieldView<'a>> + use<'a> {
+    pub(crate) fn elements<'b>(&'b self, path: &'b str) -> impl Iterator<Item = FieldView<'v, 'b>> {
         let list = self.field_path(path);
-        let view = move |(index, value)| FieldView { value, old: None, path: format!("{list}[{index}]") };
+        let view = move |(index, value)| FieldView { value, old: None, path: list.index(index) };
         self.items(path).iter().enumerate().map(view)
     }
 
-    pub(crate) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn before(&self, path: &str) -> impl Iterator<Item = &'v str> + use<'v> {
         let list = self.old.and_then(|old| get(old, path)?.as_array());
         list.into_iter().flatten().filter_map(Value::as_str)
     }
 
     /// Returns the full path of a field in this part of the object.
-    pub(crate) fn field_path(&self, name: &str) -> String {
-        join(&self.path, name)
+    pub(crate) fn field_path<'b>(&'b self, name: &'b str) -> FieldPath<'b> {
+        self.path.field(name)
     }
 
     /// Returns the view of a field; its value is `null` if the field is missing.
-    pub(crate) fn part(&self, path: &str) -> FieldView<'a> {
+    pub(crate) fn part<'b>(&'b self, path: &'b str) -> FieldView<'v, 'b> {
         const MISSING: &Value = &Value::Null;
         FieldView {
             value: self.get(path).unwrap_or(MISSING),
@@ -84,7 +90,7 @@ impl<'a> FieldView<'a> {
     }
 }
 
-pub(crate) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Causes) {
+pub(crate) fn run(at: &FieldView<'_, '_>, checks: &[Check], causes: &mut Causes) {
     for check in checks {
         match *check {
             Check::Required(path, detail) => {
@@ -145,30 +151,30 @@ pub(crate) fn is_missing(value: Option<&Value>) -> bool {
     }
 }
 
-pub(crate) fn required(field: &str, detail: &str) -> Cause {
+pub(crate) fn required(field: &dyn Display, detail: &str) -> Cause {
     match detail {
         "" => Cause {
             reason: "FieldValueRequired",
             message: "Required value".to_owned(),
-            field: field.to_owned(),
+            field: field.to_string(),
         },
         detail => Cause::required(field, detail),
     }
 }
 
-pub(crate) fn duplicate(field: &str, value: &str) -> Cause {
+pub(crate) fn duplicate(field: &dyn Display, value: &str) -> Cause {
     Cause {
         reason: "FieldValueDuplicate",
         message: format!("Duplicate value: {value}"),
-        field: field.to_owned(),
+        field: field.to_string(),
     }
 }
 
-pub(crate) fn not_found(field: &str, value: &str) -> Cause {
-    Cause { reason: "FieldValueNotFound", message: format!("Not found: {value:?}"), field: field.to_owned() }
+pub(crate) fn not_found(field: &dyn Display, value: &str) -> Cause {
+    Cause { reason: "FieldValueNotFound", message: format!("Not found: {value:?}"), field: field.to_string() }
 }
 
-pub(crate) fn at_least(field: &str, number: i64, least: i64) -> Cause {
+pub(crate) fn at_least(field: &dyn Display, number: i64, least: i64) -> Cause {
     let why = match least {
         0 => "must be greater than or equal to 0".to_owned(),
         least => format!("must be greater than or equal to {least}"),
@@ -176,7 +182,7 @@ pub(crate) fn at_least(field: &str, number: i64, least: i64) -> Cause {
     Cause::invalid(field, &number.to_string(), &why)
 }
 
-pub(crate) fn unsupported(field: &str, text: &str, allowed: &[&str]) -> Cause {
+pub(crate) fn unsupported(field: &dyn Display, text: &str, allowed: &[&str]) -> Cause {
     let quoted: Vec<String> = allowed.iter().map(|text| format!("{text:?}")).collect();
     Cause::not_supported(field, &format!("{text:?}"), &quoted.join(", "))
 }
@@ -221,7 +227,7 @@ impl NameFormat {
         }
     }
 
-    pub(crate) fn check(self, field: &str, text: &str, causes: &mut Causes) {
+    pub(crate) fn check(self, field: &dyn Display, text: &str, causes: &mut Causes) {
         let one = |why: &str| if self.is_valid(text) { vec![] } else { vec![why.to_owned()] };
         let problems = match self {
             Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
@@ -302,7 +308,7 @@ pub(crate) fn path_segment_problems(name: &str) -> Vec<&'static str> {
 }
 
 /// Validates a path with a domain as its first segment, such as `acme.io/foo`.
-pub(crate) fn check_domain_prefixed_path(field: &str, path: &str, causes: &mut Causes) {
+pub(crate) fn check_domain_prefixed_path(field: &dyn Display, path: &str, causes: &mut Causes) {
     if path.is_empty() {
         return causes.push(required(field, ""));
     }
@@ -332,7 +338,7 @@ fn is_label_part(text: &str) -> bool {
         && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
 }
 
-pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_selector(at: &FieldView<'_, '_>, causes: &mut Causes) {
     // As in kube-apiserver, an update may keep invalid values.
     let is_unchanged = at.old == Some(at.value);
     check_labels(&at.field_path("matchLabels"), at.get("matchLabels"), causes);
@@ -363,7 +369,7 @@ pub(crate) fn check_selector(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates labels, or another map with the same syntax, such as a node selector.
-pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Causes) {
+pub(crate) fn check_labels(field: &dyn Display, labels: Option<&Value>, causes: &mut Causes) {
     for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         NameFormat::Qualified.check(field, name, causes);
@@ -372,13 +378,13 @@ pub(crate) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Cau
     }
 }
 
-pub(crate) fn check_port(field: &str, port: i64, causes: &mut Causes) {
+pub(crate) fn check_port(field: &dyn Display, port: i64, causes: &mut Causes) {
     if !(1..=65_535).contains(&port) {
         causes.push(Cause::invalid(field, &port.to_string(), "must be between 1 and 65535, inclusive"));
     }
 }
 
-pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Causes) {
+pub(crate) fn not_negative(at: &FieldView<'_, '_>, names: &[&str], causes: &mut Causes) {
     for name in names {
         if let Some(number) = at.number(name).filter(|number| *number < 0) {
             causes.push(at_least(&at.field_path(name), number, 0));
@@ -386,7 +392,7 @@ pub(crate) fn not_negative(at: &FieldView<'_>, names: &[&str], causes: &mut Caus
     }
 }
 
-pub(crate) fn check_immutable(at: &FieldView<'_>, field: &str, causes: &mut Causes) {
+pub(crate) fn check_immutable(at: &FieldView<'_, '_>, field: &str, causes: &mut Causes) {
     let old = at.old.and_then(|old| get(old, field));
     if old != at.get(field) {
         let shown = at.get(field).map_or("null".to_owned(), ToString::to_string);
@@ -399,7 +405,7 @@ const PERCENT_RULE: &str = "a valid percent string must be a numeric string foll
 
 /// Validates a field that contains a non-negative number or a percentage. Only in `maxSurge` a percentage may
 /// exceed 100 %.
-pub(crate) fn check_int_or_percent(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
+pub(crate) fn check_int_or_percent(at: &FieldView<'_, '_>, name: &str, causes: &mut Causes) {
     let field = at.field_path(name);
     match at.get(name) {
         Some(Value::Number(number)) => {
@@ -425,6 +431,6 @@ pub(crate) fn check_int_or_percent(at: &FieldView<'_>, name: &str, causes: &mut 
     }
 }
 
-pub(crate) fn is_zero(at: &FieldView<'_>, name: &str) -> bool {
+pub(crate) fn is_zero(at: &FieldView<'_, '_>, name: &str) -> bool {
     at.get(name).is_some_and(|value| *value == 0 || *value == "0%")
 }

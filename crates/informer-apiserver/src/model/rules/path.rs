@@ -41,19 +41,6 @@ pub(crate) fn set(value: &mut Value, path: &str, new: Value) {
     *place = new;
 }
 
-/// Returns the path of a field. Validation calls this for each field that it checks, so it does not use
-/// `format!`, which is slower.
-pub(crate) fn join(at: &str, name: &str) -> String {
-    if at.is_empty() {
-        return name.to_owned();
-    }
-    let mut path = String::with_capacity(at.len() + 1 + name.len());
-    path.push_str(at);
-    path.push('.');
-    path.push_str(name);
-    path
-}
-
 fn split(path: &str) -> Option<(&str, &str)> {
     (!path.is_empty()).then(|| path.split_once('.').unwrap_or((path, "")))
 }

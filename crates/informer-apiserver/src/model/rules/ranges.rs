@@ -4,6 +4,7 @@
 //! can be parsed, but validation rejects them in new objects.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::cause::{Cause, Causes};
@@ -12,12 +13,12 @@ const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::f
 const RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const BITS: &str = "must not have bits set beyond the prefix length";
 
-pub(crate) fn check_address(field: &str, text: &str, causes: &mut Causes) {
+pub(crate) fn check_address(field: &dyn Display, text: &str, causes: &mut Causes) {
     causes.extend(address_problem(text).map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
 /// Validates a CIDR, unless it is one of those in the stored object (`before`).
-pub(crate) fn check_range(field: &str, text: &str, before: &HashSet<&str>, causes: &mut Causes) {
+pub(crate) fn check_range(field: &dyn Display, text: &str, before: &HashSet<&str>, causes: &mut Causes) {
     let wrong = range_problem(text).filter(|_| !before.contains(text));
     causes.extend(wrong.map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }

@@ -1,5 +1,7 @@
 //! Validation of the names and quantities of compute resources.
 
+use std::fmt::Display;
+
 use crate::model::cause::{Cause, Causes};
 use crate::model::quantity::read;
 use crate::model::rules::checks::{FieldView, qualified_problems};
@@ -82,7 +84,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Validates the name of a resource.
-pub(crate) fn check_resource_name(field: &str, name: &str, causes: &mut Causes) {
+pub(crate) fn check_resource_name(field: &dyn Display, name: &str, causes: &mut Causes) {
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     let problems = qualified_problems(name);
     if !problems.is_empty() {
@@ -93,7 +95,7 @@ pub(crate) fn check_resource_name(field: &str, name: &str, causes: &mut Causes) 
 }
 
 /// Validates the name of a resource that a container can request.
-pub(crate) fn check_container_resource_name(field: &str, name: &str, causes: &mut Causes) {
+pub(crate) fn check_container_resource_name(field: &dyn Display, name: &str, causes: &mut Causes) {
     check_resource_name(field, name, causes);
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     if !name.contains('/') {
@@ -105,7 +107,7 @@ pub(crate) fn check_container_resource_name(field: &str, name: &str, causes: &mu
 }
 
 /// Validates the name of a resource that a ResourceQuota limits.
-pub(crate) fn check_quota_resource_name(field: &str, name: &str, causes: &mut Causes) {
+pub(crate) fn check_quota_resource_name(field: &dyn Display, name: &str, causes: &mut Causes) {
     check_resource_name(field, name, causes);
     if !name.contains('/') && !is_standard_quota_resource(name) {
         causes.push(Cause::invalid(field, &format!("{name:?}"), "must be a standard resource for quota"));
@@ -113,7 +115,7 @@ pub(crate) fn check_quota_resource_name(field: &str, name: &str, causes: &mut Ca
 }
 
 /// Validates that a quantity is not negative, and an integer if the resource is counted.
-pub(crate) fn check_resource_quantity(field: &str, name: &str, quantity: &str, causes: &mut Causes) {
+pub(crate) fn check_resource_quantity(field: &dyn Display, name: &str, quantity: &str, causes: &mut Causes) {
     let Some(billionths) = read(quantity) else { return };
     let invalid = |why: &str| Cause::invalid(field, &format!("{quantity:?}"), why);
     if billionths < 0 {
@@ -126,10 +128,14 @@ pub(crate) fn check_resource_quantity(field: &str, name: &str, quantity: &str, c
 }
 
 /// Calls a function with each resource of a map of quantities: its path, name and quantity.
-pub(crate) fn each_quantity(at: &FieldView<'_>, map: &str, visit: &mut dyn FnMut(&str, &str, &str)) {
+pub(crate) fn each_quantity(
+    at: &FieldView<'_, '_>,
+    map: &str,
+    visit: &mut dyn FnMut(&dyn Display, &str, &str),
+) {
     let quantities = at.get(map).and_then(serde_json::Value::as_object);
     for (name, quantity) in quantities.into_iter().flatten() {
-        let field = format!("{}[{name}]", at.field_path(map));
+        let field = at.field_path(map).key(name);
         visit(&field, name, quantity.as_str().unwrap_or_default());
     }
 }

@@ -8,7 +8,7 @@ use crate::model::rules::checks::{Check, FieldView, NameFormat, required, run, u
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-pub(crate) fn check_toleration(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_toleration(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (key, operator, value) = (at.text("key"), at.text("operator"), at.text("value"));
     let effect = at.text("effect");
     if !key.is_empty() {
@@ -42,14 +42,14 @@ pub(crate) fn check_toleration(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates a node selector: the terms of a required node affinity.
-pub(crate) fn check_node_selector(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_node_selector(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let terms = at.items("nodeSelectorTerms");
     if terms.is_empty() {
         let why = "must have at least one node selector term";
         causes.push(required(&at.field_path("nodeSelectorTerms"), why));
     }
     for (index, term) in terms.iter().enumerate() {
-        let path = at.field_path(&format!("nodeSelectorTerms[{index}]"));
+        let path = at.field_path("nodeSelectorTerms").index(index);
         check_node_selector_term(&FieldView { value: term, old: None, path }, LabelValues::Checked, causes);
     }
 }
@@ -62,18 +62,18 @@ pub(crate) enum LabelValues {
     Unchecked,
 }
 
-pub(crate) fn check_node_selector_term(at: &FieldView<'_>, values: LabelValues, causes: &mut Causes) {
+pub(crate) fn check_node_selector_term(at: &FieldView<'_, '_>, values: LabelValues, causes: &mut Causes) {
     for (index, requirement) in at.items("matchExpressions").iter().enumerate() {
-        let path = at.field_path(&format!("matchExpressions[{index}]"));
+        let path = at.field_path("matchExpressions").index(index);
         check_node_label(&FieldView { value: requirement, old: None, path }, values, causes);
     }
     for (index, requirement) in at.items("matchFields").iter().enumerate() {
-        let path = at.field_path(&format!("matchFields[{index}]"));
+        let path = at.field_path("matchFields").index(index);
         check_node_field(&FieldView { value: requirement, old: None, path }, causes);
     }
 }
 
-fn check_node_label(at: &FieldView<'_>, label_values: LabelValues, causes: &mut Causes) {
+fn check_node_label(at: &FieldView<'_, '_>, label_values: LabelValues, causes: &mut Causes) {
     let (operator, values) = (at.text("operator"), at.items("values"));
     let field = at.field_path("values");
     match operator {
@@ -95,13 +95,13 @@ fn check_node_label(at: &FieldView<'_>, label_values: LabelValues, causes: &mut 
         return;
     }
     for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
-        let field = at.field_path(&format!("values[{index}]"));
+        let field = at.field_path("values").index(index);
         let invalid = |why: &&str| Cause::invalid(&field, &format!("{value:?}"), why);
         causes.extend(label_value_problems(value).iter().map(invalid));
     }
 }
 
-fn check_node_field(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_node_field(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let values = at.items("values");
     match at.text("operator") {
         "In" | "NotIn" if values.len() != 1 => {
@@ -118,10 +118,10 @@ fn check_node_field(at: &FieldView<'_>, causes: &mut Causes) {
         return;
     }
     for (index, name) in values.iter().filter_map(Value::as_str).enumerate() {
-        NameFormat::Subdomain.check(&at.field_path(&format!("values[{index}]")), name, causes);
+        NameFormat::Subdomain.check(&at.field_path("values").index(index), name, causes);
     }
 }
 
-fn invalid_operator(at: &FieldView<'_>, operator: &str) -> Cause {
+fn invalid_operator(at: &FieldView<'_, '_>, operator: &str) -> Cause {
     Cause::invalid(&at.field_path("operator"), &format!("{operator:?}"), "not a valid selector operator")
 }

@@ -1,16 +1,18 @@
 //! Validation of `clientConfig` in admission webhooks and in CRD conversion webhooks.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde_json::Value;
 
 use crate::model::cause::{Cause, Causes};
 use crate::model::labels::SUBDOMAIN_RULE;
 use crate::model::rules::checks::{FieldView, NameFormat, required, unsupported};
+use crate::model::rules::field_path::FieldPath;
 
 pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Causes) {
     const STRATEGIES: &[&str] = &["None", "Webhook"];
-    let at = FieldView { value: conversion, old: None, path: path.to_owned() };
+    let at = FieldView { value: conversion, old: None, path: FieldPath::new(path) };
     match at.text("strategy") {
         "" => causes.push(required(&at.field_path("strategy"), "")),
         other if !STRATEGIES.contains(&other) => {
@@ -20,7 +22,7 @@ pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Caus
     }
     // As in kube-apiserver, errors contain the field paths of its internal type.
     let (webhook, client_path) = (at.part("webhook"), at.field_path("webhookClientConfig"));
-    let reviews = FieldView { value: webhook.value, old: None, path: path.to_owned() };
+    let reviews = FieldView { value: webhook.value, old: None, path: FieldPath::new(path) };
     let given = webhook.get("clientConfig").is_some();
     if at.text("strategy") == "Webhook" {
         if given {
@@ -40,7 +42,7 @@ pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Caus
     }
 }
 
-pub(crate) fn check_review_versions(at: &FieldView<'_>, name: &str, none: &str, causes: &mut Causes) {
+pub(crate) fn check_review_versions(at: &FieldView<'_, '_>, name: &str, none: &str, causes: &mut Causes) {
     let field = at.field_path(name);
     let given: Vec<&str> = at.items(name).iter().filter_map(Value::as_str).collect();
     if given.is_empty() {
@@ -49,7 +51,7 @@ pub(crate) fn check_review_versions(at: &FieldView<'_>, name: &str, none: &str, 
     }
     let mut seen = HashSet::new();
     for (index, version) in given.iter().enumerate() {
-        let field = format!("{field}[{index}]");
+        let field = field.index(index);
         if seen.insert(*version) {
             NameFormat::Label1035.check(&field, version, causes);
         } else {
@@ -62,7 +64,7 @@ pub(crate) fn check_review_versions(at: &FieldView<'_>, name: &str, none: &str, 
     }
 }
 
-pub(crate) fn check_client_config(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_client_config(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match (at.get("url"), at.get("service")) {
         (Some(_), None) => check_url(&at.field_path("url"), at.text("url"), causes),
         (None, Some(_)) => check_service(&at.part("service"), causes),
@@ -70,7 +72,7 @@ pub(crate) fn check_client_config(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_url(field: &str, url: &str, causes: &mut Causes) {
+fn check_url(field: &dyn Display, url: &str, causes: &mut Causes) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
@@ -97,7 +99,7 @@ fn check_url(field: &str, url: &str, causes: &mut Causes) {
     }
 }
 
-fn check_service(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_service(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for name in ["name", "namespace"] {
         if at.text(name).is_empty() {
             causes.push(required(&at.field_path(name), ""));

@@ -38,8 +38,8 @@ pub(crate) fn validate_crd(definition: &Value, old: Option<&Value>) -> Vec<Cause
     names::check_group(spec, &mut causes);
     match text(spec, "scope") {
         "Cluster" | "Namespaced" => {}
-        "" => causes.push(required("spec.scope", "")),
-        other => causes.push(unsupported("spec.scope", other, &["Cluster", "Namespaced"])),
+        "" => causes.push(required(&"spec.scope", "")),
+        other => causes.push(unsupported(&"spec.scope", other, &["Cluster", "Namespaced"])),
     }
     versions::check(spec, &mut causes);
     check_conversion(&spec["conversion"], "spec.conversion", &mut causes);

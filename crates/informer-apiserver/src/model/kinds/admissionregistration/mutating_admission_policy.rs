@@ -25,7 +25,7 @@ const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
 const REINVOCATIONS: &[&str] = &["IfNeeded", "Never"];
 
-fn policy(at: &FieldView<'_>, causes: &mut Causes) {
+fn policy(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let params = check_match_constraints(at, causes);
     check_operations(&at.part("matchConstraints"), causes);
     check_conditions(at, params, causes);
@@ -34,7 +34,7 @@ fn policy(at: &FieldView<'_>, causes: &mut Causes) {
         causes.push(required(&at.field_path("mutations"), "mutations must contain at least one item"));
     }
     for (index, item) in at.items("mutations").iter().enumerate() {
-        let path = at.field_path(&format!("mutations[{index}]"));
+        let path = at.field_path("mutations").index(index);
         mutation(&FieldView { value: item, old: None, path }, &declared, causes);
     }
     match at.text("reinvocationPolicy") {
@@ -43,14 +43,14 @@ fn policy(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-pub(crate) fn check_operations(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_operations(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let given = at.items("resourceRules").iter().filter_map(|rule| rule["operations"].as_array()).flatten();
     for operation in given.filter_map(Value::as_str).filter(|operation| !OPERATIONS.contains(operation)) {
         causes.push(unsupported(&at.field_path("resourceRules.operations"), operation, OPERATIONS));
     }
 }
 
-fn mutation(at: &FieldView<'_>, declared: &Declared, causes: &mut Causes) {
+fn mutation(at: &FieldView<'_, '_>, declared: &Declared, causes: &mut Causes) {
     let (own, other, wanted) = match at.text("patchType") {
         "" => return causes.push(required(&at.field_path("patchType"), "")),
         "JSONPatch" => ("jsonPatch", "applyConfiguration", "list(JSONPatch)"),
@@ -71,7 +71,7 @@ fn mutation(at: &FieldView<'_>, declared: &Declared, causes: &mut Causes) {
     }
 }
 
-fn expression(at: &FieldView<'_>, declared: &Declared, wanted: &str, causes: &mut Causes) {
+fn expression(at: &FieldView<'_, '_>, declared: &Declared, wanted: &str, causes: &mut Causes) {
     match at.text("expression").trim() {
         "" => causes.push(required(&at.field_path("expression"), "")),
         text => {

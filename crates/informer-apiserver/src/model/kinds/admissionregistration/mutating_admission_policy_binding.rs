@@ -17,7 +17,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| binding(&at.part("spec"), causes))];
 
-fn binding(at: &FieldView<'_>, causes: &mut Causes) {
+fn binding(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_binding(at, causes);
     if at.get("matchResources").is_some() {
         check_operations(&at.part("matchResources"), causes);

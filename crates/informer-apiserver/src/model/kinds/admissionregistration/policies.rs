@@ -1,6 +1,7 @@
 //! Defaults and validation that validating and mutating admission policies share.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ const RESERVED: &[&str] = &[
 
 /// Validates the fields that validating and mutating policies share: `failurePolicy`, `paramKind` and
 /// `matchConstraints`. Returns true if the policy has parameters.
-pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Causes) -> bool {
+pub(crate) fn check_match_constraints(at: &FieldView<'_, '_>, causes: &mut Causes) -> bool {
     run(at, &[Check::OneOf("failurePolicy", &["Fail", "Ignore"])], causes);
     let params = at.get("paramKind").is_some();
     if params {
@@ -76,13 +77,13 @@ pub(crate) fn check_match_constraints(at: &FieldView<'_>, causes: &mut Causes) -
 }
 
 /// Validates the variables of a policy. Returns the declarations for the expressions that may use them.
-pub(crate) fn check_variables(at: &FieldView<'_>, params: bool, causes: &mut Causes) -> Declared {
+pub(crate) fn check_variables(at: &FieldView<'_, '_>, params: bool, causes: &mut Causes) -> Declared {
     let mut declared = Declared::new(params);
     if !at.items("variables").is_empty() {
         declared = declared.with_variables();
     }
     for (index, item) in at.items("variables").iter().enumerate() {
-        let item = FieldView { value: item, old: None, path: at.field_path(&format!("variables[{index}]")) };
+        let item = FieldView { value: item, old: None, path: at.field_path("variables").index(index) };
         let (name, expression) = (item.text("name"), item.text("expression"));
         if name.trim().is_empty() {
             causes.push(required(&item.field_path("name"), "name is not specified"));
@@ -106,11 +107,11 @@ fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-pub(crate) fn invalid_field(at: &FieldView<'_>, name: &str, why: &str) -> Cause {
+pub(crate) fn invalid_field(at: &FieldView<'_, '_>, name: &str, why: &str) -> Cause {
     Cause::invalid(&at.field_path(name), &format_value(at.get(name)), why)
 }
 
-pub(crate) fn param_kind(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn param_kind(at: &FieldView<'_, '_>, causes: &mut Causes) {
     group_version(at, causes);
     match at.text("kind") {
         "" => causes.push(required(&at.field_path("kind"), "")),
@@ -122,7 +123,7 @@ pub(crate) fn param_kind(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn group_version(at: &FieldView<'_>, causes: &mut Causes) {
+fn group_version(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (field, whole) = (at.field_path("apiVersion"), at.text("apiVersion"));
     let (group, version) = match whole.split('/').collect::<Vec<_>>()[..] {
         [""] => return causes.push(required(&field, "")),
@@ -142,24 +143,24 @@ fn group_version(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-pub(crate) fn match_resources(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn match_resources(at: &FieldView<'_, '_>, causes: &mut Causes) {
     run(at, &[Check::OneOf("matchPolicy", &["Equivalent", "Exact"])], causes);
     for name in ["namespaceSelector", "objectSelector"] {
         check_selector(&at.part(name), causes);
     }
     for name in ["resourceRules", "excludeResourceRules"] {
         for (index, rule) in at.items(name).iter().enumerate() {
-            let rule = FieldView { value: rule, old: None, path: at.field_path(&format!("{name}[{index}]")) };
+            let rule = FieldView { value: rule, old: None, path: at.field_path(name).index(index) };
             resource_names(&rule, causes);
             check_rule(&rule, causes);
         }
     }
 }
 
-fn resource_names(at: &FieldView<'_>, causes: &mut Causes) {
+fn resource_names(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut names = HashSet::new();
     for (index, name) in at.items("resourceNames").iter().filter_map(Value::as_str).enumerate() {
-        let field = at.field_path(&format!("resourceNames[{index}]"));
+        let field = at.field_path("resourceNames").index(index);
         check_path_segment(&field, name, causes);
         if !names.insert(name) {
             causes.push(duplicate(&field, &format!("{name:?}")));
@@ -167,7 +168,7 @@ fn resource_names(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_path_segment(field: &str, name: &str, causes: &mut Causes) {
+fn check_path_segment(field: &dyn Display, name: &str, causes: &mut Causes) {
     let mut invalid_field = |why: &str| causes.push(Cause::invalid(field, &format!("{name:?}"), why));
     if matches!(name, "." | "..") {
         return invalid_field(&format!("may not be '{name}'"));
@@ -181,7 +182,7 @@ fn check_path_segment(field: &str, name: &str, causes: &mut Causes) {
 
 /// Validates the fields that the bindings of both policy types share: `policyName`, `paramRef` and
 /// `matchResources`.
-pub(crate) fn check_binding(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_binding(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match at.text("policyName") {
         "" => causes.push(required(&at.field_path("policyName"), "")),
         name => NameFormat::Subdomain.check(&at.field_path("policyName"), name, causes),
@@ -194,7 +195,7 @@ pub(crate) fn check_binding(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn param_ref(at: &FieldView<'_>, causes: &mut Causes) {
+fn param_ref(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (name, selector) = (at.text("name"), at.get("selector").is_some());
     let exclusive = "name and selector are mutually exclusive";
     if !name.is_empty() {

@@ -27,7 +27,7 @@ const MAX_ANNOTATIONS: usize = 20;
 const MAX_ANNOTATION_BYTES: usize = 5 * 1024;
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
-fn policy(at: &FieldView<'_>, whole: &FieldView<'_>, causes: &mut Causes) {
+fn policy(at: &FieldView<'_, '_>, whole: &FieldView<'_, '_>, causes: &mut Causes) {
     let params = check_match_constraints(at, causes);
     check_conditions(at, params, causes);
     let declared = check_variables(at, params, causes);
@@ -37,13 +37,13 @@ fn policy(at: &FieldView<'_>, whole: &FieldView<'_>, causes: &mut Causes) {
         causes.extend(["validations", "auditAnnotations"].map(|name| required(&at.field_path(name), why)));
     }
     for (index, item) in at.items("validations").iter().enumerate() {
-        let path = at.field_path(&format!("validations[{index}]"));
+        let path = at.field_path("validations").index(index);
         validation(&FieldView { value: item, old: None, path }, &declared, causes);
     }
     annotations(at, whole.text("metadata.name"), &declared, causes);
 }
 
-fn validation(at: &FieldView<'_>, declared: &Declared, causes: &mut Causes) {
+fn validation(at: &FieldView<'_, '_>, declared: &Declared, causes: &mut Causes) {
     match at.text("expression") {
         text if text.trim().is_empty() => {
             causes.push(required(&at.field_path("expression"), "expression is not specified"));
@@ -76,7 +76,7 @@ fn validation(at: &FieldView<'_>, declared: &Declared, causes: &mut Causes) {
 }
 
 /// Validates the audit annotations of a policy. The full key of each is `<policy name>/<key>`.
-fn annotations(at: &FieldView<'_>, name: &str, declared: &Declared, causes: &mut Causes) {
+fn annotations(at: &FieldView<'_, '_>, name: &str, declared: &Declared, causes: &mut Causes) {
     let items = at.items("auditAnnotations");
     if items.len() > MAX_ANNOTATIONS {
         let why = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
@@ -84,8 +84,7 @@ fn annotations(at: &FieldView<'_>, name: &str, declared: &Declared, causes: &mut
     }
     let mut keys = HashSet::new();
     for (index, item) in items.iter().enumerate() {
-        let item =
-            FieldView { value: item, old: None, path: at.field_path(&format!("auditAnnotations[{index}]")) };
+        let item = FieldView { value: item, old: None, path: at.field_path("auditAnnotations").index(index) };
         let key = item.text("key");
         NameFormat::Qualified.check(&item.field_path("key"), &format!("{name}/{key}"), causes);
         let field = item.field_path("valueExpression");

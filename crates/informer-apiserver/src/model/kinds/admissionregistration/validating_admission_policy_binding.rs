@@ -21,16 +21,16 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| binding(&at.part("spec"), causes))];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 
-fn binding(at: &FieldView<'_>, causes: &mut Causes) {
+fn binding(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_binding(at, causes);
     check_actions(at, causes);
 }
 
-fn check_actions(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_actions(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let field = at.field_path("validationActions");
     let mut given = HashSet::new();
     for (index, action) in at.items("validationActions").iter().filter_map(Value::as_str).enumerate() {
-        let field = format!("{field}[{index}]");
+        let field = field.index(index);
         if !ACTIONS.contains(&action) {
             causes.push(unsupported(&field, action, ACTIONS));
         }

@@ -10,6 +10,7 @@ use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_selector, duplicate, required, run, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Fill, In};
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::webhook_client::{check_client_config, check_review_versions};
 use crate::model::table::TableRow;
 use crate::model::table::text::size;
@@ -31,10 +32,10 @@ const MAX_CONDITIONS: usize = 64;
 
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 
-fn configuration(at: &FieldView<'_>, causes: &mut Causes) {
+fn configuration(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut names = HashSet::new();
     for (index, hook) in at.items("webhooks").iter().enumerate() {
-        let hook = FieldView { value: hook, old: None, path: format!("webhooks[{index}]") };
+        let hook = FieldView { value: hook, old: None, path: FieldPath::new("webhooks").index(index) };
         webhook(&hook, causes);
         check_review_versions_of_webhook(&hook, causes);
         let name = hook.text("name");
@@ -44,7 +45,7 @@ fn configuration(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn webhook(at: &FieldView<'_>, causes: &mut Causes) {
+fn webhook(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let name = at.text("name");
     if name.is_empty() {
         causes.push(required(&at.field_path("name"), ""));
@@ -55,10 +56,7 @@ fn webhook(at: &FieldView<'_>, causes: &mut Causes) {
         causes.push(Cause::invalid(&at.field_path("name"), &format!("{name:?}"), why));
     }
     for (index, rule) in at.items("rules").iter().enumerate() {
-        check_rule(
-            &FieldView { value: rule, old: None, path: at.field_path(&format!("rules[{index}]")) },
-            causes,
-        );
+        check_rule(&FieldView { value: rule, old: None, path: at.field_path("rules").index(index) }, causes);
     }
     let policies = &[
         Check::OneOf("failurePolicy", &["Fail", "Ignore"]),
@@ -85,7 +83,7 @@ fn webhook(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates match conditions. `params` is true if they belong to a policy with parameters.
-pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Causes) {
+pub(crate) fn check_conditions(at: &FieldView<'_, '_>, params: bool, causes: &mut Causes) {
     let declared = Declared::new(params);
     let count = at.items("matchConditions").len();
     if count > MAX_CONDITIONS {
@@ -93,7 +91,7 @@ pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Ca
     }
     let mut names = HashSet::new();
     for (index, condition) in at.items("matchConditions").iter().enumerate() {
-        let path = at.field_path(&format!("matchConditions[{index}]"));
+        let path = at.field_path("matchConditions").index(index);
         let condition = FieldView { value: condition, old: None, path };
         match condition.text("expression").trim() {
             "" => causes.push(required(&condition.field_path("expression"), "")),
@@ -119,11 +117,11 @@ pub(crate) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Ca
     }
 }
 
-fn check_review_versions_of_webhook(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_review_versions_of_webhook(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_review_versions(at, "admissionReviewVersions", "must specify one of v1, v1beta1", causes);
 }
 
-pub(crate) fn check_rule(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_rule(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let list = |name: &str| -> Vec<&str> { at.items(name).iter().filter_map(Value::as_str).collect() };
     let shown = |name: &str| at.get(name).map(ToString::to_string).unwrap_or_default();
     for (name, what) in
@@ -138,7 +136,7 @@ pub(crate) fn check_rule(at: &FieldView<'_>, causes: &mut Causes) {
             causes.push(Cause::invalid(&at.field_path(name), &shown(name), &why));
         }
         for (index, item) in items.iter().enumerate() {
-            let field = at.field_path(&format!("{name}[{index}]"));
+            let field = at.field_path(name).index(index);
             match name {
                 "operations" if !OPERATIONS.contains(item) => {
                     causes.push(unsupported(&field, item, OPERATIONS))
@@ -152,14 +150,14 @@ pub(crate) fn check_rule(at: &FieldView<'_>, causes: &mut Causes) {
     run(at, &[Check::OneOf("scope", &["*", "Cluster", "Namespaced"])], causes);
 }
 
-fn resources(at: &FieldView<'_>, items: &[&str], shown: &str, causes: &mut Causes) {
+fn resources(at: &FieldView<'_, '_>, items: &[&str], shown: &str, causes: &mut Causes) {
     let field = at.field_path("resources");
     if items.is_empty() {
         causes.push(required(&field, ""));
     }
     let (mut whole, mut subs, mut plain) = (HashSet::new(), HashSet::new(), false);
     for (index, item) in items.iter().enumerate() {
-        let field = format!("{field}[{index}]");
+        let field = field.index(index);
         if item.is_empty() {
             causes.push(required(&field, ""));
             continue;

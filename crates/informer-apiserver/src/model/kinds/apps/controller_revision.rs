@@ -15,7 +15,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 
 pub(crate) const CHECKS: &[Check] = &[Check::Call(|at, causes| {
     if at.get("data").is_none() {
-        causes.push(required("data", "data is mandatory"));
+        causes.push(required(&"data", "data is mandatory"));
     }
 })];
 

@@ -88,7 +88,7 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     not_negative(&at.part("status"), &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     check_selector_of(&spec, "daemonset", causes);
     check_template_of(&spec, "DaemonSet", causes);

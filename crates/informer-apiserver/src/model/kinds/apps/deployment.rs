@@ -52,7 +52,7 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     check_status(at, &["observedGeneration", "replicas"], &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     not_negative(&spec, &["replicas"], causes);
     check_selector_of(&spec, "deployment", causes);
@@ -74,7 +74,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn strategy(at: &FieldView<'_>, causes: &mut Causes) {
+fn strategy(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let rolling = at.get("rollingUpdate");
     match at.text("type") {
         "Recreate" if rolling.is_some() => {

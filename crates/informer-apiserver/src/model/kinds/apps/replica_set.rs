@@ -29,7 +29,7 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     check_status(at, &["replicas", "observedGeneration"], &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     not_negative(&spec, &["replicas", "minReadySeconds"], causes);
     check_selector_of(&spec, "deployment", causes);

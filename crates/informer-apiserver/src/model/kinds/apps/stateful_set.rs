@@ -73,7 +73,7 @@ const STATUS_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     check_status(at, &["replicas", "observedGeneration"], &counts, causes);
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let management = spec.text("podManagementPolicy");
     if !matches!(management, "OrderedReady" | "Parallel" | "") {
@@ -130,7 +130,7 @@ fn with_claim_volumes(spec: &Value) -> Value {
     spec
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate_change(at: &FieldView<'_, '_>, causes: &mut Causes) {
     const MUTABLE: [&str; 7] = [
         "replicas",
         "ordinals",

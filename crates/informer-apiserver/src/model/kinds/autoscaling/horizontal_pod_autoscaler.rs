@@ -2,6 +2,8 @@
 
 mod conversion;
 
+use std::fmt::Display;
+
 use serde_json::{Value, json};
 
 use crate::model::cause::{Cause, Causes};
@@ -78,15 +80,15 @@ fn behavior(behavior: &mut Value) {
 }
 
 /// Validates an `autoscaling/v1` object after converting it to `autoscaling/v2`, as kube-apiserver does.
-fn validate_v1(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate_v1(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut object = at.value.clone();
     if let Value::Object(object) = &mut object {
         conversion::to_v2(object);
     }
-    validate(&FieldView { value: &object, old: None, path: at.path.clone() }, causes);
+    validate(&FieldView { value: &object, old: None, path: at.path }, causes);
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let least = spec.number("minReplicas").unwrap_or(1);
     let most = spec.number("maxReplicas").unwrap_or_default();
@@ -103,11 +105,12 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_scale_target(&spec.part("scaleTargetRef"), causes);
     let metrics = spec.items("metrics");
     for (index, metric) in metrics.iter().enumerate() {
-        let path = spec.field_path(&format!("metrics[{index}]"));
+        let path = spec.field_path("metrics").index(index);
         check_metric(&FieldView { value: metric, old: None, path }, causes);
     }
     for direction in ["scaleUp", "scaleDown"] {
-        let rules = spec.part("behavior").part(direction);
+        let behavior = spec.part("behavior");
+        let rules = behavior.part(direction);
         if rules.value.is_object() {
             check_scaling_rules(&rules, causes);
         }
@@ -119,7 +122,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_scale_target(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_scale_target(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_reference(at, causes);
     let api_version = at.text("apiVersion");
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -130,7 +133,7 @@ fn check_scale_target(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates the kind and the name of a reference.
-fn check_reference(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_reference(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for name in ["kind", "name"] {
         match at.text(name) {
             "" => causes.push(required(&at.field_path(name), "")),
@@ -139,7 +142,7 @@ fn check_reference(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_path_segment(field: &str, value: &str, causes: &mut Causes) {
+fn check_path_segment(field: &dyn Display, value: &str, causes: &mut Causes) {
     let invalid = |why: &&str| Cause::invalid(field, &format!("{value:?}"), why);
     causes.extend(path_segment_problems(value).iter().map(invalid));
 }
@@ -153,7 +156,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("containerResource", "ContainerResource"),
 ];
 
-fn check_metric(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_metric(at: &FieldView<'_, '_>, causes: &mut Causes) {
     const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
     let kind = at.text("type");
     if kind.is_empty() {
@@ -182,7 +185,7 @@ fn check_metric(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_source(at: &FieldView<'_>, field: &str, causes: &mut Causes) {
+fn check_source(at: &FieldView<'_, '_>, field: &str, causes: &mut Causes) {
     if field == "object" {
         check_reference(&at.part("describedObject"), causes);
     }
@@ -229,11 +232,11 @@ fn check_source(at: &FieldView<'_>, field: &str, causes: &mut Causes) {
     }
 }
 
-fn is_positive(at: &FieldView<'_>, name: &str) -> bool {
+fn is_positive(at: &FieldView<'_, '_>, name: &str) -> bool {
     read(at.text(name)).is_some_and(|value| value > 0)
 }
 
-fn check_target(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_target(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (kind, field) = (at.text("type"), at.field_path("type"));
     if kind.is_empty() {
         causes.push(required(&field, "must specify a metric target type"));
@@ -259,7 +262,7 @@ const MAX_WINDOW_SECONDS: i64 = 3600;
 /// The maximum of `periodSeconds`.
 const MAX_PERIOD_SECONDS: i64 = 1800;
 
-fn check_scaling_rules(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_scaling_rules(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let window = "stabilizationWindowSeconds";
     if let Some(seconds) = at.number(window) {
         let why = match seconds {
@@ -286,7 +289,7 @@ fn check_scaling_rules(at: &FieldView<'_>, causes: &mut Causes) {
         causes.push(required(&at.field_path("policies"), "must specify at least one Policy"));
     }
     for (index, policy) in policies.iter().enumerate() {
-        let path = at.field_path(&format!("policies[{index}]"));
+        let path = at.field_path("policies").index(index);
         let policy = FieldView { value: policy, old: None, path };
         if !["Percent", "Pods"].contains(&policy.text("type")) {
             let field = policy.field_path("type");

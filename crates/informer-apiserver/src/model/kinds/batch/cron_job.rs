@@ -33,7 +33,7 @@ const DEFAULTS: &[Default] = &[In(
     ],
 )];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     schedule::check(&spec, causes);
     not_negative(&spec, &["startingDeadlineSeconds"], causes);
@@ -44,7 +44,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates the spec of the Jobs, whose selector is always generated.
-fn check_job_template(job: &FieldView<'_>, causes: &mut Causes) {
+fn check_job_template(job: &FieldView<'_, '_>, causes: &mut Causes) {
     validate_spec(job, causes);
     if let Some(selector) = job.get("selector") {
         let why = "`selector` will be auto-generated";
@@ -59,7 +59,7 @@ fn check_job_template(job: &FieldView<'_>, causes: &mut Causes) {
 /// The maximum length of the name of a CronJob in bytes. The names of its Jobs have a suffix of 11 bytes.
 const MAX_NAME_BYTES: usize = 52;
 
-fn created(at: &FieldView<'_>, causes: &mut Causes) {
+fn created(at: &FieldView<'_, '_>, causes: &mut Causes) {
     schedule::check_without_zone(&at.part("spec"), causes);
     let name = at.text("metadata.name");
     if name.len() > MAX_NAME_BYTES {

@@ -98,7 +98,7 @@ fn generate_job_selector(job: &mut Value) {
     job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
 }
 
-fn run_one_of(at: &FieldView<'_>, name: &str, allowed: &[&str], causes: &mut Causes) {
+fn run_one_of(at: &FieldView<'_, '_>, name: &str, allowed: &[&str], causes: &mut Causes) {
     let text = at.text(name);
     if !text.is_empty() && !allowed.contains(&text) {
         causes.push(unsupported(&at.field_path(name), text, allowed));
@@ -110,7 +110,7 @@ const MAX_FAILURE_RULES: usize = 20;
 const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
-fn check_length(at: &FieldView<'_>, list: &str, most: usize, causes: &mut Causes) {
+fn check_length(at: &FieldView<'_, '_>, list: &str, most: usize, causes: &mut Causes) {
     let length = at.items(list).len();
     if length > most {
         causes.push(Cause::too_many(&at.field_path(list), length, most));
@@ -118,7 +118,7 @@ fn check_length(at: &FieldView<'_>, list: &str, most: usize, causes: &mut Causes
 }
 
 /// Validates a rule of a Job's `podFailurePolicy`.
-fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_failure_rule(at: &FieldView<'_, '_>, spec: &FieldView<'_, '_>, causes: &mut Causes) {
     const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
     match at.text("action") {
         "" => {
@@ -145,7 +145,7 @@ fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Cau
     }
     check_length(at, "onPodConditions", MAX_CONDITIONS, causes);
     for (index, condition) in conditions.iter().take(MAX_CONDITIONS).enumerate() {
-        let path = at.field_path(&format!("onPodConditions[{index}]"));
+        let path = at.field_path("onPodConditions").index(index);
         let condition = FieldView { value: condition, old: None, path };
         NameFormat::Qualified.check(&condition.field_path("type"), condition.text("type"), causes);
         run_one_of(&condition, "status", &["False", "True", "Unknown"], causes);
@@ -155,7 +155,7 @@ fn check_failure_rule(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Cau
     }
 }
 
-fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_exit_codes(at: &FieldView<'_, '_>, spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let operator = at.text("operator");
     match operator {
         "" => {
@@ -178,7 +178,7 @@ fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Cause
     }
     check_length(at, "values", MAX_EXIT_CODES, causes);
     for (index, value) in values.iter().take(MAX_EXIT_CODES).enumerate() {
-        let field = at.field_path(&format!("values[{index}]"));
+        let field = at.field_path("values").index(index);
         if operator == "In" && *value == 0 {
             causes.push(Cause::invalid(&field, "0", "must not be 0 for the In operator"));
         }
@@ -192,7 +192,7 @@ fn check_exit_codes(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Cause
     }
 }
 
-pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn validate_spec(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let numbers = [
         "parallelism",
         "completions",
@@ -216,7 +216,7 @@ pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Causes) {
     let failures = spec.part("podFailurePolicy");
     check_length(&failures, "rules", MAX_FAILURE_RULES, causes);
     for (index, rule) in failures.items("rules").iter().take(MAX_FAILURE_RULES).enumerate() {
-        let path = failures.field_path(&format!("rules[{index}]"));
+        let path = failures.field_path("rules").index(index);
         check_failure_rule(&FieldView { value: rule, old: None, path }, spec, causes);
     }
     indexed::check_success_policy(spec, causes);
@@ -243,7 +243,7 @@ pub(crate) fn validate_spec(spec: &FieldView<'_>, causes: &mut Causes) {
 /// The maximum length of the name of the controller of a Job in bytes.
 const MAX_MANAGER_BYTES: usize = 63;
 
-fn check_manager(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_manager(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     if spec.get("managedBy").is_none() {
         return;
     }
@@ -254,7 +254,7 @@ fn check_manager(spec: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let own = spec.get("selector.matchLabels").and_then(Value::as_object);
     let generated = own.is_none_or(|labels| labels.len() == 1);
@@ -267,7 +267,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_last_hostname(at, causes);
 }
 
-fn check_job_spec(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_job_spec(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     validate_spec(spec, causes);
     // kube-apiserver reports a selector that does not match the template labels after all other errors of the
     // spec, including those of the template.
@@ -283,7 +283,7 @@ fn check_job_spec(spec: &FieldView<'_>, causes: &mut Causes) {
 
 /// Requires `<job name>-<last index>` to be a DNS label, because it is the hostname of the last pod of an
 /// indexed Job.
-fn check_last_hostname(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_last_hostname(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let completions = at.number("spec.completions").unwrap_or_default();
     let (name, last) = (at.text("metadata.name"), completions - 1);
     let host = format!("{name}-{last}");
@@ -298,7 +298,7 @@ fn check_last_hostname(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Requires that a new number of completions of an indexed Job equals its parallelism.
-fn check_changed_completions(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_changed_completions(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let field = "spec.completions";
     let is_changed = at.old.and_then(|old| get(old, field)) != at.get(field);
     if let Some(completions) = at.number(field).filter(|_| is_changed)
@@ -309,7 +309,7 @@ fn check_changed_completions(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate_change(at: &FieldView<'_, '_>, causes: &mut Causes) {
     // kube-apiserver validates an updated Job like a new one, and then its spec once more.
     check_job_spec(&at.part("spec"), causes);
     let check_immutable = |name: &str, causes: &mut Causes| {

@@ -47,7 +47,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .rules(Rules::new(&[], &[Check::Call(validate)]))
 .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if spec.items("usages").is_empty() {
         causes.push(required(&spec.field_path("usages"), ""));
@@ -67,14 +67,14 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn validate_usages(spec: &FieldView<'_>, causes: &mut Causes) {
+fn validate_usages(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let usages: Vec<&str> = spec.items("usages").iter().map(text).collect();
     for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage)) {
-        causes.push(unsupported(&spec.field_path(&format!("usages[{index}]")), usage, &USAGES));
+        causes.push(unsupported(&spec.field_path("usages").index(index), usage, &USAGES));
     }
     for (index, usage) in usages.iter().enumerate().filter(|(index, usage)| usages[..*index].contains(usage))
     {
-        causes.push(duplicate(&spec.field_path(&format!("usages[{index}]")), &format!("{usage:?}")));
+        causes.push(duplicate(&spec.field_path("usages").index(index), &format!("{usage:?}")));
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .rules(Rules::new(&[], &[Check::Call(validate)]))
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if let Some(seconds) = spec.number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
         let field = spec.field_path("leaseDurationSeconds");

@@ -22,9 +22,9 @@ const KEY_RULE: &str = "a valid config key must consist of alphanumeric characte
 /// Maximum size of the data of one ConfigMap or Secret in bytes, as in kube-apiserver.
 const MAX_DATA_BYTES: usize = 1 << 20;
 
-pub(crate) fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Causes) {
+pub(crate) fn check_keys(at: &FieldView<'_, '_>, field: &str, causes: &mut Causes) {
     for key in at.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
-        let field = at.field_path(&format!("{field}[{key}]"));
+        let field = at.field_path(field).key(key);
         let invalid = |why: &str| Cause::invalid(&field, &format!("{key:?}"), why);
         causes.extend(key_problems(key).into_iter().map(invalid));
     }
@@ -47,7 +47,7 @@ pub(crate) fn key_problems(key: &str) -> Vec<&'static str> {
     long.into_iter().chain(wrong).chain(parent).collect()
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_keys(at, "data", causes);
     let binary = at.get("binaryData").and_then(Value::as_object);
     for key in at.get("data").and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
@@ -66,7 +66,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-pub(crate) fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: &mut Causes) {
+pub(crate) fn check_immutable_data(at: &FieldView<'_, '_>, fields: &[&str], causes: &mut Causes) {
     let Some(old) = at.old.filter(|old| old["immutable"] == true) else { return };
     let why = "field is immutable when `immutable` is set";
     if at.get("immutable") != Some(&Value::Bool(true)) {

@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, check_port, required, run};
 use crate::model::rules::defaults::Default::In;
 use crate::model::rules::defaults::TCP;
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::ranges::{address, check_address};
 use crate::model::rules::warnings::{item_address_warnings, list, text};
 use crate::model::table::TableRow;
@@ -21,27 +23,27 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "En
     .warnings(|endpoints, _| warn(endpoints))
     .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for (index, subset) in at.items("subsets").iter().enumerate() {
-        let subset = FieldView { value: subset, old: None, path: format!("subsets[{index}]") };
+        let subset = FieldView { value: subset, old: None, path: FieldPath::new("subsets").index(index) };
         if subset.items("addresses").is_empty() && subset.items("notReadyAddresses").is_empty() {
             causes.push(required(&subset.path, "must specify `addresses` or `notReadyAddresses`"));
         }
         for list in ["addresses", "notReadyAddresses"] {
             for (index, address) in subset.items(list).iter().enumerate() {
-                let path = subset.field_path(&format!("{list}[{index}]"));
+                let path = subset.field_path(list).index(index);
                 check_endpoint(&FieldView { value: address, old: None, path }, causes);
             }
         }
         let ports = subset.items("ports");
         for (index, port) in ports.iter().enumerate() {
-            let path = subset.field_path(&format!("ports[{index}]"));
+            let path = subset.field_path("ports").index(index);
             check_port_of_endpoint(&FieldView { value: port, old: None, path }, ports.len() > 1, causes);
         }
     }
 }
 
-fn check_endpoint(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_endpoint(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (ip, field) = (at.text("ip"), at.field_path("ip"));
     check_address(&field, ip, causes);
     if !at.text("hostname").is_empty() {
@@ -54,7 +56,7 @@ fn check_endpoint(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates that other machines can reach an address.
-pub(crate) fn check_unicast(field: &str, text: &str, causes: &mut Causes) {
+pub(crate) fn check_unicast(field: &dyn Display, text: &str, causes: &mut Causes) {
     let why = match address(text) {
         None => "must be a valid IP address",
         Some(ip) if ip.is_unspecified() => "may not be unspecified (0.0.0.0 or ::)",
@@ -80,7 +82,7 @@ fn is_link_local_multicast(ip: IpAddr) -> bool {
     }
 }
 
-fn check_port_of_endpoint(at: &FieldView<'_>, needs_name: bool, causes: &mut Causes) {
+fn check_port_of_endpoint(at: &FieldView<'_, '_>, needs_name: bool, causes: &mut Causes) {
     let name = at.text("name");
     if name.is_empty() && needs_name {
         causes.push(required(&at.field_path("name"), ""));

@@ -38,7 +38,7 @@ const BOOKMARK: &str = r#","involvedObject":{},"source":{},"firstTimestamp":null
 
 /// Requires the namespace of an Event to be that of its involved object, or `default` if the involved object
 /// is cluster-scoped.
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (own, about) = (at.text("metadata.namespace"), at.text("involvedObject.namespace"));
     let fits = own == about || (about.is_empty() && own == "default");
     if !fits {

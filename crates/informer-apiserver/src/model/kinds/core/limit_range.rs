@@ -1,4 +1,5 @@
 use std::collections::{BTreeSet, HashSet};
+use std::fmt::Display;
 
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use crate::model::quantity::read;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, duplicate, required};
 use crate::model::rules::defaults::Default::Call;
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::resources::{check_container_resource_name, check_resource_name, each_quantity};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new("", "v1", "LimitRange", Traits::UPSERT)
@@ -34,11 +36,11 @@ fn limit_range_defaults(range: &mut Value) {
     }
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let mut types = HashSet::new();
     for (index, limit) in spec.items("limits").iter().enumerate() {
-        let limit = FieldView { value: limit, old: None, path: format!("spec.limits[{index}]") };
+        let limit = FieldView { value: limit, old: None, path: FieldPath::new("spec.limits").index(index) };
         let of = limit.text("type");
         check_type(&limit.field_path("type"), of, causes);
         if !types.insert(of) {
@@ -72,7 +74,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_type(field: &str, of: &str, causes: &mut Causes) {
+fn check_type(field: &dyn Display, of: &str, causes: &mut Causes) {
     let known = causes.len();
     NameFormat::Qualified.check(field, of, causes);
     if causes.len() == known
@@ -85,7 +87,7 @@ fn check_type(field: &str, of: &str, causes: &mut Causes) {
 }
 
 /// Validates that the limits of one resource do not contradict each other.
-fn check_order(limit: &FieldView<'_>, name: &str, causes: &mut Causes) {
+fn check_order(limit: &FieldView<'_, '_>, name: &str, causes: &mut Causes) {
     let value = |map: &str| {
         let shown = limit.value[map].get(name)?.as_str()?;
         Some((shown, read(shown)?))
@@ -102,13 +104,13 @@ fn check_order(limit: &FieldView<'_>, name: &str, causes: &mut Causes) {
     for (low, high, named, low_name, high_name) in pairs {
         let (Some((low, low_value)), Some((high, high_value))) = (value(low), value(high)) else { continue };
         if low_value > high_value {
-            let field = format!("{}[{name}]", limit.field_path(named));
+            let field = limit.field_path(named).key(name);
             let why = format!("{low_name} {low} is greater than {high_name} {high}");
             causes.push(Cause::invalid(&field, &format!("{low:?}"), &why));
         }
     }
     let Some((shown, ratio)) = value("maxLimitRequestRatio") else { return };
-    let field = format!("{}[{name}]", limit.field_path("maxLimitRequestRatio"));
+    let field = limit.field_path("maxLimitRequestRatio").key(name);
     if ratio < 1_000_000_000 {
         causes.push(Cause::invalid(&field, &format!("{shown:?}"), &format!("ratio {shown} is less than 1")));
     }

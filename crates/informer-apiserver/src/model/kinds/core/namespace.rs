@@ -1,6 +1,7 @@
 //! Namespaces: the label with their name, and `spec.finalizers`.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde_json::{Value, json};
 
@@ -32,17 +33,17 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .carry_over(carry_over)
 .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     // Only `/finalize` changes the spec of a stored namespace.
     if at.old.is_some() {
         return;
     }
     for name in at.items("spec.finalizers").iter().filter_map(Value::as_str) {
-        check_finalizer("spec.finalizers", name, causes);
+        check_finalizer(&"spec.finalizers", name, causes);
     }
 }
 
-fn check_finalizer(field: &str, name: &str, causes: &mut Causes) {
+fn check_finalizer(field: &dyn Display, name: &str, causes: &mut Causes) {
     const STANDARD: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
     NameFormat::Qualified.check(field, name, causes);
     if !name.contains('/') && !STANDARD.contains(&name) {

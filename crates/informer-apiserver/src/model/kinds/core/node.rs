@@ -9,6 +9,7 @@ use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, NameFormat, duplicate, required, unsupported};
 use crate::model::rules::defaults::Default::{self, Call};
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::path::{get, set};
 use crate::model::rules::ranges::{range, range_problem};
 use crate::model::rules::warnings::{list, range_warnings, text, value_warnings};
@@ -67,11 +68,12 @@ pub(crate) const UPDATE_CHECKS: &[Check] = &[
 pub(crate) const STATUS_CHECKS: &[Check] = &[Check::Call(check_quantities), Check::Call(addresses)];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-fn taints(at: &FieldView<'_>, causes: &mut Causes) {
+fn taints(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for (index, taint) in at.items("spec.taints").iter().enumerate() {
         // The error path of a taint begins with `metadata` instead of `spec`, as in kube-apiserver.
-        let taint = FieldView { value: taint, old: None, path: format!("metadata.taints[{index}]") };
+        let taint =
+            FieldView { value: taint, old: None, path: FieldPath::new("metadata.taints").index(index) };
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
         NameFormat::Qualified.check(&taint.field_path("key"), key, causes);
         let problems = crate::model::labels::label_value_problems(value);
@@ -100,7 +102,7 @@ fn taints(at: &FieldView<'_>, causes: &mut Causes) {
 
 /// Rejects negative resource quantities of a Node, and fractional quantities of resources that must be
 /// integers.
-fn check_quantities(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_quantities(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for part in ["status.capacity", "status.allocatable"] {
         for (name, amount) in at.get(part).and_then(Value::as_object).into_iter().flatten() {
             let Some(amount) = amount.as_str() else { continue };
@@ -137,7 +139,7 @@ fn must_be_integer(name: &str) -> bool {
 }
 
 /// Validates `podCIDRs` of a Node: at most one for each IP family.
-fn check_pod_cidrs(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_pod_cidrs(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let field = "spec.podCIDRs";
     let all: Vec<&str> = at.items(field).iter().map(|range| range.as_str().unwrap_or_default()).collect();
     for (index, range) in all.iter().enumerate() {
@@ -166,7 +168,7 @@ fn check_pod_cidrs(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn addresses(at: &FieldView<'_>, causes: &mut Causes) {
+fn addresses(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for (index, address) in at.items("status.addresses").iter().enumerate() {
         let text = |name: &str| address[name].as_str().unwrap_or_default();
@@ -179,7 +181,7 @@ fn addresses(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Rejects changes of `podCIDRs` and `providerID` of a Node after they were set.
-fn check_assigned_fields(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_assigned_fields(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(old) = at.old else { return };
     let (before, now) = (FieldView::root(old, None), at);
     let (had, has) = (before.items("spec.podCIDRs"), now.items("spec.podCIDRs"));
@@ -199,7 +201,7 @@ fn check_assigned_fields(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_external_id(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_external_id(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let before = at.old.and_then(|old| old["spec"]["externalID"].as_str()).unwrap_or_default();
     if before != at.text("spec.externalID") {
         causes.push(Cause::forbidden("spec.externalID", "may not be updated"));

@@ -38,7 +38,7 @@ const DEFAULTS: &[Default] = &[
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 pub(crate) const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 
-pub(crate) fn check_access_modes(at: &FieldView<'_>, detail: &str, causes: &mut Causes) {
+pub(crate) fn check_access_modes(at: &FieldView<'_, '_>, detail: &str, causes: &mut Causes) {
     let given = at.items("accessModes");
     if given.is_empty() {
         causes.push(required(&at.field_path("accessModes"), detail));
@@ -64,7 +64,7 @@ const NON_SOURCE_FIELDS: [&str; 9] = [
     "volumeAttributesClassName",
 ];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     check_access_modes(&spec, "", causes);
     let capacity = spec.get("capacity").filter(|capacity| !is_missing(Some(capacity)));
@@ -85,7 +85,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
         causes.push(Cause::forbidden(&spec.field_path(name), "may not specify more than 1 volume type"));
     }
     match sources.clone().next() {
-        None => causes.push(required("spec", "must specify a volume type")),
+        None => causes.push(required(&"spec", "must specify a volume type")),
         Some(&"csi") => check_csi(&spec.part("csi"), causes),
         Some(&"flexVolume") => run(&spec.part("flexVolume"), &[Check::Required("driver", "")], causes),
         Some(_) => {}
@@ -94,7 +94,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     check_classes(&spec, causes);
 }
 
-fn check_capacity(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_capacity(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     each_quantity(spec, "capacity", &mut |field, _, quantity| {
         let amount = crate::model::quantity::read(quantity).unwrap_or_default();
         let invalid = |why: &str| Cause::invalid(field, &format!("{quantity:?}"), why);
@@ -134,7 +134,7 @@ const SOURCES: [&str; 22] = [
 ];
 
 /// Validates the names of the storage class and the volume attributes class.
-pub(crate) fn check_classes(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_classes(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     for name in ["storageClassName", "volumeAttributesClassName"] {
         let class = spec.text(name);
         if !class.is_empty() {
@@ -143,7 +143,7 @@ pub(crate) fn check_classes(spec: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_affinity(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_affinity(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(affinity) = spec.get("nodeAffinity").filter(|affinity| !affinity.is_null()) else { return };
     let at = spec.part("nodeAffinity");
     match affinity.get("required").filter(|required| !required.is_null()) {
@@ -158,7 +158,7 @@ fn check_affinity(spec: &FieldView<'_>, causes: &mut Causes) {
 /// The maximum length of the name of a CSI driver, in bytes.
 const MAX_DRIVER_BYTES: usize = 63;
 
-fn check_csi(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_csi(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_driver(at, causes);
     if at.text("volumeHandle").is_empty() {
         causes.push(required(&at.field_path("volumeHandle"), ""));
@@ -175,7 +175,7 @@ fn check_csi(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_secret_reference(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_secret_reference(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for (name, format) in [("name", NameFormat::Subdomain), ("namespace", NameFormat::Label)] {
         match at.text(name) {
             "" => causes.push(required(&at.field_path(name), "")),
@@ -185,7 +185,7 @@ fn check_secret_reference(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates the name of a CSI driver.
-pub(crate) fn check_driver(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_driver(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (driver, field) = (at.text("driver"), at.field_path("driver"));
     if driver.is_empty() {
         return causes.push(required(&field, ""));
@@ -196,7 +196,7 @@ pub(crate) fn check_driver(at: &FieldView<'_>, causes: &mut Causes) {
     NameFormat::Subdomain.check(&field, &driver.to_lowercase(), causes);
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate_change(at: &FieldView<'_, '_>, causes: &mut Causes) {
     // kube-apiserver validates an updated volume twice.
     validate(at, causes);
     let (new, Some(old)) = (&at.value["spec"], at.old.map(|old| &old["spec"])) else { return };

@@ -40,11 +40,11 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 const DEFAULTS: &[Default] =
     &[Fill("status.phase", "\"Pending\""), Fill("spec.volumeMode", "\"Filesystem\"")];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_claim_spec(&at.part("spec"), causes);
 }
 
-pub(crate) fn check_claim_spec(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_claim_spec(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     check_access_modes(spec, "at least 1 access mode is required", causes);
     let field = spec.field_path("resources[storage]");
     match spec.get("resources.requests.storage").and_then(Value::as_str) {
@@ -124,7 +124,7 @@ fn copy_data_source(claim: &mut Value) {
     }
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate_change(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(old) = at.old else { return };
     let bound = old["status"]["phase"] == "Bound";
     let fixed = |object: &Value| {

@@ -22,7 +22,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .warnings(warn)
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_template(&at.part("template"), causes);
 }
 

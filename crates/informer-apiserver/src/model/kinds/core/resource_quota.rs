@@ -37,7 +37,7 @@ const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminatin
 const UNSUPPORTED: &str = "unsupported scope";
 const WRONG_RESOURCE: &str = "unsupported scope applied to resource";
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let mut limited = Vec::new();
     each_quantity(&spec, "hard", &mut |field, name, quantity| {
@@ -56,7 +56,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_scopes(spec: &FieldView<'_>, limited: &[String], causes: &mut Causes) {
+fn check_scopes(spec: &FieldView<'_, '_>, limited: &[String], causes: &mut Causes) {
     let names: Vec<&str> = spec.items("scopes").iter().map(text).collect();
     let shown = short_value(spec.get("scopes"));
     let invalid = |why: &str| Cause::invalid("spec.scopes", &shown, why);
@@ -72,7 +72,7 @@ fn check_scopes(spec: &FieldView<'_>, limited: &[String], causes: &mut Causes) {
     causes.extend(conflicts.map(|_| invalid("conflicting scopes")));
 }
 
-fn check_scope_selector(selector: &FieldView<'_>, limited: &[String], causes: &mut Causes) {
+fn check_scope_selector(selector: &FieldView<'_, '_>, limited: &[String], causes: &mut Causes) {
     const FIELD: &str = "spec.scopeSelector.matchExpressions";
     let shown = short_value(Some(selector.value));
     let mut names = Vec::new();

@@ -35,12 +35,12 @@ fn merge_string_data(secret: &mut Value) {
     }
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate_change(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_immutable(at, "type", causes);
     check_immutable_data(at, &["data"], causes);
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_keys(at, "data", causes);
     let needs = |keys: &[&str], causes: &mut Causes| {
         let data = at.get("data").and_then(Value::as_object);
@@ -74,7 +74,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_docker_config(at: &FieldView<'_>, key: &str, causes: &mut Causes) {
+fn check_docker_config(at: &FieldView<'_, '_>, key: &str, causes: &mut Causes) {
     let field = format!("data[{key}]");
     let Some(text) = at.get("data").and_then(|data| data.get(key)?.as_str()) else {
         causes.push(required(&field, ""));

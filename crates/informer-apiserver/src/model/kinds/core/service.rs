@@ -110,7 +110,7 @@ const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
 const AFFINITIES: &[&str] = &["ClientIP", "None"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let kind = spec.text("type");
     let ports = spec.items("ports");
@@ -136,14 +136,14 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
     let mut names = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
-        let port = FieldView { value: port, old: None, path: spec.field_path(&format!("ports[{index}]")) };
+        let port = FieldView { value: port, old: None, path: spec.field_path("ports").index(index) };
         check_service_port(&port, ports.len() > 1, &mut names, causes);
     }
     check_labels(&spec.field_path("selector"), spec.get("selector"), causes);
     run(&spec, &[Check::OneOf("sessionAffinity", AFFINITIES)], causes);
     let before: HashSet<&str> = spec.before("externalIPs").collect();
     for (index, address) in spec.items("externalIPs").iter().filter_map(Value::as_str).enumerate() {
-        let field = spec.field_path(&format!("externalIPs[{index}]"));
+        let field = spec.field_path("externalIPs").index(index);
         match address_problem(address).filter(|_| !before.contains(address)) {
             Some(why) => causes.push(Cause::invalid(&field, &format!("{address:?}"), why)),
             None => check_unicast(&field, address, causes),
@@ -162,14 +162,15 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
         let key = (port["protocol"].as_str(), port["port"].as_i64());
         if !seen.insert(key) {
             let shown = format!("{{\"port\":{},\"protocol\":{}}}", port["port"], port["protocol"]);
-            causes.push(duplicate(&spec.field_path(&format!("ports[{index}]")), &shown));
+            causes.push(duplicate(&spec.field_path("ports").index(index), &shown));
         }
     }
     if kind == "ClusterIP" {
         for (index, port) in ports.iter().enumerate() {
             if port["nodePort"].as_i64().is_some_and(|number| number != 0) {
                 let why = "may not be used when `type` is 'ClusterIP'";
-                causes.push(Cause::forbidden(&spec.field_path(&format!("ports[{index}].nodePort")), why));
+                let port = spec.field_path("ports").index(index);
+                causes.push(Cause::forbidden(&port.field("nodePort"), why));
             }
         }
     }
@@ -181,7 +182,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 
 /// Validates the fields that decide how traffic is distributed.
-fn check_policies(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_policies(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
     const POLICIES: &[&str] = &["Cluster", "Local"];
     let external = spec.text("externalTrafficPolicy");
@@ -212,7 +213,7 @@ fn check_policies(spec: &FieldView<'_>, causes: &mut Causes) {
     check_load_balancer_class(spec, causes);
 }
 
-fn check_load_balancer_class(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_load_balancer_class(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let field = spec.field_path("loadBalancerClass");
     let class = spec.get("loadBalancerClass").and_then(Value::as_str);
     if spec.text("type") != "LoadBalancer" {
@@ -231,7 +232,7 @@ fn check_load_balancer_class(spec: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Rejects load balancer fields in Services of other types, and validates `loadBalancerSourceRanges`.
-fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_load_balancer_fields(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let why = "may only be used when `type` is 'LoadBalancer'";
     let is_load_balancer = spec.text("type") == "LoadBalancer";
     let ranges = spec.items("loadBalancerSourceRanges");
@@ -242,7 +243,7 @@ fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Causes) {
     }
     let before: HashSet<&str> = spec.before("loadBalancerSourceRanges").map(str::trim).collect();
     for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
-        check_range(&format!("{field}[{index}]"), range.trim(), &before, causes);
+        check_range(&field.index(index), range.trim(), &before, causes);
     }
     if spec.get("allocateLoadBalancerNodePorts").is_some() && !is_load_balancer {
         causes.push(Cause::forbidden(&spec.field_path("allocateLoadBalancerNodePorts"), why));
@@ -250,7 +251,7 @@ fn check_load_balancer_fields(spec: &FieldView<'_>, causes: &mut Causes) {
 }
 
 fn check_service_port<'a>(
-    at: &FieldView<'a>,
+    at: &FieldView<'a, '_>,
     named: bool,
     names: &mut HashSet<&'a str>,
     causes: &mut Causes,

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_immutable, duplicate, label_problems, required, run, unsupported,
 };
 use crate::model::rules::defaults::Default::{self, Call, Fill, In};
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::path::{get, set};
 use crate::model::rules::ranges::{address_problem, canonical_problem};
 use crate::model::rules::warnings::{address_warnings, list, text, value_warnings};
@@ -39,18 +41,18 @@ fn default_port_name(port: &mut Value) {
 pub(crate) const UPDATE_CHECKS: &[Check] =
     &[Check::Call(|at, causes| check_immutable(at, "addressType", causes))];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     const KINDS: &[&str] = &["FQDN", "IPv4", "IPv6"];
     let kind = at.text("addressType");
     if kind.is_empty() {
-        causes.push(required("addressType", ""));
+        causes.push(required(&"addressType", ""));
         return;
     }
     if !KINDS.contains(&kind) {
-        causes.push(unsupported("addressType", kind, KINDS));
+        causes.push(unsupported(&"addressType", kind, KINDS));
     }
     for (index, port) in at.items("ports").iter().enumerate() {
-        let port = FieldView { value: port, old: None, path: format!("ports[{index}]") };
+        let port = FieldView { value: port, old: None, path: FieldPath::new("ports").index(index) };
         let name = port.text("name");
         if !name.is_empty() {
             NameFormat::Label.check(&port.field_path("name"), name, causes);
@@ -73,7 +75,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
 /// The maximum number of addresses of an endpoint, as in kube-apiserver.
 const MAX_ADDRESSES: usize = 100;
 
-fn check_endpoint(at: &FieldView<'_>, kind: &str, causes: &mut Causes) {
+fn check_endpoint(at: &FieldView<'_, '_>, kind: &str, causes: &mut Causes) {
     let (field, count) = (at.field_path("addresses"), at.items("addresses").len());
     if count == 0 {
         causes.push(required(&field, "must contain at least 1 address"));
@@ -93,8 +95,8 @@ fn check_endpoint(at: &FieldView<'_>, kind: &str, causes: &mut Causes) {
 }
 
 fn check_endpoint_address(
-    endpoint: &FieldView<'_>,
-    address: &FieldView<'_>,
+    endpoint: &FieldView<'_, '_>,
+    address: &FieldView<'_, '_>,
     kind: &str,
     causes: &mut Causes,
 ) {
@@ -116,7 +118,7 @@ fn check_endpoint_address(
 }
 
 /// Validates a domain name of two or more labels. It may end with a dot.
-fn check_domain_name(field: &str, text: &str, causes: &mut Causes) {
+fn check_domain_name(field: &dyn Display, text: &str, causes: &mut Causes) {
     if text.is_empty() {
         return causes.push(required(field, ""));
     }
@@ -134,7 +136,7 @@ fn check_domain_name(field: &str, text: &str, causes: &mut Causes) {
 /// The maximum number of zones or nodes in the hints of an endpoint, as in kube-apiserver.
 const MAX_HINTS: usize = 8;
 
-fn check_hints(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_hints(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for list in ["forZones", "forNodes"] {
         let length = at.items(list).len();
         if length > MAX_HINTS {

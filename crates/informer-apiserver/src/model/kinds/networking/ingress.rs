@@ -21,7 +21,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .status_warnings(load_balancer_warnings)
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if is_missing(spec.get("rules")) && spec.get("defaultBackend").is_none() {
         let why = "either `defaultBackend` or `rules` must be specified";
@@ -32,14 +32,14 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
         NameFormat::Subdomain.check(&spec.field_path("ingressClassName"), class, causes);
     }
     for (index, tls) in spec.items("tls").iter().enumerate() {
-        let path = spec.field_path(&format!("tls[{index}]"));
+        let path = spec.field_path("tls").index(index);
         check_tls(&FieldView { value: tls, old: None, path }, causes);
     }
     if spec.get("defaultBackend").is_some() {
         backend(&spec.part("defaultBackend"), causes);
     }
     for (index, rule) in spec.items("rules").iter().enumerate() {
-        let rule = FieldView { value: rule, old: None, path: spec.field_path(&format!("rules[{index}]")) };
+        let rule = FieldView { value: rule, old: None, path: spec.field_path("rules").index(index) };
         let host = rule.text("host");
         if !host.is_empty() && !host.starts_with("*.") {
             NameFormat::Subdomain.check(&rule.field_path("host"), host, causes);
@@ -49,23 +49,23 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
         }
         for (index, path) in rule.items("http.paths").iter().enumerate() {
             ingress_path(
-                &FieldView { value: path, old: None, path: rule.field_path(&format!("http.paths[{index}]")) },
+                &FieldView { value: path, old: None, path: rule.field_path("http.paths").index(index) },
                 causes,
             );
         }
     }
 }
 
-fn check_tls(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_tls(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for (index, host) in at.items("hosts").iter().filter_map(Value::as_str).enumerate() {
         if !host.starts_with("*.") {
-            NameFormat::Subdomain.check(&at.field_path(&format!("hosts[{index}]")), host, causes);
+            NameFormat::Subdomain.check(&at.field_path("hosts").index(index), host, causes);
         }
     }
     run(at, &[Check::NameFormat("secretName", NameFormat::Subdomain)], causes);
 }
 
-fn ingress_path(at: &FieldView<'_>, causes: &mut Causes) {
+fn ingress_path(at: &FieldView<'_, '_>, causes: &mut Causes) {
     const KINDS: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
     match at.text("pathType") {
         "" => {
@@ -84,7 +84,7 @@ fn ingress_path(at: &FieldView<'_>, causes: &mut Causes) {
     backend(&at.part("backend"), causes);
 }
 
-fn backend(at: &FieldView<'_>, causes: &mut Causes) {
+fn backend(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match (at.get("service"), at.get("resource")) {
         (None, None) => causes.push(required(&at.path, "resource or service backend is required")),
         (Some(_), Some(_)) => {

@@ -24,26 +24,26 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 /// The maximum length of a controller name, in bytes.
 const MAX_CONTROLLER_BYTES: usize = 250;
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     let controller = spec.text("controller");
     if spec.old.is_some_and(|old| text(&old["controller"]) != controller) {
         causes.push(Cause::invalid("spec.controller", &format!("{controller:?}"), IMMUTABLE));
     }
     if controller.is_empty() {
-        causes.push(required("spec.controller", ""));
+        causes.push(required(&"spec.controller", ""));
     } else {
         if controller.len() > MAX_CONTROLLER_BYTES {
             causes.push(Cause::too_long("spec.controller", MAX_CONTROLLER_BYTES));
         }
-        check_domain_prefixed_path("spec.controller", controller, causes);
+        check_domain_prefixed_path(&"spec.controller", controller, causes);
     }
     if spec.get("parameters").is_some() {
         check_parameters(&spec.part("parameters"), causes);
     }
 }
 
-fn check_parameters(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_parameters(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (group, scope) = (at.text("apiGroup"), at.text("scope"));
     if at.get("apiGroup").is_some() {
         NameFormat::Subdomain.check(&at.field_path("apiGroup"), group, causes);

@@ -36,29 +36,24 @@ fn default_policy_types(spec: &mut Value) {
     }
 }
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     check_selector(&spec.part("podSelector"), causes);
     let before = spec.old.map(ranges).unwrap_or_default();
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for (index, rule) in spec.items(list).iter().enumerate() {
-            let rule =
-                FieldView { value: rule, old: None, path: spec.field_path(&format!("{list}[{index}]")) };
+            let rule = FieldView { value: rule, old: None, path: spec.field_path(list).index(index) };
             for (index, port) in rule.items("ports").iter().enumerate() {
-                let port =
-                    FieldView { value: port, old: None, path: rule.field_path(&format!("ports[{index}]")) };
+                let port = FieldView { value: port, old: None, path: rule.field_path("ports").index(index) };
                 run(&port, &[Check::OneOf("protocol", &["TCP", "UDP", "SCTP"])], causes);
                 check_ports(&port, causes);
             }
             for (index, peer) in rule.items(peers).iter().enumerate() {
                 if peer.as_object().is_none_or(serde_json::Map::is_empty) {
-                    causes.push(required(
-                        &rule.field_path(&format!("{peers}[{index}]")),
-                        "must specify a peer",
-                    ));
+                    causes.push(required(&rule.field_path(peers).index(index), "must specify a peer"));
                 }
-                let path = rule.field_path(&format!("{peers}[{index}]"));
-                let peer_view = FieldView { value: peer, old: None, path };
+                let peer_view =
+                    FieldView { value: peer, old: None, path: rule.field_path(peers).index(index) };
                 for selector in ["podSelector", "namespaceSelector"] {
                     if peer[selector].is_object() {
                         check_selector(&peer_view.part(selector), causes);
@@ -70,8 +65,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
                     causes.push(Cause::forbidden(&peer_view.path, why));
                 }
                 if peer["ipBlock"].is_object() {
-                    let path = rule.field_path(&format!("{peers}[{index}].ipBlock"));
-                    block(&FieldView { value: &peer["ipBlock"], old: None, path }, &before, causes);
+                    block(&peer_view.part("ipBlock"), &before, causes);
                 }
             }
         }
@@ -84,13 +78,13 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     }
     for (index, kind) in types.iter().filter_map(Value::as_str).enumerate() {
         if !matches!(kind, "Ingress" | "Egress") {
-            let field = spec.field_path(&format!("policyTypes[{index}]"));
+            let field = spec.field_path("policyTypes").index(index);
             causes.push(unsupported(&field, kind, &["Ingress", "Egress"]));
         }
     }
 }
 
-fn check_ports(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_ports(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (field, end_field) = (at.field_path("port"), at.field_path("endPort"));
     let end = at.number("endPort");
     let invalid_end = |why: &str| end.map(|end| Cause::invalid(&end_field, &end.to_string(), why));
@@ -130,7 +124,7 @@ fn entries(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-fn block(at: &FieldView<'_>, before: &HashSet<&str>, causes: &mut Causes) {
+fn block(at: &FieldView<'_, '_>, before: &HashSet<&str>, causes: &mut Causes) {
     let whole = at.text("cidr");
     if whole.is_empty() {
         causes.push(required(&at.field_path("cidr"), ""));
@@ -139,7 +133,7 @@ fn block(at: &FieldView<'_>, before: &HashSet<&str>, causes: &mut Causes) {
     check_range(&at.field_path("cidr"), whole, before, causes);
     let Some(whole) = range(whole) else { return };
     for (index, except) in at.items("except").iter().filter_map(Value::as_str).enumerate() {
-        let field = at.field_path(&format!("except[{index}]"));
+        let field = at.field_path("except").index(index);
         check_range(&field, except, before, causes);
         if range(except).is_some_and(|except| !is_strict_subset(except, whole)) {
             let why = "must be a strict subset of `cidr`";

@@ -10,6 +10,7 @@ use crate::model::rules::Rules;
 use crate::model::rules::checks::{
     Check, FieldView, IMMUTABLE, NameFormat, check_labels, duplicate, required,
 };
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::resources::{check_container_resource_name, check_resource_quantity, each_quantity};
 use crate::model::rules::scheduling::check_toleration;
 use crate::model::rules::warnings::text;
@@ -23,27 +24,27 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
         .warnings(|class, _| warn(class))
         .cells(cells);
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let handler = at.text("handler");
     if handler.is_empty() {
-        causes.push(required("handler", ""));
+        causes.push(required(&"handler", ""));
     } else {
-        NameFormat::Label.check("handler", handler, causes);
+        NameFormat::Label.check(&"handler", handler, causes);
     }
     let overhead = at.part("overhead");
     each_quantity(&overhead, "podFixed", &mut |_, name, quantity| {
         // kube-apiserver validates the overhead as the limits of a container.
-        let field = format!("overhead.limits[{name}]");
+        let field = FieldPath::new("overhead.limits").key(name);
         check_container_resource_name(&field, name, causes);
         check_resource_quantity(&field, name, quantity, causes);
     });
     let scheduling = at.part("scheduling");
-    check_labels("scheduling.nodeSelector", scheduling.get("nodeSelector"), causes);
+    check_labels(&"scheduling.nodeSelector", scheduling.get("nodeSelector"), causes);
     let tolerations = scheduling.items("tolerations");
     let mut known = HashSet::new();
     for (index, toleration) in tolerations.iter().enumerate() {
-        let path = format!("scheduling.tolerations[{index}]");
-        check_toleration(&FieldView { value: toleration, old: None, path: path.clone() }, causes);
+        let path = scheduling.field_path("tolerations").index(index);
+        check_toleration(&FieldView { value: toleration, old: None, path }, causes);
         let shown = toleration.to_string();
         if !known.insert(shown.clone()) {
             causes.push(duplicate(&path, &shown));

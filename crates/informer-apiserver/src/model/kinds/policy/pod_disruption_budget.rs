@@ -18,7 +18,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 const INITIAL_STATUS: &str =
     r#"{"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,"expectedPods":0}"#;
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if let (Some(least), Some(most)) = (spec.get("minAvailable"), spec.get("maxUnavailable")) {
         let shown = format!(

@@ -17,18 +17,18 @@ pub(crate) static DESCRIPTOR: KindDescriptor =
 pub(crate) const CHECKS: &[Check] =
     &[Check::Call(|at, causes| check_rules(at, false, causes)), Check::Call(check_aggregation)];
 
-fn check_aggregation(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_aggregation(at: &FieldView<'_, '_>, causes: &mut Causes) {
     if at.get("aggregationRule").is_none_or(Value::is_null) {
         return;
     }
     let selectors = at.items("aggregationRule.clusterRoleSelectors");
-    let field = "aggregationRule.clusterRoleSelectors";
+    let field = at.field_path("aggregationRule.clusterRoleSelectors");
     if selectors.is_empty() {
         let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        causes.push(required(field, why));
+        causes.push(required(&field, why));
     }
     for (index, selector) in selectors.iter().enumerate() {
-        let selector = FieldView { value: selector, old: None, path: format!("{field}[{index}]") };
+        let selector = FieldView { value: selector, old: None, path: field.index(index) };
         let before = causes.len();
         check_selector(&selector, causes);
         if causes.len() > before {

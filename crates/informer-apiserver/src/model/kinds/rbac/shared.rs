@@ -3,6 +3,7 @@
 use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{Check, FieldView, NameFormat, is_missing, required, unsupported};
 use crate::model::rules::defaults::Default::{self, Fill, In, When};
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 use serde_json::{Value, json};
@@ -17,9 +18,9 @@ pub(crate) const BINDING_DEFAULTS: &[Default] = &[
 pub(crate) const BINDING_UPDATE_CHECKS: &[Check] = &[Check::Call(check_binding_change)];
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(crate) fn check_rules(at: &FieldView<'_>, namespaced: bool, causes: &mut Causes) {
+pub(crate) fn check_rules(at: &FieldView<'_, '_>, namespaced: bool, causes: &mut Causes) {
     for (index, rule) in at.items("rules").iter().enumerate() {
-        let rule = FieldView { value: rule, old: None, path: format!("rules[{index}]") };
+        let rule = FieldView { value: rule, old: None, path: FieldPath::new("rules").index(index) };
         let missing = |name: &str| is_missing(rule.get(name));
         if missing("verbs") {
             causes.push(required(&rule.field_path("verbs"), "verbs must contain at least one value"));
@@ -49,7 +50,7 @@ pub(crate) fn check_rules(at: &FieldView<'_>, namespaced: bool, causes: &mut Cau
     }
 }
 
-pub(crate) fn check_binding(at: &FieldView<'_>, namespaced: bool, causes: &mut Causes) {
+pub(crate) fn check_binding(at: &FieldView<'_, '_>, namespaced: bool, causes: &mut Causes) {
     let role = at.part("roleRef");
     if role.text("apiGroup") != GROUP {
         causes.push(unsupported(&role.field_path("apiGroup"), role.text("apiGroup"), &[GROUP]));
@@ -62,7 +63,7 @@ pub(crate) fn check_binding(at: &FieldView<'_>, namespaced: bool, causes: &mut C
         causes.push(required(&role.field_path("name"), ""));
     }
     for (index, subject) in at.items("subjects").iter().enumerate() {
-        let subject = FieldView { value: subject, old: None, path: format!("subjects[{index}]") };
+        let subject = FieldView { value: subject, old: None, path: FieldPath::new("subjects").index(index) };
         let name = subject.text("name");
         if name.is_empty() {
             causes.push(required(&subject.field_path("name"), ""));
@@ -95,7 +96,7 @@ pub(crate) fn check_binding(at: &FieldView<'_>, namespaced: bool, causes: &mut C
     }
 }
 
-fn check_binding_change(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_binding_change(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let role = at.part("roleRef");
     if role.old.is_some_and(|old| old != role.value) {
         let (group, kind, name) = (role.text("apiGroup"), role.text("kind"), role.text("name"));

@@ -20,7 +20,7 @@ const DEFAULTS: &[Default] = &[Fill("preemptionPolicy", "\"PreemptLowerPriority\
 /// The highest value of a PriorityClass that users may create. System classes have higher values.
 const MAX_USER_PRIORITY: i64 = 1_000_000_000;
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let system = at.text("metadata.name").starts_with("system-");
     if !system && at.number("value").is_some_and(|value| value > MAX_USER_PRIORITY) {
         let why = format!("maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}");
@@ -29,7 +29,7 @@ fn validate(at: &FieldView<'_>, causes: &mut Causes) {
     run(at, &[Check::OneOf("preemptionPolicy", &["PreemptLowerPriority", "Never"])], causes);
 }
 
-fn validate_change(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate_change(at: &FieldView<'_, '_>, causes: &mut Causes) {
     if at.old.is_some_and(|old| old["value"] != at.value["value"]) {
         causes.push(Cause::forbidden("value", "may not be changed in an update."));
     }

@@ -30,12 +30,12 @@ pub(crate) const UPDATE_CHECKS: &[Check] = &[Check::Call(|at, causes| {
     }
 })];
 
-fn validate(at: &FieldView<'_>, causes: &mut Causes) {
+fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let provisioner = at.text("provisioner");
     if provisioner.is_empty() {
-        causes.push(required("provisioner", ""));
+        causes.push(required(&"provisioner", ""));
     } else {
-        NameFormat::Qualified.check("provisioner", &provisioner.to_lowercase(), causes);
+        NameFormat::Qualified.check(&"provisioner", &provisioner.to_lowercase(), causes);
     }
     let policies = &[
         Check::OneOf("reclaimPolicy", &["Delete", "Retain"]),

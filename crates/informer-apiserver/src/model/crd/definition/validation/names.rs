@@ -30,7 +30,7 @@ pub(super) fn check_object_name(definition: &Value, causes: &mut Causes) {
 pub(super) fn check_group(spec: &Value, causes: &mut Causes) {
     let group = text(spec, "group");
     let why = if group.is_empty() {
-        return causes.push(required("spec.group", ""));
+        return causes.push(required(&"spec.group", ""));
     } else if group.len() > MAX_SUBDOMAIN_BYTES {
         "must be no more than 253 characters"
     } else if !NameFormat::Subdomain.is_valid(group) {

@@ -7,7 +7,7 @@ use crate::model::rules::checks::{FieldView, required};
 use crate::model::schema::formats::is_go_duration;
 
 /// Validates `schedule` and its relation to `timeZone`. An update may keep a time zone in the schedule.
-pub(super) fn check(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let (field, schedule) = (spec.field_path("schedule"), spec.text("schedule"));
     if schedule.is_empty() {
         return causes.push(required(&field, ""));
@@ -24,7 +24,7 @@ pub(super) fn check(spec: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Rejects a time zone in `schedule`.
-pub(super) fn check_without_zone(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_without_zone(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let (field, schedule) = (spec.field_path("schedule"), spec.text("schedule"));
     if schedule.contains("TZ") {
         let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
@@ -36,7 +36,7 @@ pub(super) fn check_without_zone(spec: &FieldView<'_>, causes: &mut Causes) {
 const MAX_COMPONENT_BYTES: usize = 14;
 
 /// Validates a new or changed `timeZone`.
-pub(super) fn check_time_zone(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_time_zone(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let given = spec.get("timeZone").and_then(serde_json::Value::as_str);
     let Some(name) = given.filter(|name| spec.old.is_none_or(|old| old["timeZone"] != *name)) else { return };
     let invalid = |why: &str| Cause::invalid(&spec.field_path("timeZone"), &format!("{name:?}"), why);

@@ -11,12 +11,12 @@ const MANY_COMPLETIONS: i64 = 100_000;
 const MAX_PARALLELISM_OF_MANY: i64 = 10_000;
 const MAX_FAILED_INDEXES_OF_MANY: i64 = 10_000;
 
-fn is_indexed(spec: &FieldView<'_>) -> bool {
+fn is_indexed(spec: &FieldView<'_, '_>) -> bool {
     spec.text("completionMode") == "Indexed"
 }
 
 /// Validates the limits of an indexed Job. Other Jobs cannot have limits for each index.
-pub(super) fn check_limits(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_limits(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let invalid =
         |name: &str, number: i64, why: &str| Cause::invalid(&spec.field_path(name), &number.to_string(), why);
     if is_indexed(spec) {
@@ -30,7 +30,7 @@ pub(super) fn check_limits(spec: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_indexed(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_indexed(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut check_most = |name: &str, most: i64, why: &str| {
         if let Some(number) = spec.number(name).filter(|number| *number > most) {
             causes.push(Cause::invalid(&spec.field_path(name), &number.to_string(), why));
@@ -63,7 +63,7 @@ fn check_indexed(spec: &FieldView<'_>, causes: &mut Causes) {
 const MAX_RULES: usize = 20;
 const MAX_INDEXES_BYTES: usize = 64 << 10;
 
-pub(super) fn check_success_policy(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_success_policy(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let at = spec.part("successPolicy");
     if at.value.is_null() {
         return;
@@ -84,7 +84,7 @@ pub(super) fn check_success_policy(spec: &FieldView<'_>, causes: &mut Causes) {
     at.elements("rules").take(MAX_RULES).for_each(|rule| check_rule(&rule, completions, causes));
 }
 
-fn check_rule(at: &FieldView<'_>, completions: i64, causes: &mut Causes) {
+fn check_rule(at: &FieldView<'_, '_>, completions: i64, causes: &mut Causes) {
     let has_indexes = at.get("succeededIndexes").is_some();
     if !has_indexes && at.get("succeededCount").is_none() {
         let why = "at least one of succeededCount or succeededIndexes must be specified";

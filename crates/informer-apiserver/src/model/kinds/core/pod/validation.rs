@@ -33,13 +33,13 @@ pub(crate) const STATUS_CHANGES: &[Check] = &[Check::Call(changes::check_annotat
 const RESTART: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
-fn pod(at: &FieldView<'_>, causes: &mut Causes) {
+fn pod(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     annotations::check(&at.part("metadata.annotations"), &spec, causes);
     check_spec(&spec, SpecOwner::Pod, causes);
 }
 
-fn created(at: &FieldView<'_>, causes: &mut Causes) {
+fn created(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
     if !spec.items("ephemeralContainers").is_empty() {
         let why = "cannot be set on create";
@@ -52,7 +52,7 @@ fn created(at: &FieldView<'_>, causes: &mut Causes) {
     annotations::check_profiles(&at.part("metadata.annotations"), &spec, causes);
 }
 
-pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_template(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_labels(&at.field_path("labels"), at.get("metadata.labels"), causes);
     let annotations = FieldView { path: at.field_path("annotations"), ..at.part("metadata.annotations") };
     causes.extend(annotation_causes(&annotations.path, at.get("metadata.annotations")));
@@ -68,12 +68,12 @@ pub(crate) fn check_template(at: &FieldView<'_>, causes: &mut Causes) {
 
 /// Validates the fields of a new pod spec whose rules depend on feature gates. Objects that the embedding
 /// program loads skip it: they may come from clusters with other feature gates.
-pub(crate) fn check_disabled_fields(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(crate) fn check_disabled_fields(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     security::check_disabled_change_policy(&spec.part("securityContext"), causes);
     host::check_disabled_combinations(spec, causes);
 }
 
-pub(crate) fn shown_labels(at: &FieldView<'_>) -> String {
+pub(crate) fn shown_labels(at: &FieldView<'_, '_>) -> String {
     match at.get("metadata.labels") {
         Some(labels) if !is_missing(Some(labels)) => labels.to_string(),
         _ => "null".to_owned(),
@@ -101,7 +101,7 @@ enum SpecOwner {
     Template,
 }
 
-fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
+fn check_spec(at: &FieldView<'_, '_>, owner: SpecOwner, causes: &mut Causes) {
     let pod = PodParts {
         owner,
         volumes: volumes::check(at, owner, causes),
@@ -151,13 +151,13 @@ fn check_spec(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
 }
 
 /// Returns all containers of a pod in the order in which kube-apiserver visits them.
-fn all_containers<'a>(spec: &FieldView<'a>) -> impl Iterator<Item = FieldView<'a>> + use<'a> {
+fn all_containers<'v, 'p>(spec: &'p FieldView<'v, '_>) -> impl Iterator<Item = FieldView<'v, 'p>> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     lists.map(|list| spec.elements(list)).into_iter().flatten()
 }
 
 /// Validates the resource claims. Returns their names.
-fn check_resource_claims<'a>(at: &FieldView<'a>, causes: &mut Causes) -> HashSet<&'a str> {
+fn check_resource_claims<'a>(at: &FieldView<'a, '_>, causes: &mut Causes) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for claim in at.elements("resourceClaims") {
         let (field, name) = (claim.field_path("name"), claim.text("name"));
@@ -188,7 +188,7 @@ const MAX_NAMESERVERS: usize = 3;
 const MAX_SEARCH_PATHS: usize = 32;
 const MAX_SEARCH_BYTES: usize = 2_048;
 
-fn check_dns(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_dns(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let config = at.part("dnsConfig");
     if at.text("dnsPolicy") == "None" {
         if config.value.is_null() {
@@ -234,7 +234,7 @@ fn check_dns(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_scheduling_gates(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_scheduling_gates(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for gate in at.elements("schedulingGates") {
         let name = gate.text("name");
@@ -247,7 +247,7 @@ fn check_scheduling_gates(at: &FieldView<'_>, causes: &mut Causes) {
 
 /// Validates the names of the service account, the node and the host, and `activeDeadlineSeconds`, in the
 /// order of kube-apiserver.
-fn check_names(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_names(at: &FieldView<'_, '_>, causes: &mut Causes) {
     run(
         at,
         &[
@@ -274,7 +274,7 @@ fn is_positive(number: i64) -> bool {
     (1..=i64::from(i32::MAX)).contains(&number)
 }
 
-fn check_host_aliases(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_host_aliases(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for alias in at.elements("hostAliases") {
         check_address(&alias.field_path("ip"), alias.text("ip"), causes);
         for name in alias.elements("hostnames") {

@@ -42,7 +42,7 @@ pub(super) fn format_list(list: &[&str]) -> String {
 }
 
 /// Rejects cluster IPs and IP families that the type forbids.
-pub(super) fn check_type(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_type(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let kind = spec.text("type");
     if is_external_name(spec.value) {
         let given = [
@@ -60,7 +60,7 @@ pub(super) fn check_type(spec: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates the cluster IPs, IP families and the family policy of a Service.
-pub(super) fn check(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     if is_external_name(spec.value) {
         return;
     }
@@ -83,7 +83,7 @@ pub(super) fn check(spec: &FieldView<'_>, causes: &mut Causes) {
     for (index, address) in addresses.iter().enumerate() {
         let is_none = index == 0 && *address == "None";
         if !is_none && !before.contains(address) {
-            check_address(&format!("{field}[{index}]"), address, causes);
+            check_address(&field.index(index), address, causes);
         }
     }
     let is_valid = causes.len() == known;
@@ -102,7 +102,7 @@ pub(super) fn check(spec: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_families(spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_families(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for family in spec.elements("ipFamilies") {
         let text = family.value.as_str().unwrap_or_default();
@@ -120,19 +120,19 @@ fn check_families(spec: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates that each cluster IP has the family at the same position in `ipFamilies`.
-fn check_families_of(addresses: &[&str], spec: &FieldView<'_>, causes: &mut Causes) {
+fn check_families_of(addresses: &[&str], spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let families = strings(&spec.value["ipFamilies"]);
     for (index, (address, family)) in addresses.iter().zip(families).enumerate() {
         if FAMILIES.contains(&family) && family_of(address) != family {
             let why = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
-            let field = spec.field_path(&format!("clusterIPs[{index}]"));
+            let field = spec.field_path("clusterIPs").index(index);
             causes.push(Cause::invalid(&field, &format!("{address:?}"), &why));
         }
     }
 }
 
 /// Validates changes of cluster IPs and IP families. The secondary ones can be added and removed.
-pub(super) fn check_changes(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_changes(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(old) = spec.old else { return };
     if is_external_name(spec.value) || is_external_name(old) {
         return;
@@ -152,14 +152,14 @@ pub(super) fn check_changes(spec: &FieldView<'_>, causes: &mut Causes) {
 /// Validates the change of `clusterIPs` or `ipFamilies`: the first element is immutable, and the second one
 /// can be added and removed. `element` is the name of an element in error messages.
 fn check_list_change(
-    spec: &FieldView<'_>,
+    spec: &FieldView<'_, '_>,
     (name, element): (&str, &str),
     (before, after): (&[&str], &[&str]),
     policy: &str,
     causes: &mut Causes,
 ) {
     let invalid = |index: usize, why: &str| {
-        Cause::invalid(&spec.field_path(&format!("{name}[{index}]")), &format_list(after), why)
+        Cause::invalid(&spec.field_path(name).index(index), &format_list(after), why)
     };
     let fixed = "may not change once set";
     if before.len() == after.len() {

@@ -11,7 +11,7 @@ use crate::model::rules::scheduling::{LabelValues, check_node_selector, check_no
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let node = at.part("nodeAffinity");
     if node.get(REQUIRED).is_some() {
         check_node_selector(&node.part(REQUIRED), causes);
@@ -32,7 +32,7 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_weight(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_weight(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let weight = at.number("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         causes.push(Cause::invalid(
@@ -43,7 +43,7 @@ fn check_weight(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_pod_term(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_pod_term(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for selector in ["labelSelector", "namespaceSelector"] {
         if at.get(selector).is_some() {
             check_selector(&at.part(selector), causes);
@@ -72,7 +72,7 @@ fn check_pod_term(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates label keys whose values a selector takes from the labels of the pod.
-fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Causes) {
+fn check_label_keys(at: &FieldView<'_, '_>, list: &str, causes: &mut Causes) {
     if at.items(list).is_empty() {
         return;
     }
@@ -87,7 +87,7 @@ fn check_label_keys(at: &FieldView<'_>, list: &str, causes: &mut Causes) {
 
 /// Rejects a key of `matchLabelKeys` that the selector contains more than once. kube-apiserver adds a
 /// requirement for each of these keys to the selectors of new pods.
-fn check_selected_keys(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_selected_keys(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let keys = at.items("matchLabelKeys").iter().enumerate();
     let keys: HashMap<&str, usize> = keys.filter_map(|(index, key)| Some((key.as_str()?, index))).collect();
     let labels = at.get("labelSelector.matchLabels").and_then(Value::as_object);
@@ -99,13 +99,13 @@ fn check_selected_keys(at: &FieldView<'_>, causes: &mut Causes) {
             && let Some(index) = keys.get(key)
         {
             let why = "exists in both matchLabelKeys and labelSelector";
-            causes.push(Cause::invalid(&format!("{}[{index}]", at.path), &format!("{key:?}"), why));
+            causes.push(Cause::invalid(&at.path.index(*index), &format!("{key:?}"), why));
         }
     }
 }
 
-pub(super) fn check_spread_constraints(at: &FieldView<'_>, causes: &mut Causes) {
-    fn pair_of<'a>(constraint: &FieldView<'a>) -> (&'a str, &'a str) {
+pub(super) fn check_spread_constraints(at: &FieldView<'_, '_>, causes: &mut Causes) {
+    fn pair_of<'a>(constraint: &FieldView<'a, '_>) -> (&'a str, &'a str) {
         (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"))
     }
     let constraints: Vec<_> = at.elements("topologySpreadConstraints").collect();
@@ -122,7 +122,7 @@ pub(super) fn check_spread_constraints(at: &FieldView<'_>, causes: &mut Causes) 
     }
 }
 
-fn check_spread_constraint(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_spread_constraint(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let positive = "must be greater than zero";
     let skew = at.number("maxSkew").unwrap_or_default();
     if skew <= 0 {

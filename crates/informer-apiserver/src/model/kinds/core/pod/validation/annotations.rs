@@ -1,6 +1,7 @@
 //! Validation of the annotations of pods and pod templates that kube-apiserver reads.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
@@ -20,9 +21,9 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST: &str = "localhost/";
 
 /// Validates the annotations of a pod or pod template with this spec.
-pub(super) fn check(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(at: &FieldView<'_, '_>, spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(annotations) = at.value.as_object() else { return };
-    let keyed = |name: &str| format!("{}[{name}]", at.path);
+    let keyed = |name| at.path.key(name);
     if let Some(value) = text(annotations, MIRROR).filter(|_| spec.text("nodeName").is_empty()) {
         let why = "must set spec.nodeName if mirror pod annotation is set";
         causes.push(Cause::invalid(&keyed(MIRROR), &format!("{value:?}"), why));
@@ -35,13 +36,14 @@ pub(super) fn check(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Cause
         let why = "must be a 32bit integer";
         causes.push(Cause::invalid(&keyed(DELETION_COST), &format!("{cost:?}"), why));
     }
-    let containers: HashSet<&str> = all_containers(spec).map(|container| container.text("name")).collect();
+    let mut containers = None;
     let given = annotations.iter().filter_map(|(name, value)| Some((&**name, value.as_str()?)));
     for (name, profile) in given {
         if name == POD_SECCOMP || name.starts_with(CONTAINER_SECCOMP) {
-            check_seccomp(&format!("{}.{name}", at.path), profile, causes);
+            check_seccomp(&at.field_path(name), profile, causes);
         } else if let Some(container) = name.strip_prefix(APP_ARMOR) {
             let field = keyed(name);
+            let containers = containers.get_or_insert_with(|| container_names(spec));
             if !containers.contains(container) {
                 causes.push(Cause::invalid(&field, &format!("{container:?}"), "container not found"));
             }
@@ -50,12 +52,16 @@ pub(super) fn check(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Cause
     }
 }
 
+fn container_names<'a>(spec: &FieldView<'a, '_>) -> HashSet<&'a str> {
+    all_containers(spec).map(|container| container.text("name")).collect()
+}
+
 fn text<'a>(annotations: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     annotations.get(name).and_then(Value::as_str)
 }
 
 /// Validates the JSON list of tolerations in an annotation.
-fn check_tolerations(at: &FieldView<'_>, json: &str, causes: &mut Causes) {
+fn check_tolerations(at: &FieldView<'_, '_>, json: &str, causes: &mut Causes) {
     if json.is_empty() {
         return;
     }
@@ -64,7 +70,7 @@ fn check_tolerations(at: &FieldView<'_>, json: &str, causes: &mut Causes) {
         Ok(Value::Null) => {}
         Ok(Value::Array(tolerations)) => {
             for (index, toleration) in tolerations.iter().enumerate() {
-                let path = format!("{}.{TOLERATIONS}[{index}]", at.path);
+                let path = at.field_path(TOLERATIONS).index(index);
                 let toleration = with_field_names(toleration);
                 check_toleration(&FieldView { value: &toleration, old: None, path }, causes);
             }
@@ -92,7 +98,7 @@ fn is_deletion_cost(text: &str) -> bool {
     starts_well && text.parse::<i32>().is_ok()
 }
 
-fn check_seccomp(field: &str, profile: &str, causes: &mut Causes) {
+fn check_seccomp(field: &dyn Display, profile: &str, causes: &mut Causes) {
     match (profile, profile.strip_prefix(LOCALHOST)) {
         ("runtime/default" | "docker/default" | "unconfined", _) => {}
         (_, Some(path)) => check_relative_path(field, path, causes),
@@ -103,7 +109,7 @@ fn check_seccomp(field: &str, profile: &str, causes: &mut Causes) {
     }
 }
 
-fn check_app_armor(field: &str, profile: &str, causes: &mut Causes) {
+fn check_app_armor(field: &dyn Display, profile: &str, causes: &mut Causes) {
     if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with(LOCALHOST) {
         let why = format!("invalid AppArmor profile name: {profile:?}");
         causes.push(Cause::invalid(field, &format!("{profile:?}"), &why));
@@ -111,8 +117,14 @@ fn check_app_armor(field: &str, profile: &str, causes: &mut Causes) {
 }
 
 /// Rejects profiles in annotations that contradict those in the fields of the spec.
-pub(super) fn check_profiles(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_profiles(at: &FieldView<'_, '_>, spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(annotations) = at.value.as_object() else { return };
+    let is_profile = |name: &String| {
+        name == POD_SECCOMP || name.starts_with(CONTAINER_SECCOMP) || name.starts_with(APP_ARMOR)
+    };
+    if !annotations.keys().any(is_profile) {
+        return;
+    }
     let pod = spec.part("securityContext");
     if let Some(annotation) = text(annotations, POD_SECCOMP) {
         check_match(&pod.part("seccompProfile"), annotation, "seccomp", causes);
@@ -140,7 +152,7 @@ pub(super) fn check_profiles(at: &FieldView<'_>, spec: &FieldView<'_>, causes: &
 
 /// Validates that the profile in an annotation is that of a field. `kind` is the name of the security module
 /// in the errors.
-fn check_match(profile: &FieldView<'_>, annotation: &str, kind: &str, causes: &mut Causes) {
+fn check_match(profile: &FieldView<'_, '_>, annotation: &str, kind: &str, causes: &mut Causes) {
     let path = annotation.strip_prefix(LOCALHOST);
     let has_type = match profile.text("type") {
         "Unconfined" => annotation == "unconfined",
@@ -162,7 +174,7 @@ fn check_match(profile: &FieldView<'_>, annotation: &str, kind: &str, causes: &m
 }
 
 /// Rejects updates of a pod that change the annotations of AppArmor or of a mirror pod.
-pub(super) fn check_changes(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_changes(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let names = |annotations: Option<&Value>| {
         annotations.and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name.clone()).collect()
     };

@@ -12,14 +12,14 @@ use super::containers::check_image;
 use super::{SpecOwner, annotations};
 
 /// Validates the annotations of an updated pod, also if only its status is updated.
-pub(super) fn check_annotations(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_annotations(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let annotations = at.part("metadata.annotations");
     annotations::check_changes(&annotations, causes);
     annotations::check(&annotations, &at.part("spec"), causes);
 }
 
 /// Rejects a Pod update that changes fields other than the mutable ones.
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     // kube-apiserver validates the annotations of an updated pod twice.
     check_annotations(at, causes);
     let (new, Some(old)) = (at.part("spec"), at.old.map(|old| &old["spec"])) else { return };
@@ -71,7 +71,7 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Rejects an update that removes a toleration, or changes more than its `tolerationSeconds`.
-fn check_tolerations(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
+fn check_tolerations(new: &FieldView<'_, '_>, old: &Value, causes: &mut Causes) {
     fn without_seconds(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|name| toleration[name].as_str().unwrap_or_default())
     }
@@ -83,7 +83,7 @@ fn check_tolerations(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
     }
 }
 
-fn check_scheduling_gates(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
+fn check_scheduling_gates(new: &FieldView<'_, '_>, old: &Value, causes: &mut Causes) {
     let before: HashSet<&str> = old["schedulingGates"]
         .as_array()
         .into_iter()
@@ -104,7 +104,7 @@ fn is_negative(number: &Value) -> bool {
 }
 
 /// Rejects an update of a pod with scheduling gates that removes or changes entries of its node selector.
-fn check_node_selector_change(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
+fn check_node_selector_change(new: &FieldView<'_, '_>, old: &Value, causes: &mut Causes) {
     let selector = &new.value["nodeSelector"];
     let mut before = old["nodeSelector"].as_object().into_iter().flatten();
     if !before.all(|(name, value)| selector.get(name) == Some(value)) {
@@ -115,7 +115,7 @@ fn check_node_selector_change(new: &FieldView<'_>, old: &Value, causes: &mut Cau
 
 /// Rejects an update of a pod with scheduling gates that allows nodes which its required node affinity
 /// excluded: terms may get more requirements, but must keep those that they have.
-fn check_node_affinity_change(new: &FieldView<'_>, old: &Value, causes: &mut Causes) {
+fn check_node_affinity_change(new: &FieldView<'_, '_>, old: &Value, causes: &mut Causes) {
     let path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let before = get(old, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let terms = new.items(path);

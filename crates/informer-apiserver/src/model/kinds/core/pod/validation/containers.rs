@@ -8,6 +8,7 @@ use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_port, duplicate, is_missing, not_found, required, run, unsupported,
 };
+use crate::model::rules::field_path::FieldPath;
 
 use super::volumes::{check_relative_path, has_backsteps};
 use super::{PodParts, SpecOwner, environment, probes, resources, security};
@@ -16,7 +17,7 @@ const PULL: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 /// Validates all containers of a pod.
-pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
+pub(super) fn check(spec: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes) {
     if spec.items("containers").is_empty() {
         causes.push(required(&spec.field_path("containers"), ""));
     }
@@ -58,7 +59,7 @@ pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Cause
         // Init containers run one after another, so their host ports may be equal.
         check_host_ports(&container, &mut HashSet::new(), causes);
     }
-    let others = names.clone();
+    let others = if spec.items("ephemeralContainers").is_empty() { HashSet::new() } else { names.clone() };
     for container in spec.elements("ephemeralContainers") {
         check_common(&container, pod, causes);
         check_name_is_new(&container, &mut names, causes);
@@ -66,7 +67,7 @@ pub(super) fn check(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Cause
     }
 }
 
-fn check_name_is_new<'a>(at: &FieldView<'a>, names: &mut HashSet<&'a str>, causes: &mut Causes) {
+fn check_name_is_new<'a>(at: &FieldView<'a, '_>, names: &mut HashSet<&'a str>, causes: &mut Causes) {
     let name = at.text("name");
     if !names.insert(name) {
         causes.push(duplicate(&at.field_path("name"), &format!("{name:?}")));
@@ -74,7 +75,7 @@ fn check_name_is_new<'a>(at: &FieldView<'a>, names: &mut HashSet<&'a str>, cause
 }
 
 /// Applies the rules that all kinds of containers share.
-fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
+fn check_common(at: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes) {
     match at.text("name") {
         "" => causes.push(required(&at.field_path("name"), "")),
         name => NameFormat::Label.check(&at.field_path("name"), name, causes),
@@ -98,7 +99,7 @@ fn check_common(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     security::check_container(&at.part("securityContext"), pod.shares_host_users, causes);
 }
 
-pub(super) fn check_image(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
+pub(super) fn check_image(at: &FieldView<'_, '_>, owner: SpecOwner, causes: &mut Causes) {
     let image = at.text("image");
     if image.is_empty() {
         causes.push(required(&at.field_path("image"), ""));
@@ -108,7 +109,7 @@ pub(super) fn check_image(at: &FieldView<'_>, owner: SpecOwner, causes: &mut Cau
     }
 }
 
-fn check_ports(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_ports(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let mut names = HashSet::new();
     for port in at.elements("ports") {
         let name = port.text("name");
@@ -139,7 +140,7 @@ fn check_ports(at: &FieldView<'_>, causes: &mut Causes) {
 /// Protocol, host IP and number of a host port.
 type HostPort<'a> = (&'a str, &'a str, i64);
 
-fn check_host_ports<'a>(at: &FieldView<'a>, taken: &mut HashSet<HostPort<'a>>, causes: &mut Causes) {
+fn check_host_ports<'a>(at: &FieldView<'a, '_>, taken: &mut HashSet<HostPort<'a>>, causes: &mut Causes) {
     for port in at.elements("ports") {
         let Some(number) = port.number("hostPort").filter(|number| *number != 0) else { continue };
         let (protocol, address) = (port.text("protocol"), port.text("hostIP"));
@@ -151,12 +152,12 @@ fn check_host_ports<'a>(at: &FieldView<'a>, taken: &mut HashSet<HostPort<'a>>, c
 }
 
 /// Returns the last path of each volume in a list of mounts or devices.
-fn paths_by_name<'a>(at: &FieldView<'a>, list: &str, path: &str) -> HashMap<&'a str, &'a str> {
+fn paths_by_name<'a>(at: &FieldView<'a, '_>, list: &str, path: &str) -> HashMap<&'a str, &'a str> {
     let text = |item: &'a Value, name: &str| item[name].as_str().unwrap_or_default();
     at.items(list).iter().map(|item| (text(item, "name"), text(item, path))).collect()
 }
 
-fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
+fn check_mounts(at: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes) {
     let devices = paths_by_name(at, "volumeDevices", "devicePath");
     let device_paths: HashSet<&str> = devices.values().copied().collect();
     let all = at.field_path("volumeMounts");
@@ -188,22 +189,27 @@ fn check_mounts(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
         // `recursiveReadOnly` omit the index of the mount. The error for both sub-paths has it.
         let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
         if !sub_path.is_empty() {
-            check_relative_path(&format!("{all}.subPath"), sub_path, causes);
+            check_relative_path(&all.field("subPath"), sub_path, causes);
         }
         if !expression.is_empty() {
             if !sub_path.is_empty() {
                 causes.push(invalid("subPathExpr", "subPathExpr and subPath are mutually exclusive"));
             }
-            check_relative_path(&format!("{all}.subPathExpr"), expression, causes);
+            check_relative_path(&all.field("subPathExpr"), expression, causes);
         }
         check_propagation(at, &mount, &all, causes);
     }
 }
 
 /// Validates `mountPropagation` and `recursiveReadOnly` of a mount.
-fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, causes: &mut Causes) {
+fn check_propagation(
+    at: &FieldView<'_, '_>,
+    mount: &FieldView<'_, '_>,
+    all: &FieldPath<'_>,
+    causes: &mut Causes,
+) {
     let propagation = mount.get("mountPropagation").and_then(Value::as_str);
-    let field = format!("{all}.mountPropagation");
+    let field = all.field("mountPropagation");
     match propagation {
         None | Some("None" | "HostToContainer") => {}
         Some("Bidirectional") if at.get("securityContext.privileged") == Some(&Value::Bool(true)) => {}
@@ -215,7 +221,7 @@ fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, cause
             causes.push(unsupported(&field, other, &["Bidirectional", "HostToContainer", "None"]));
         }
     }
-    let field = format!("{all}.recursiveReadOnly");
+    let field = all.field("recursiveReadOnly");
     match mount.get("recursiveReadOnly").and_then(Value::as_str) {
         None | Some("Disabled") => {}
         Some("Enabled" | "IfPossible") => {
@@ -232,7 +238,10 @@ fn check_propagation(at: &FieldView<'_>, mount: &FieldView<'_>, all: &str, cause
     }
 }
 
-fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
+fn check_devices(at: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes) {
+    if at.items("volumeDevices").is_empty() {
+        return;
+    }
     let mounts = paths_by_name(at, "volumeMounts", "mountPath");
     let mount_paths: HashSet<&str> = mounts.values().copied().collect();
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
@@ -281,7 +290,7 @@ fn check_devices(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_resize_policy(at: &FieldView<'_>, restart_policy: &str, causes: &mut Causes) {
+fn check_resize_policy(at: &FieldView<'_, '_>, restart_policy: &str, causes: &mut Causes) {
     let field = at.field_path("resizePolicy");
     let mut seen = HashSet::new();
     for policy in at.elements("resizePolicy") {
@@ -310,7 +319,7 @@ fn check_resize_policy(at: &FieldView<'_>, restart_policy: &str, causes: &mut Ca
 const MAX_RESTART_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
-fn check_restart_policy(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_restart_policy(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let rules = at.items("restartPolicyRules");
     let field = at.field_path("restartPolicy");
     match at.get("restartPolicy").and_then(Value::as_str) {
@@ -367,7 +376,7 @@ const EPHEMERAL_FIELDS: [&str; 17] = [
     "targetContainerName",
 ];
 
-fn check_ephemeral(at: &FieldView<'_>, others: &HashSet<&str>, causes: &mut Causes) {
+fn check_ephemeral(at: &FieldView<'_, '_>, others: &HashSet<&str>, causes: &mut Causes) {
     const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
     let target = at.text("targetContainerName");
     if !target.is_empty() && !others.contains(target) {

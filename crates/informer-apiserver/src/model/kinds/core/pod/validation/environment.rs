@@ -1,6 +1,7 @@
 //! Validation of the environment variables of containers.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use serde_json::Value;
 
@@ -14,13 +15,13 @@ use super::volumes::check_backsteps;
 const NAME_RULE: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
-fn check_variable_name(field: &str, name: &str, causes: &mut Causes) {
+fn check_variable_name(field: &dyn Display, name: &str, causes: &mut Causes) {
     if name.is_empty() || !name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'=') {
         causes.push(Cause::invalid(field, &format!("{name:?}"), NAME_RULE));
     }
 }
 
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for variable in at.elements("env") {
         match variable.text("name") {
             "" => causes.push(required(&variable.field_path("name"), "")),
@@ -56,7 +57,7 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates the source of an environment variable's value.
-fn check_source(variable: &FieldView<'_>, causes: &mut Causes) {
+fn check_source(variable: &FieldView<'_, '_>, causes: &mut Causes) {
     let at = variable.part("valueFrom");
     let mut sources = 0;
     for source in ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"] {
@@ -84,7 +85,7 @@ fn check_source(variable: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates a reference to a key of a ConfigMap or Secret.
-fn check_key_reference(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_key_reference(at: &FieldView<'_, '_>, causes: &mut Causes) {
     NameFormat::Subdomain.check(&at.field_path("name"), at.text("name"), causes);
     let (field, key) = (at.field_path("key"), at.text("key"));
     if key.is_empty() {
@@ -96,7 +97,7 @@ fn check_key_reference(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates a reference to a variable in a file of a volume.
-fn check_file_reference(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_file_reference(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match at.text("key") {
         "" => causes.push(required(&at.field_path("key"), "")),
         key => check_variable_name(&at.field_path("key"), key, causes),
@@ -112,25 +113,30 @@ fn check_file_reference(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Checks that the volumes of `fileKeyRef` exist and are of type `emptyDir`.
-pub(super) fn check_file_volumes(at: &FieldView<'_>, causes: &mut Causes) {
-    let volumes: HashMap<&str, &Value> =
-        at.items("volumes").iter().filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect();
+pub(super) fn check_file_volumes(at: &FieldView<'_, '_>, causes: &mut Causes) {
+    const REFERENCE: &str = "valueFrom.fileKeyRef";
+    let volumes = || -> HashMap<&str, &Value> {
+        at.items("volumes").iter().filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect()
+    };
+    let mut by_name = None;
     for list in ["containers", "initContainers", "ephemeralContainers"] {
-        for variable in at.elements(list).flat_map(|container| container.elements("env")) {
-            let reference = variable.part("valueFrom.fileKeyRef");
-            if reference.value.is_null() {
-                continue;
-            }
-            let (field, name) = (reference.field_path("volumeName"), reference.text("volumeName"));
-            match volumes.get(name) {
-                None => causes.push(not_found(&field, name)),
-                Some(volume) if !volume["emptyDir"].is_object() => {
-                    let why = "referenced volume must be of type emptyDir";
-                    causes.push(Cause::invalid(&field, &format!("{name:?}"), why));
-                }
-                Some(_) => {}
+        for container in at.elements(list) {
+            for variable in container.elements("env").filter(|variable| variable.get(REFERENCE).is_some()) {
+                check_file_volume(&variable.part(REFERENCE), by_name.get_or_insert_with(volumes), causes);
             }
         }
+    }
+}
+
+fn check_file_volume(at: &FieldView<'_, '_>, volumes: &HashMap<&str, &Value>, causes: &mut Causes) {
+    let (field, name) = (at.field_path("volumeName"), at.text("volumeName"));
+    match volumes.get(name) {
+        None => causes.push(not_found(&field, name)),
+        Some(volume) if !volume["emptyDir"].is_object() => {
+            let why = "referenced volume must be of type emptyDir";
+            causes.push(Cause::invalid(&field, &format!("{name:?}"), why));
+        }
+        Some(_) => {}
     }
 }
 
@@ -166,7 +172,7 @@ const ALL_FIELDS: [&str; 14] = [
     "status.podIPs",
 ];
 
-pub(super) fn check_field_reference(at: &FieldView<'_>, fields: &[&str], causes: &mut Causes) {
+pub(super) fn check_field_reference(at: &FieldView<'_, '_>, fields: &[&str], causes: &mut Causes) {
     let (version, path) = (at.text("apiVersion"), at.text("fieldPath"));
     if version.is_empty() {
         return causes.push(required(&at.field_path("apiVersion"), ""));
@@ -213,7 +219,11 @@ const CPU_DIVISORS: [&str; 2] = ["1", "1m"];
 const BYTE_DIVISORS: [&str; 13] =
     ["1", "1E", "1Ei", "1G", "1Gi", "1Ki", "1M", "1Mi", "1P", "1Pi", "1T", "1Ti", "1k"];
 
-pub(super) fn check_resource_reference(at: &FieldView<'_>, container: ContainerName, causes: &mut Causes) {
+pub(super) fn check_resource_reference(
+    at: &FieldView<'_, '_>,
+    container: ContainerName,
+    causes: &mut Causes,
+) {
     let resource = at.text("resource");
     let huge_pages = ["limits.hugepages-", "requests.hugepages-"];
     if container == ContainerName::Required && at.text("containerName").is_empty() {

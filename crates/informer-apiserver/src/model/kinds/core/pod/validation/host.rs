@@ -6,23 +6,27 @@ use crate::model::rules::checks::{FieldView, NameFormat};
 use super::{SpecOwner, all_containers};
 
 /// Validates the ports of the containers if the pod uses the host's network.
-pub(super) fn check_ports(spec: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
+pub(super) fn check_ports(spec: &FieldView<'_, '_>, owner: SpecOwner, causes: &mut Causes) {
     if !spec.is_true("hostNetwork") {
         return;
     }
-    for port in spec.elements("containers").flat_map(|container| container.elements("ports")) {
-        let number = |name: &str| port.number(name).unwrap_or_default();
-        let (host, inner) = (number("hostPort"), number("containerPort"));
-        // A template may omit host ports: they are defaulted when its pods are created.
-        if host != inner && (owner == SpecOwner::Pod || host != 0) {
-            let why = "must match `containerPort` when `hostNetwork` is true";
-            causes.push(Cause::invalid(&port.field_path("hostPort"), &host.to_string(), why));
-        }
+    for container in spec.elements("containers") {
+        container.elements("ports").for_each(|port| check_host_port(&port, owner, causes));
+    }
+}
+
+fn check_host_port(port: &FieldView<'_, '_>, owner: SpecOwner, causes: &mut Causes) {
+    let number = |name: &str| port.number(name).unwrap_or_default();
+    let (host, inner) = (number("hostPort"), number("containerPort"));
+    // A template may omit host ports: they are defaulted when its pods are created.
+    if host != inner && (owner == SpecOwner::Pod || host != 0) {
+        let why = "must match `containerPort` when `hostNetwork` is true";
+        causes.push(Cause::invalid(&port.field_path("hostPort"), &host.to_string(), why));
     }
 }
 
 /// Validates containers that run on a Windows host without isolation.
-pub(super) fn check_host_process(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_host_process(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     const FIELD: &str = "securityContext.windowsOptions.hostProcess";
     let pod = spec.get(FIELD).and_then(serde_json::Value::as_bool);
     let (mut all, mut on_host) = (0, 0);
@@ -54,7 +58,7 @@ pub(super) fn check_host_process(spec: &FieldView<'_>, causes: &mut Causes) {
 const USER_NAMESPACE: &str = "when `hostUsers` is false";
 
 /// Validates pods with a user namespace, which cannot share other namespaces with the host.
-pub(super) fn check_users(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_users(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     if !has_user_namespace(spec) {
         return;
     }
@@ -72,7 +76,7 @@ pub(super) fn check_users(spec: &FieldView<'_>, causes: &mut Causes) {
 /// Rejects the network of the host and volume devices in a pod with a user namespace, unless the stored pod
 /// has them. The feature gate UserNamespacesHostNetworkSupport is off by default, and earlier versions of
 /// kube-apiserver accepted volume devices, so stored pods may have them.
-pub(super) fn check_disabled_combinations(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_disabled_combinations(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     if !has_user_namespace(spec) {
         return;
     }
@@ -85,25 +89,25 @@ pub(super) fn check_disabled_combinations(spec: &FieldView<'_>, causes: &mut Cau
     }
 }
 
-fn has_user_namespace(spec: &FieldView<'_>) -> bool {
+fn has_user_namespace(spec: &FieldView<'_, '_>) -> bool {
     spec.get("hostUsers") == Some(&serde_json::Value::Bool(false))
 }
 
 /// Returns the paths of the volume devices of all containers.
-fn devices(spec: &FieldView<'_>) -> impl Iterator<Item = String> {
+fn devices(spec: &FieldView<'_, '_>) -> impl Iterator<Item = String> {
     let with_devices = all_containers(spec).filter(|container| !container.items("volumeDevices").is_empty());
-    with_devices.map(|container| container.field_path("volumeDevices"))
+    with_devices.map(|container| container.field_path("volumeDevices").to_string())
 }
 
 /// Returns the stored spec that an update replaces.
-pub(super) fn stored<'a>(spec: &FieldView<'a>) -> Option<FieldView<'a>> {
-    spec.old.map(|old| FieldView { value: old, old: None, path: spec.path.clone() })
+pub(super) fn stored<'v, 'p>(spec: &FieldView<'v, 'p>) -> Option<FieldView<'v, 'p>> {
+    spec.old.map(|old| FieldView { value: old, old: None, path: spec.path })
 }
 
 /// The maximum length of the host name of a pod in bytes, as in the Linux kernel.
 const MAX_HOSTNAME_BYTES: usize = 64;
 
-pub(super) fn check_hostname(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_hostname(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     if spec.get("hostnameOverride").is_none() {
         return;
     }
@@ -118,7 +122,7 @@ pub(super) fn check_hostname(spec: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Returns the error for a sysctl of a namespace that the pod shares with its host.
-pub(super) fn sysctl_problem(spec: &FieldView<'_>, name: &str) -> Option<&'static str> {
+pub(super) fn sysctl_problem(spec: &FieldView<'_, '_>, name: &str) -> Option<&'static str> {
     match namespace_of(&normalized(name)) {
         Some("net") if spec.is_true("hostNetwork") => Some("may not be specified when 'hostNetwork' is true"),
         Some("ipc") if spec.is_true("hostIPC") => Some("may not be specified when 'hostIPC' is true"),

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::model::cause::{Cause, Causes};
-use crate::model::rules::checks::{FieldView, is_missing, required, unsupported};
+use crate::model::rules::checks::{FieldView, required, unsupported};
 
 use super::all_containers;
 
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match at.get("os").map(|_| at.text("os.name")) {
         None => {}
         Some("") => causes.push(required(&at.field_path("os.name"), "")),
@@ -17,15 +17,19 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn is_windows(spec: &FieldView<'_>) -> bool {
+pub(super) fn is_windows(spec: &FieldView<'_, '_>) -> bool {
     spec.text("os.name") == "windows"
 }
 
-fn check_linux(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_linux(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let why = "windows options cannot be set for a linux pod";
-    let contexts = [at.part("securityContext")].into_iter().chain(security_contexts(at));
-    let given = contexts.filter(|context| context.get("windowsOptions").is_some());
-    causes.extend(given.map(|context| Cause::forbidden(&context.field_path("windowsOptions"), why)));
+    let mut check = |context: &FieldView<'_, '_>| {
+        if context.get("windowsOptions").is_some() {
+            causes.push(Cause::forbidden(&context.field_path("windowsOptions"), why));
+        }
+    };
+    check(&at.part("securityContext"));
+    all_containers(at).for_each(|container| check(&container.part("securityContext")));
 }
 
 const WINDOWS: &str = "cannot be set for a windows pod";
@@ -62,7 +66,7 @@ const LINUX_CONTAINER_FIELDS: [&str; 10] = [
     "runAsGroup",
 ];
 
-fn check_windows(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_windows(at: &FieldView<'_, '_>, causes: &mut Causes) {
     for name in LINUX_POD_FIELDS {
         let given = at.get(name).is_some_and(|value| match value {
             Value::Array(items) => !items.is_empty(),
@@ -71,13 +75,9 @@ fn check_windows(at: &FieldView<'_>, causes: &mut Causes) {
         });
         causes.extend(given.then(|| Cause::forbidden(&at.field_path(name), WINDOWS)));
     }
-    for context in security_contexts(at) {
+    for container in all_containers(at) {
+        let context = container.part("securityContext");
         let given = LINUX_CONTAINER_FIELDS.iter().filter(|name| context.get(name).is_some());
         causes.extend(given.map(|name| Cause::forbidden(&context.field_path(name), WINDOWS)));
     }
-}
-
-fn security_contexts<'a>(at: &FieldView<'a>) -> impl Iterator<Item = FieldView<'a>> + use<'a> {
-    let contexts = all_containers(at).map(|container| container.part("securityContext"));
-    contexts.filter(|context| !is_missing(Some(context.value)))
 }

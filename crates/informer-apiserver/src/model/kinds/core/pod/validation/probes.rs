@@ -8,9 +8,10 @@ use crate::model::rules::checks::{Check, FieldView, NameFormat, check_port, requ
 pub(super) const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Validates the probes and the `postStart` and `preStop` hooks of a container.
-pub(super) fn check(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) {
+pub(super) fn check(at: &FieldView<'_, '_>, grace_period: i64, causes: &mut Causes) {
+    let lifecycle = at.part("lifecycle");
     for hook in ["postStart", "preStop"] {
-        let hook = at.part("lifecycle").part(hook);
+        let hook = lifecycle.part(hook);
         if !hook.value.is_null() {
             check_handler(&hook, grace_period, causes);
         }
@@ -20,7 +21,7 @@ pub(super) fn check(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) 
     }
 }
 
-fn check_probe(at: &FieldView<'_>, is_readiness: bool, grace_period: i64, causes: &mut Causes) {
+fn check_probe(at: &FieldView<'_, '_>, is_readiness: bool, grace_period: i64, causes: &mut Causes) {
     check_handler(at, grace_period, causes);
     let numbers = &[
         Check::Min("initialDelaySeconds", 0),
@@ -48,7 +49,7 @@ fn check_probe(at: &FieldView<'_>, is_readiness: bool, grace_period: i64, causes
 /// is validated.
 const ACTIONS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-fn check_handler(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) {
+fn check_handler(at: &FieldView<'_, '_>, grace_period: i64, causes: &mut Causes) {
     let mut given = ACTIONS.into_iter().filter(|action| at.get(action).is_some());
     let Some(first) = given.next() else {
         return causes.push(required(&at.path, "must specify a handler type"));
@@ -66,7 +67,7 @@ fn check_handler(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) {
     }
 }
 
-fn check_http(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_http(at: &FieldView<'_, '_>, causes: &mut Causes) {
     if at.text("path").is_empty() {
         causes.push(required(&at.field_path("path"), ""));
     }
@@ -86,7 +87,7 @@ fn check_http(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates a port that is a number, or the name of a container port.
-fn check_named_port(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_named_port(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let field = at.field_path("port");
     match at.get("port") {
         Some(Value::String(name)) => NameFormat::PortName.check(&field, name, causes),
@@ -94,7 +95,7 @@ fn check_named_port(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_sleep(at: &FieldView<'_>, grace_period: i64, causes: &mut Causes) {
+fn check_sleep(at: &FieldView<'_, '_>, grace_period: i64, causes: &mut Causes) {
     let seconds = at.number("seconds").unwrap_or_default();
     if seconds < 0 || seconds > grace_period {
         let why =

@@ -1,6 +1,7 @@
 //! Validation of projected volumes.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{FieldView, required, short_value};
@@ -17,10 +18,10 @@ const PROJECTIONS: [&str; 6] =
 
 /// Validates a projected volume. `clusterTrustBundle` and `podCertificate` are not validated: their feature
 /// gates are off by default, so they are dropped, unless the stored object has them.
-pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_mode(at, "defaultMode", causes);
     let mut paths = HashSet::new();
-    let mut is_duplicate = |item: &FieldView<'_>| {
+    let mut is_duplicate = |item: &FieldView<'_, '_>| {
         let path = item.text("path");
         !path.is_empty() && !paths.insert(path.to_owned())
     };
@@ -29,11 +30,11 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
         let given = |kind: &&str| source.get(kind).is_some();
         for part in ["secret", "configMap"].iter().filter(|kind| given(kind)).map(|kind| source.part(kind)) {
             need(&part, &["name"], causes);
-            let shown = short_value(part.get("name"));
+            let mut shown = None;
             for item in part.elements("items") {
                 check_item(&item, causes);
                 if is_duplicate(&item) {
-                    causes.push(duplicate_path(&shown));
+                    causes.push(duplicate_path(shown.get_or_insert_with(|| short_value(part.get("name")))));
                 }
             }
         }
@@ -57,7 +58,7 @@ pub(super) fn check(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_token(at: &FieldView<'_>, path_field: &str, causes: &mut Causes) {
+fn check_token(at: &FieldView<'_, '_>, path_field: &dyn Display, causes: &mut Causes) {
     let seconds = at.number("expirationSeconds").unwrap_or_default();
     let why = match seconds {
         ..MIN_TOKEN_SECONDS => Some("may not specify a duration less than 10 minutes"),

@@ -1,6 +1,7 @@
 //! Validation of the resources of containers, of pod-level resources, and of the overhead of a runtime class.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
@@ -16,15 +17,15 @@ use crate::model::rules::resources::{
 use super::{PodParts, all_containers, host, os};
 
 /// The rules for the name of a resource.
-type NameCheck = fn(&str, &str, &mut Causes);
+type NameCheck = fn(&dyn Display, &str, &mut Causes);
 
-pub(super) fn check_container(at: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
+pub(super) fn check_container(at: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes) {
     check_requirements(at, check_container_resource_name, pod.checks_page_size, causes);
     check_claims(at, &pod.claims, causes);
 }
 
 /// Validates the overhead of a runtime class. The server treats it as the limits of a container.
-pub(super) fn check_overhead(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
+pub(super) fn check_overhead(spec: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes) {
     let overhead = spec.part("overhead");
     if overhead.value.is_null() {
         return;
@@ -36,7 +37,7 @@ pub(super) fn check_overhead(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &
 
 /// Validates the limits and requests of a container or a pod.
 fn check_requirements(
-    at: &FieldView<'_>,
+    at: &FieldView<'_, '_>,
     check_name: NameCheck,
     checks_page_size: bool,
     causes: &mut Causes,
@@ -66,7 +67,7 @@ fn check_requirements(
 }
 
 /// Validates a request against its limit. Resources that cannot be overcommitted must have an equal limit.
-fn check_request(at: &FieldView<'_>, name: &str, quantity: &str, causes: &mut Causes) {
+fn check_request(at: &FieldView<'_, '_>, name: &str, quantity: &str, causes: &mut Causes) {
     let field = at.field_path("requests");
     let limit = at.get("limits").and_then(|limits| limits.get(name)?.as_str());
     let can_overcommit = is_overcommit_allowed(name);
@@ -87,7 +88,7 @@ fn check_request(at: &FieldView<'_>, name: &str, quantity: &str, causes: &mut Ca
     causes.push(Cause::invalid(&field, &format!("{quantity:?}"), &why));
 }
 
-fn check_claims(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Causes) {
+fn check_claims(at: &FieldView<'_, '_>, claims: &HashSet<&str>, causes: &mut Causes) {
     let mut seen = HashSet::new();
     for claim in at.elements("claims") {
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -109,10 +110,10 @@ fn check_claims(at: &FieldView<'_>, claims: &HashSet<&str>, causes: &mut Causes)
 
 /// Returns true if the stored spec has a quantity of huge pages that is not a multiple of the page size. An
 /// update of such a spec may keep it.
-pub(super) fn had_indivisible_huge_pages(spec: &FieldView<'_>) -> bool {
+pub(super) fn had_indivisible_huge_pages(spec: &FieldView<'_, '_>) -> bool {
     let Some(old) = host::stored(spec) else { return false };
     let mut is_indivisible = false;
-    let mut look = |at: &FieldView<'_>, map: &str| {
+    let mut look = |at: &FieldView<'_, '_>, map: &str| {
         each_quantity(at, map, &mut |_, name, quantity| {
             is_indivisible |= is_huge_pages_of_container(name) && !is_divisible_by_page_size(name, quantity);
         });
@@ -130,7 +131,7 @@ fn is_pod_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages_of_container(name)
 }
 
-fn check_pod_resource_name(field: &str, name: &str, causes: &mut Causes) {
+fn check_pod_resource_name(field: &dyn Display, name: &str, causes: &mut Causes) {
     let known = causes.len();
     check_resource_name(field, name, causes);
     if causes.len() == known && !is_pod_resource(name) {
@@ -139,7 +140,7 @@ fn check_pod_resource_name(field: &str, name: &str, causes: &mut Causes) {
 }
 
 /// Validates the pod-level resources.
-pub(super) fn check_pod(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut Causes) {
+pub(super) fn check_pod(spec: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes) {
     let at = spec.part("resources");
     if at.value.is_null() {
         return;
@@ -170,7 +171,7 @@ pub(super) fn check_pod(spec: &FieldView<'_>, pod: &PodParts<'_>, causes: &mut C
 
 /// Validates that the pod has at least the sum of the requests of its containers, and of their limits of huge
 /// pages.
-fn check_sums(spec: &FieldView<'_>, at: &FieldView<'_>, causes: &mut Causes) {
+fn check_sums(spec: &FieldView<'_, '_>, at: &FieldView<'_, '_>, causes: &mut Causes) {
     for list in [List::Requests, List::Limits] {
         let given = list.of(spec.value);
         for (name, sum) in aggregate_container_resources(spec.value, list) {
@@ -179,7 +180,7 @@ fn check_sums(spec: &FieldView<'_>, at: &FieldView<'_>, causes: &mut Causes) {
             if sum > *amount {
                 let (list, sum) = (list.name(), sum.text());
                 let why = format!("must be greater than or equal to aggregate container {list} of {sum}");
-                let field = format!("{}[{name}]", at.field_path(list));
+                let field = at.field_path(list).key(&name);
                 causes.push(Cause::invalid(&field, &format!("{:?}", amount.text()), &why));
             }
         }

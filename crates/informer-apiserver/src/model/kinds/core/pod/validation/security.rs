@@ -1,6 +1,7 @@
 //! Validation of the security contexts of pods and containers.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde_json::Value;
 
@@ -12,14 +13,14 @@ use super::volumes::check_relative_path;
 
 const ID_RULE: &str = "must be between 0 and 2147483647, inclusive";
 
-fn check_id(field: &str, id: Option<i64>, causes: &mut Causes) {
+fn check_id(field: &dyn Display, id: Option<i64>, causes: &mut Causes) {
     if let Some(id) = id.filter(|id| !(0..=i64::from(i32::MAX)).contains(id)) {
         causes.push(Cause::invalid(field, &id.to_string(), ID_RULE));
     }
 }
 
 /// Validates the security context of a pod.
-pub(super) fn check_pod(spec: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_pod(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     let at = spec.part("securityContext");
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
         check_id(&at.field_path(name), at.number(name), causes);
@@ -53,7 +54,7 @@ const CHANGE_POLICIES: &[&str] = &["MountOption", "Recursive"];
 const DEFAULT_CHANGE_POLICIES: &[&str] = &["Recursive"];
 
 /// Rejects the policy `MountOption` unless the stored object has a `seLinuxChangePolicy`.
-pub(super) fn check_disabled_change_policy(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_disabled_change_policy(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let policy = at.text(CHANGE_POLICY);
     if policy == "MountOption" && !has_change_policy(at) {
         causes.push(unsupported(&at.field_path(CHANGE_POLICY), policy, DEFAULT_CHANGE_POLICIES));
@@ -61,17 +62,20 @@ pub(super) fn check_disabled_change_policy(at: &FieldView<'_>, causes: &mut Caus
 }
 
 /// Returns true if the stored security context has a `seLinuxChangePolicy`.
-fn has_change_policy(at: &FieldView<'_>) -> bool {
+fn has_change_policy(at: &FieldView<'_, '_>) -> bool {
     at.old.is_some_and(|old| old[CHANGE_POLICY].is_string())
 }
 
 const MAX_SYSCTL_BYTES: usize = 253;
 
-fn check_sysctls(spec: &FieldView<'_>, at: &FieldView<'_>, causes: &mut Causes) {
+fn check_sysctls(spec: &FieldView<'_, '_>, at: &FieldView<'_, '_>, causes: &mut Causes) {
     // An update may keep sysctls that were stored without validation.
     let had_invalid = host::stored(spec).is_some_and(|old| {
-        let mut sysctls = old.elements("securityContext.sysctls");
-        sysctls.any(|sysctl| host::sysctl_problem(&old, sysctl.text("name")).is_some())
+        let sysctls = old.items("securityContext.sysctls");
+        sysctls.iter().any(|sysctl| {
+            let name = sysctl["name"].as_str().unwrap_or_default();
+            host::sysctl_problem(&old, name).is_some()
+        })
     });
     let mut seen = HashSet::new();
     for sysctl in at.elements("sysctls") {
@@ -99,7 +103,7 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= MAX_SYSCTL_BYTES && name.split(['.', '/']).all(is_part)
 }
 
-fn check_seccomp(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_seccomp(at: &FieldView<'_, '_>, causes: &mut Causes) {
     if at.value.is_null() {
         return;
     }
@@ -126,7 +130,7 @@ fn check_seccomp(at: &FieldView<'_>, causes: &mut Causes) {
 
 const MAX_PROFILE_BYTES: usize = 4_095;
 
-fn check_app_armor(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_app_armor(at: &FieldView<'_, '_>, causes: &mut Causes) {
     if at.value.is_null() {
         return;
     }
@@ -164,7 +168,7 @@ const MAX_CREDENTIAL_SPEC_BYTES: usize = 64 << 10;
 const MAX_DOMAIN_BYTES: usize = 256;
 const MAX_USER_BYTES: usize = 104;
 
-fn check_windows(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_windows(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let text = |name: &str| at.get(name).and_then(Value::as_str);
     if let Some(name) = text("gmsaCredentialSpecName") {
         NameFormat::Subdomain.check(&at.field_path("gmsaCredentialSpecName"), name, causes);
@@ -240,7 +244,7 @@ fn is_domain(domain: &str) -> bool {
 }
 
 /// Validates the security context of a container.
-pub(super) fn check_container(at: &FieldView<'_>, shares_host_users: bool, causes: &mut Causes) {
+pub(super) fn check_container(at: &FieldView<'_, '_>, shares_host_users: bool, causes: &mut Causes) {
     for name in ["runAsUser", "runAsGroup"] {
         check_id(&at.field_path(name), at.number(name), causes);
     }

@@ -1,6 +1,7 @@
 //! Validation of the volumes of a pod.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use serde_json::Value;
 
@@ -12,6 +13,7 @@ use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_labels, duplicate, is_missing, required, run, short_value,
     unsupported,
 };
+use crate::model::rules::field_path::FieldPath;
 
 use super::environment::{ContainerName, FIELDS_OF_VOLUMES, check_field_reference, check_resource_reference};
 use super::{SpecOwner, projected};
@@ -20,11 +22,11 @@ use super::{SpecOwner, projected};
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 /// The rules of a volume source.
-type SourceCheck = fn(&FieldView<'_>, &mut Causes);
+type SourceCheck = fn(&FieldView<'_, '_>, &mut Causes);
 
 /// The sources of a volume in the order in which kube-apiserver validates them: the field, the name in the
 /// error for a second source, the name in other errors, and the rules.
-const SOURCES: [(&str, &str, &str, SourceCheck); 30] = [
+static SOURCES: [(&str, &str, &str, SourceCheck); 30] = [
     ("emptyDir", "emptyDir", "emptyDir", empty_dir),
     ("hostPath", "hostPath", "hostPath", host_path),
     ("gitRepo", "gitRepo", "gitRepo", git_repository),
@@ -64,7 +66,7 @@ const SOURCES: [(&str, &str, &str, SourceCheck); 30] = [
 
 /// Validates the volumes of a pod. Returns only the valid ones, so that a mount of an invalid volume is an
 /// error, too.
-pub(super) fn check<'a>(at: &FieldView<'a>, owner: SpecOwner, causes: &mut Causes) -> Volumes<'a> {
+pub(super) fn check<'a>(at: &FieldView<'a, '_>, owner: SpecOwner, causes: &mut Causes) -> Volumes<'a> {
     let mut valid = Volumes::new();
     for volume in at.elements("volumes") {
         let known = causes.len();
@@ -84,30 +86,41 @@ pub(super) fn check<'a>(at: &FieldView<'a>, owner: SpecOwner, causes: &mut Cause
     valid
 }
 
-fn check_source(volume: &FieldView<'_>, owner: SpecOwner, causes: &mut Causes) {
-    let mut given = SOURCES.iter().filter(|(source, ..)| volume.value[source].is_object());
-    let Some((source, _, shown, check)) = given.next() else {
+fn check_source(volume: &FieldView<'_, '_>, owner: SpecOwner, causes: &mut Causes) {
+    let members = || volume.value.as_object().into_iter().flatten();
+    // A volume has few fields, so it is faster to look them up in the table than the reverse.
+    let given =
+        || members().filter(|(_, value)| value.is_object()).filter_map(|(name, _)| source_index(name));
+    let Some(first) = given().min() else {
         return causes.push(required(&volume.path, "must specify a volume type"));
     };
+    let (source, _, shown, check) = &SOURCES[first];
     let at = FieldView { path: volume.field_path(shown), ..volume.part(source) };
     check(&at, causes);
     if *source == "image" && owner == SpecOwner::Pod {
         need(&at, &["reference"], causes);
     }
-    for (_, shown, ..) in given {
+    let mut others: Vec<usize> = given().filter(|index| *index != first).collect();
+    others.sort_unstable();
+    for index in others {
+        let (_, shown, ..) = SOURCES[index];
         causes.push(Cause::forbidden(&volume.field_path(shown), "may not specify more than 1 volume type"));
     }
 }
 
+fn source_index(name: &str) -> Option<usize> {
+    SOURCES.iter().position(|(source, ..)| *source == name)
+}
+
 /// Requires that fields are neither missing nor empty.
-pub(super) fn need(at: &FieldView<'_>, names: &[&'static str], causes: &mut Causes) {
+pub(super) fn need(at: &FieldView<'_, '_>, names: &[&'static str], causes: &mut Causes) {
     for name in names {
         run(at, &[Check::Required(name, "")], causes);
     }
 }
 
 /// Requires a number between 0 and 255: a partition or a logical unit.
-fn check_byte(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
+fn check_byte(at: &FieldView<'_, '_>, name: &str, causes: &mut Causes) {
     if let Some(number) = at.number(name).filter(|number| !(0..=255).contains(number)) {
         let why = "must be between 0 and 255, inclusive";
         causes.push(Cause::invalid(&at.field_path(name), &number.to_string(), why));
@@ -117,7 +130,7 @@ fn check_byte(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
 /// The largest mode of a file: all permissions for everybody.
 const MAX_MODE: i64 = 0o777;
 
-pub(super) fn check_mode(at: &FieldView<'_>, name: &str, causes: &mut Causes) {
+pub(super) fn check_mode(at: &FieldView<'_, '_>, name: &str, causes: &mut Causes) {
     if let Some(mode) = at.number(name).filter(|mode| !(0..=MAX_MODE).contains(mode)) {
         let why = "must be a number between 0 and 0777 (octal), both inclusive";
         causes.push(Cause::invalid(&at.field_path(name), &mode.to_string(), why));
@@ -129,14 +142,14 @@ pub(super) fn has_backsteps(path: &str) -> bool {
     path.split('/').any(|segment| segment == "..")
 }
 
-pub(super) fn check_backsteps(field: &str, path: &str, causes: &mut Causes) {
+pub(super) fn check_backsteps(field: &dyn Display, path: &str, causes: &mut Causes) {
     if has_backsteps(path) {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must not contain '..'"));
     }
 }
 
 /// Validates a path that must be relative and must not leave its folder.
-pub(super) fn check_relative_path(field: &str, path: &str, causes: &mut Causes) {
+pub(super) fn check_relative_path(field: &dyn Display, path: &str, causes: &mut Causes) {
     if path.starts_with('/') {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must be a relative path"));
     }
@@ -145,14 +158,14 @@ pub(super) fn check_relative_path(field: &str, path: &str, causes: &mut Causes) 
 
 /// Validates the path of a file in a volume. The kubelet reserves names that begin with `..` for atomic
 /// updates.
-pub(super) fn check_file_path(field: &str, path: &str, causes: &mut Causes) {
+pub(super) fn check_file_path(field: &dyn Display, path: &str, causes: &mut Causes) {
     check_relative_path(field, path, causes);
     if path.starts_with("..") && !path.starts_with("../") && path != ".." {
         causes.push(Cause::invalid(field, &format!("{path:?}"), "must not start with '..'"));
     }
 }
 
-fn empty_dir(at: &FieldView<'_>, causes: &mut Causes) {
+fn empty_dir(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let limit = at.get("sizeLimit").and_then(Value::as_str).and_then(crate::model::quantity::read);
     if limit.is_some_and(|limit| limit < 0) {
         let why = "SizeLimit field must be a valid resource quantity";
@@ -163,7 +176,7 @@ fn empty_dir(at: &FieldView<'_>, causes: &mut Causes) {
 const PATH_TYPES: &[&str] =
     &["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-fn host_path(at: &FieldView<'_>, causes: &mut Causes) {
+fn host_path(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match at.text("path") {
         "" => return causes.push(required(&at.field_path("path"), "")),
         path => check_backsteps(&at.field_path("path"), path, causes),
@@ -171,41 +184,41 @@ fn host_path(at: &FieldView<'_>, causes: &mut Causes) {
     run(at, &[Check::OneOf("type", PATH_TYPES)], causes);
 }
 
-fn git_repository(at: &FieldView<'_>, causes: &mut Causes) {
+fn git_repository(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["repository"], causes);
     check_relative_path(&at.field_path("directory"), at.text("directory"), causes);
 }
 
-fn gce_disk(at: &FieldView<'_>, causes: &mut Causes) {
+fn gce_disk(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["pdName"], causes);
     check_byte(at, "partition", causes);
 }
 
-fn aws_disk(at: &FieldView<'_>, causes: &mut Causes) {
+fn aws_disk(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["volumeID"], causes);
     check_byte(at, "partition", causes);
 }
 
-fn secret(at: &FieldView<'_>, causes: &mut Causes) {
+fn secret(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["secretName"], causes);
     check_mode(at, "defaultMode", causes);
     at.elements("items").for_each(|item| check_item(&item, causes));
 }
 
-fn config_map(at: &FieldView<'_>, causes: &mut Causes) {
+fn config_map(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["name"], causes);
     check_mode(at, "defaultMode", causes);
     at.elements("items").for_each(|item| check_item(&item, causes));
 }
 
 /// Validates an entry that gives a key of a ConfigMap or Secret a path.
-pub(super) fn check_item(at: &FieldView<'_>, causes: &mut Causes) {
+pub(super) fn check_item(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["key", "path"], causes);
     check_file_path(&at.field_path("path"), at.text("path"), causes);
     check_mode(at, "mode", causes);
 }
 
-fn nfs(at: &FieldView<'_>, causes: &mut Causes) {
+fn nfs(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["server", "path"], causes);
     let path = at.text("path");
     if !path.starts_with('/') {
@@ -214,7 +227,7 @@ fn nfs(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn iscsi(at: &FieldView<'_>, causes: &mut Causes) {
+fn iscsi(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["targetPortal"], causes);
     match at.text("iqn") {
         "" => causes.push(required(&at.field_path("iqn"), "")),
@@ -230,7 +243,7 @@ fn iscsi(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn check_initiator(field: &str, name: &str, causes: &mut Causes) {
+fn check_initiator(field: &dyn Display, name: &str, causes: &mut Causes) {
     let invalid = |why: &str| Cause::invalid(field, &format!("{name:?}"), why);
     let has_digits = |rest: &str, digits: usize| {
         let mut chars = rest.chars();
@@ -269,7 +282,7 @@ fn is_iqn(rest: &str) -> bool {
     is_date && is_authority && is_name
 }
 
-fn flocker(at: &FieldView<'_>, causes: &mut Causes) {
+fn flocker(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match (at.text("datasetName"), at.text("datasetUUID")) {
         ("", "") => causes.push(required(&at.path, "one of datasetName and datasetUUID is required")),
         (name, id) if !name.is_empty() && !id.is_empty() => {
@@ -285,7 +298,7 @@ fn flocker(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn cinder(at: &FieldView<'_>, causes: &mut Causes) {
+fn cinder(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["volumeID"], causes);
     if at.get("secretRef").is_some() {
         need(&at.part("secretRef"), &["name"], causes);
@@ -295,7 +308,7 @@ fn cinder(at: &FieldView<'_>, causes: &mut Causes) {
 /// The maximum length of a Quobyte tenant in bytes.
 const MAX_TENANT_BYTES: usize = 64;
 
-fn quobyte(at: &FieldView<'_>, causes: &mut Causes) {
+fn quobyte(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let why = "must be a host:port pair or multiple pairs separated by commas";
     let (field, registry) = (at.field_path("registry"), at.text("registry"));
     if registry.is_empty() {
@@ -315,7 +328,7 @@ fn quobyte(at: &FieldView<'_>, causes: &mut Causes) {
     need(at, &["volume"], causes);
 }
 
-fn downward_api(at: &FieldView<'_>, causes: &mut Causes) {
+fn downward_api(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_mode(at, "defaultMode", causes);
     for file in at.elements("items") {
         check_downward_file(&at.path, &file, causes);
@@ -323,8 +336,8 @@ fn downward_api(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates a file of a downward API volume. kube-apiserver omits the index of the file in the errors.
-pub(super) fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut Causes) {
-    let at = FieldView { path: path.to_owned(), ..file.clone() };
+pub(super) fn check_downward_file(path: &FieldPath<'_>, file: &FieldView<'_, '_>, causes: &mut Causes) {
+    let at = FieldView { path: *path, ..*file };
     need(&at, &["path"], causes);
     check_file_path(&at.field_path("path"), at.text("path"), causes);
     let (field, resource) = (at.get("fieldRef").is_some(), at.get("resourceFieldRef").is_some());
@@ -342,7 +355,7 @@ pub(super) fn check_downward_file(path: &str, file: &FieldView<'_>, causes: &mut
     check_mode(&at, "mode", causes);
 }
 
-fn fibre_channel(at: &FieldView<'_>, causes: &mut Causes) {
+fn fibre_channel(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let (names, ids) = (at.items("targetWWNs"), at.items("wwids"));
     let field = at.field_path("targetWWNs");
     if names.is_empty() && ids.is_empty() {
@@ -360,7 +373,7 @@ fn fibre_channel(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn flex_volume(at: &FieldView<'_>, causes: &mut Causes) {
+fn flex_volume(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["driver"], causes);
     let options = at.get("options").and_then(Value::as_object);
     for name in options.into_iter().flat_map(serde_json::Map::keys) {
@@ -368,13 +381,13 @@ fn flex_volume(at: &FieldView<'_>, causes: &mut Causes) {
         let namespace = format!(".{}", namespace.to_lowercase());
         if [".kubernetes.io", ".k8s.io"].iter().any(|reserved| namespace.ends_with(reserved)) {
             let why = "kubernetes.io and k8s.io namespaces are reserved";
-            let field = at.field_path(&format!("options[{name}]"));
+            let field = at.field_path("options").key(name);
             causes.push(Cause::invalid(&field, &format!("{name:?}"), why));
         }
     }
 }
 
-fn azure_disk(at: &FieldView<'_>, causes: &mut Causes) {
+fn azure_disk(at: &FieldView<'_, '_>, causes: &mut Causes) {
     need(at, &["diskName", "diskURI"], causes);
     run(at, &[Check::OneOf("cachingMode", &["None", "ReadOnly", "ReadWrite"])], causes);
     run(at, &[Check::OneOf("kind", &["Dedicated", "Managed", "Shared"])], causes);
@@ -392,7 +405,7 @@ fn azure_disk(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn storage_os(at: &FieldView<'_>, causes: &mut Causes) {
+fn storage_os(at: &FieldView<'_, '_>, causes: &mut Causes) {
     match at.text("volumeName") {
         "" => causes.push(required(&at.field_path("volumeName"), "")),
         name => NameFormat::Label.check(&at.field_path("volumeName"), name, causes),
@@ -403,7 +416,7 @@ fn storage_os(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn csi(at: &FieldView<'_>, causes: &mut Causes) {
+fn csi(at: &FieldView<'_, '_>, causes: &mut Causes) {
     check_driver(at, causes);
     if at.get("nodePublishSecretRef").is_some() {
         match at.text("nodePublishSecretRef.name") {
@@ -413,7 +426,7 @@ fn csi(at: &FieldView<'_>, causes: &mut Causes) {
     }
 }
 
-fn ephemeral(at: &FieldView<'_>, causes: &mut Causes) {
+fn ephemeral(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let template = at.part("volumeClaimTemplate");
     if template.value.is_null() {
         return causes.push(required(&template.path, ""));
@@ -422,7 +435,7 @@ fn ephemeral(at: &FieldView<'_>, causes: &mut Causes) {
 }
 
 /// Validates the template of a claim that is created with a pod.
-fn check_claim_template(at: &FieldView<'_>, causes: &mut Causes) {
+fn check_claim_template(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let metadata = at.part("metadata");
     check_labels(&metadata.field_path("labels"), metadata.get("labels"), causes);
     causes.extend(annotation_causes(&metadata.field_path("annotations"), metadata.get("annotations")));
@@ -434,6 +447,6 @@ fn check_claim_template(at: &FieldView<'_>, causes: &mut Causes) {
     check_claim_spec(&at.part("spec"), causes);
 }
 
-fn image(at: &FieldView<'_>, causes: &mut Causes) {
+fn image(at: &FieldView<'_, '_>, causes: &mut Causes) {
     run(at, &[Check::OneOf("pullPolicy", &["Always", "IfNotPresent", "Never"])], causes);
 }

@@ -1,0 +1,16 @@
+use super::FieldPath;
+
+#[test]
+fn path_contains_names_indexes_and_keys() {
+    let container = FieldPath::ROOT.field("spec");
+    let container = container.field("containers").index(2);
+    let limits = container.field("resources.limits");
+    assert_eq!(container.to_string(), "spec.containers[2]");
+    assert_eq!(limits.key("cpu").to_string(), "spec.containers[2].resources.limits[cpu]");
+}
+
+#[test]
+fn path_of_top_level_field_has_no_leading_dot() {
+    assert_eq!(FieldPath::ROOT.to_string(), "");
+    assert_eq!(FieldPath::ROOT.field("data").key("a").to_string(), "data[a]");
+}
