@@ -1,6 +1,7 @@
 //! The metadata of objects of any kind: access, the fields that an update takes from the stored object, and
 //! validation.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use serde_json::{Map, Value};
@@ -163,13 +164,19 @@ pub(crate) fn annotation_causes(field: &(impl Display + ?Sized), annotations: Op
     let (mut causes, mut size) = (Vec::new(), 0);
     for (name, value) in annotations.and_then(Value::as_object).into_iter().flatten() {
         size += name.len() + value.as_str().unwrap_or_default().len();
-        let problems = qualified_problems(&name.to_lowercase());
+        let problems = qualified_problems(&lowercase(name));
         causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{name:?}"), why)));
     }
     if size > MAX_ANNOTATIONS_BYTES {
         causes.push(Cause::too_long(field, MAX_ANNOTATIONS_BYTES));
     }
     causes
+}
+
+/// Returns a name in lower case. Most names are ASCII without capitals, and are not copied.
+fn lowercase(name: &str) -> Cow<'_, str> {
+    let is_lowercase = name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    if is_lowercase { name.into() } else { name.to_lowercase().into() }
 }
 
 /// Validates the syntax of finalizers. The errors are those of all kinds.

@@ -1,6 +1,7 @@
 //! API warnings that several kinds share. They concern valid objects, and kube-apiserver sends them in
 //! `Warning` headers.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -70,7 +71,7 @@ pub(crate) fn range_warnings(at: &str, value: &str) -> Vec<String> {
 
 /// Returns the warnings for fractional byte quantities in requests and limits. As in kube-apiserver, storage
 /// requests come before storage limits, and memory limits before memory requests.
-pub(crate) fn fractions(spec: &Value, at: &str, names: &[&str]) -> Vec<String> {
+pub(crate) fn fractions(spec: &Value, at: &(impl Display + ?Sized), names: &[&str]) -> Vec<String> {
     let lists = if names == ["storage"] { ["requests", "limits"] } else { ["limits", "requests"] };
     let resources = &spec["resources"];
     if !resources.is_object() {

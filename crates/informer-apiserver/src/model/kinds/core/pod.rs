@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::name_warnings;
+use crate::model::quantity::Amount;
 use crate::model::rules::Rules;
 use crate::model::rules::path::{get, set};
 use crate::model::write_options::WriteMode;
-use resources::{List, ResourceList, add};
+use resources::{List, quantity};
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "",
@@ -134,16 +135,14 @@ pub(crate) fn qos(pod: &Value) -> &'static str {
     } else {
         containers.iter().flat_map(|list| spec[list].as_array().into_iter().flatten()).collect()
     };
-    let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
+    let (mut requests, mut limits) = (QosAmounts::default(), QosAmounts::default());
     let mut has_all_limits = true;
     for holder in holders {
-        let limited = qos_resources(holder, List::Limits);
-        has_all_limits &= limited.len() == QOS_RESOURCES.len();
-        add(&mut limits, &limited);
-        add(&mut requests, &qos_resources(holder, List::Requests));
+        has_all_limits &= add_qos_resources(&mut limits, holder, List::Limits) == QOS_RESOURCES.len();
+        add_qos_resources(&mut requests, holder, List::Requests);
     }
     match () {
-        () if requests.is_empty() && limits.is_empty() => "BestEffort",
+        () if requests == [None; 2] && limits == [None; 2] => "BestEffort",
         () if has_all_limits && requests == limits => "Guaranteed",
         () => "Burstable",
     }
@@ -152,10 +151,19 @@ pub(crate) fn qos(pod: &Value) -> &'static str {
 /// The resources that decide the quality of service class.
 const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-fn qos_resources(holder: &Value, list: List) -> ResourceList {
-    let mut resources = list.of(holder);
-    resources.retain(|name, amount| {
-        QOS_RESOURCES.contains(&name.as_str()) && !amount.is_zero() && !amount.is_negative()
-    });
-    resources
+/// The sums of the quantities of [`QOS_RESOURCES`].
+type QosAmounts = [Option<Amount>; 2];
+
+/// Adds the positive quantities of a container or a pod to the sums. Returns their number.
+fn add_qos_resources(sums: &mut QosAmounts, holder: &Value, list: List) -> usize {
+    let list = &holder["resources"][list.name()];
+    let mut count = 0;
+    for (sum, name) in sums.iter_mut().zip(QOS_RESOURCES) {
+        let amount = quantity(&list[name]).filter(|amount| !amount.is_zero() && !amount.is_negative());
+        if let Some(amount) = amount {
+            *sum = Some(sum.map_or(amount, |sum| sum.plus(amount)));
+            count += 1;
+        }
+    }
+    count
 }

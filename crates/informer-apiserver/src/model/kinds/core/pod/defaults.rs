@@ -123,11 +123,13 @@ fn default_volume_source(volume: &mut Value) {
 }
 
 fn default_requests(container: &mut Value) {
-    let limits = get(container, "resources.limits").and_then(Value::as_object).cloned();
-    for (name, limit) in limits.into_iter().flatten() {
-        if container["resources"]["requests"].get(&name).is_none() {
-            container["resources"]["requests"][&name] = limit;
-        }
+    let limits = get(container, "resources.limits").and_then(Value::as_object).into_iter().flatten();
+    let requests = get(container, "resources.requests");
+    let is_missing = |name: &str| requests.is_none_or(|requests| requests.get(name).is_none());
+    let missing = limits.filter(|(name, _)| is_missing(name));
+    let missing: Vec<(String, Value)> = missing.map(|(name, limit)| (name.clone(), limit.clone())).collect();
+    for (name, limit) in missing {
+        container["resources"]["requests"][&name] = limit;
     }
 }
 

@@ -8,6 +8,7 @@ use crate::model::rules::path::{each_mut, get};
 use crate::model::rules::warnings::list;
 
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+const CONTAINER_PATHS: [&str; 3] = ["containers[]", "initContainers[]", "ephemeralContainers[]"];
 
 /// The sources of projected volumes that are disabled by default. The feature gates are
 /// ClusterTrustBundleProjection and PodCertificateRequest.
@@ -21,7 +22,7 @@ pub(crate) fn drop_disabled_fields(spec: &mut Value, old: Option<&Value>) {
         }
     }
     if !old.is_some_and(has_stop_signal) {
-        CONTAINERS.iter().for_each(|list| drop_stop_signals(spec, list));
+        CONTAINER_PATHS.iter().for_each(|path| drop_stop_signals(spec, path));
     }
     // The feature gate is GenericWorkload.
     if old.is_none_or(|old| get(old, "schedulingGroup").is_none()) {
@@ -47,8 +48,8 @@ fn remove_member(value: &mut Value, name: &str) {
 
 /// Removes the stop signals of containers, and the lifecycles that contain nothing else. The feature gate is
 /// ContainerStopSignals.
-fn drop_stop_signals(spec: &mut Value, list: &str) {
-    each_mut(spec, &format!("{list}[]"), &mut |container| {
+fn drop_stop_signals(spec: &mut Value, path: &str) {
+    each_mut(spec, path, &mut |container| {
         let Some(container) = container.as_object_mut() else { return };
         let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) else { return };
         if lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty() {

@@ -17,6 +17,9 @@ const AFFINITY_TERMS: [&str; 4] = [
 ];
 
 pub(super) fn apply(pod: &mut Value, mode: WriteMode) {
+    if get(pod, "spec.affinity").is_none() && get(pod, "spec.topologySpreadConstraints").is_none() {
+        return;
+    }
     let Some(labels) = get(pod, "metadata.labels").cloned() else { return };
     for path in AFFINITY_TERMS {
         each_mut(pod, path, &mut |term| {

@@ -12,16 +12,18 @@ pub(crate) type ResourceList = BTreeMap<String, Amount>;
 
 /// Parses a resource list such as `requests` or `limits`. Entries with an invalid quantity are left out.
 pub(crate) fn resource_list(list: &Value) -> ResourceList {
-    let read = |(name, amount): (&String, &Value)| {
-        let amount = match amount {
-            Value::String(text) => Amount::read(text),
-            // Defaults run before numbers are encoded as strings.
-            Value::Number(number) => Amount::read(&number.to_string()),
-            _ => None,
-        };
-        Some((name.clone(), amount?))
-    };
+    let read = |(name, amount): (&String, &Value)| Some((name.clone(), quantity(amount)?));
     list.as_object().into_iter().flatten().filter_map(read).collect()
+}
+
+/// Parses a quantity of a resource list.
+pub(crate) fn quantity(amount: &Value) -> Option<Amount> {
+    match amount {
+        Value::String(text) => Amount::read(text),
+        // Defaults run before numbers are encoded as strings.
+        Value::Number(number) => Amount::read(&number.to_string()),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::model::labels::label_value_problems;
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::warnings::{
     address_warnings, fraction, fractions, has_annotation, item_address_warnings, list, text, value_warnings,
 };
@@ -31,8 +32,13 @@ const SECCOMP_IS_OLD: &str = "non-functional in v1.27+; use the \"seccompProfile
 const APP_ARMOR_OF_CONTAINER: &str = "container.apparmor.security.beta.kubernetes.io/";
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// The container lists of a pod spec, in the order in which kube-apiserver reports their warnings.
-const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+/// The container lists of a pod spec with their paths, in the order in which kube-apiserver reports their
+/// warnings.
+const CONTAINERS: [(&str, &str); 3] = [
+    ("initContainers", "spec.initContainers"),
+    ("containers", "spec.containers"),
+    ("ephemeralContainers", "spec.ephemeralContainers"),
+];
 
 pub(crate) fn deprecated_label(label: &str) -> Option<&'static str> {
     Some(match label {
@@ -79,7 +85,8 @@ pub(crate) fn of(pod: &Value, at: &str) -> Vec<String> {
     if has_annotation(pod, SECCOMP) && spec["securityContext"]["seccompProfile"].is_null() {
         warnings.push(format!("{}: {SECCOMP_IS_OLD}", annotations(SECCOMP)));
     }
-    let all: Vec<(String, &Value)> = containers(spec, at).collect();
+    let template = FieldPath::new(at.trim_end_matches('.'));
+    let all: Vec<(FieldPath<'_>, &Value)> = containers(spec, &template).collect();
     all.iter().for_each(|(path, one)| warnings.extend(container(pod, one, (at, path))));
     warnings.extend(ports::of(&all));
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
@@ -91,10 +98,13 @@ pub(crate) fn of(pod: &Value, at: &str) -> Vec<String> {
     warnings
 }
 
-fn containers<'a>(spec: &'a Value, at: &str) -> impl Iterator<Item = (String, &'a Value)> {
-    CONTAINERS.into_iter().flat_map(move |which| {
-        let path = move |index: usize| format!("{at}spec.{which}[{index}]");
-        list(&spec[which]).enumerate().map(move |(index, one)| (path(index), one)).collect::<Vec<_>>()
+/// Returns the containers of a pod spec with their paths. `at` is the path of the pod or the pod template.
+fn containers<'a>(
+    spec: &'a Value,
+    at: &'a FieldPath<'a>,
+) -> impl Iterator<Item = (FieldPath<'a>, &'a Value)> {
+    CONTAINERS.into_iter().flat_map(move |(which, path)| {
+        list(&spec[which]).enumerate().map(move |(index, one)| (at.field(path).index(index), one))
     })
 }
 
@@ -104,20 +114,7 @@ fn scheduling_labels(spec: &Value, at: &str) -> Vec<String> {
         Some(format!("{at}spec.nodeSelector[{label}]: {}", deprecated_label(label)?))
     });
     let mut warnings: Vec<String> = selected.collect();
-    let affinity = &spec["affinity"]["nodeAffinity"];
-    let path = format!("{at}spec.affinity.nodeAffinity");
-    let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    for (index, term) in list(&affinity[required]["nodeSelectorTerms"]).enumerate() {
-        warnings.extend(node_term(term, false, &format!("{path}.{required}.nodeSelectorTerms[{index}]")));
-    }
-    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-    for (index, term) in list(&affinity[preferred]).enumerate() {
-        warnings.extend(node_term(
-            &term["preference"],
-            true,
-            &format!("{path}.{preferred}[{index}].preference"),
-        ));
-    }
+    warnings.extend(node_affinity(&spec["affinity"]["nodeAffinity"], at));
     for (index, spread) in list(&spec["topologySpreadConstraints"]).enumerate() {
         let (path, key) =
             (format!("{at}spec.topologySpreadConstraints[{index}]"), text(&spread["topologyKey"]));
@@ -125,6 +122,24 @@ fn scheduling_labels(spec: &Value, at: &str) -> Vec<String> {
         if spread["labelSelector"].is_null() {
             warnings.push(format!("{path}.labelSelector: {NO_SELECTOR}"));
         }
+    }
+    warnings
+}
+
+fn node_affinity(affinity: &Value, at: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if affinity.is_null() {
+        return warnings;
+    }
+    let path = format!("{at}spec.affinity.nodeAffinity");
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    for (index, term) in list(&affinity[required]["nodeSelectorTerms"]).enumerate() {
+        warnings.extend(node_term(term, false, &format!("{path}.{required}.nodeSelectorTerms[{index}]")));
+    }
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    for (index, term) in list(&affinity[preferred]).enumerate() {
+        let path = format!("{path}.{preferred}[{index}].preference");
+        warnings.extend(node_term(&term["preference"], true, &path));
     }
     warnings
 }
@@ -164,11 +179,14 @@ fn duplicates(spec: &Value, at: &str) -> Vec<String> {
     warnings
 }
 
-fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<String> {
+fn container(pod: &Value, container: &Value, (at, path): (&str, &FieldPath<'_>)) -> Vec<String> {
     let (name, security) = (text(&container["name"]), &container["securityContext"]);
     let later = fractions(container, path, &["memory", "ephemeral-storage"]).into_iter();
     let later = later.chain(variables(container, path));
-    if !pod["metadata"]["annotations"].is_object() {
+    let mut annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let is_profile =
+        |name: &String| name.starts_with(SECCOMP_OF_CONTAINER) || name.starts_with(APP_ARMOR_OF_CONTAINER);
+    if !annotations.any(|(name, _)| is_profile(name)) {
         return later.collect();
     }
     let mut warnings = Vec::new();
@@ -203,7 +221,7 @@ fn is_same_profile(profile: &Value, annotation: &str) -> bool {
 
 /// Returns the warnings for environment variables that overwrite an earlier variable without referring to its
 /// value.
-fn variables(container: &Value, path: &str) -> Vec<String> {
+fn variables(container: &Value, path: &FieldPath<'_>) -> Vec<String> {
     let (mut seen, mut warnings) = (HashSet::new(), Vec::new());
     for (index, variable) in list(&container["env"]).enumerate() {
         let name = text(&variable["name"]);
@@ -224,6 +242,9 @@ fn affinity_terms(spec: &Value, at: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for which in ["podAffinity", "podAntiAffinity"] {
         let affinity = &spec["affinity"][which];
+        if affinity.is_null() {
+            continue;
+        }
         let path = format!("{at}spec.affinity.{which}");
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         for (index, term) in list(&affinity[required]).enumerate() {
@@ -245,9 +266,18 @@ fn affinity_terms(spec: &Value, at: &str) -> Vec<String> {
 
 /// Returns the warnings for IP addresses in unusual notation in a pod spec.
 fn addresses(spec: &Value, at: &str) -> Vec<String> {
-    let servers = format!("{at}spec.dnsConfig.nameservers");
-    let mut warnings = value_warnings(&spec["dnsConfig"]["nameservers"], &servers, address_warnings);
-    warnings.extend(item_address_warnings(&spec["hostAliases"], "ip", &format!("{at}spec.hostAliases")));
+    let (servers, aliases) = (&spec["dnsConfig"]["nameservers"], &spec["hostAliases"]);
+    let mut warnings = Vec::new();
+    if !servers.is_null() {
+        warnings.extend(value_warnings(
+            servers,
+            &format!("{at}spec.dnsConfig.nameservers"),
+            address_warnings,
+        ));
+    }
+    if !aliases.is_null() {
+        warnings.extend(item_address_warnings(aliases, "ip", &format!("{at}spec.hostAliases")));
+    }
     warnings
 }
 

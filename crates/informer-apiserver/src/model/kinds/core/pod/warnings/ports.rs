@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::model::rules::field_path::FieldPath;
 use crate::model::rules::warnings::{list, text};
 
 struct Port<'a> {
@@ -17,7 +18,7 @@ struct Port<'a> {
 
 /// Returns the warnings for the ports of all containers of a pod, because ports of different containers can
 /// conflict.
-pub(crate) fn of(containers: &[(String, &Value)]) -> Vec<String> {
+pub(crate) fn of(containers: &[(FieldPath<'_>, &Value)]) -> Vec<String> {
     let each = || containers.iter().flat_map(|(_, one)| list(&one["ports"]));
     // Fast path for most pods. A single port conflicts with no other one. It causes a warning only if it has
     // a `hostIP` without a `hostPort`.
@@ -28,7 +29,7 @@ pub(crate) fn of(containers: &[(String, &Value)]) -> Vec<String> {
     number_conflicts(&ports).into_iter().chain(name_conflicts(&ports)).collect()
 }
 
-fn ports<'a>(path: &str, container: &'a Value) -> Vec<Port<'a>> {
+fn ports<'a>(path: &FieldPath<'_>, container: &'a Value) -> Vec<Port<'a>> {
     let port = |(index, port): (usize, &'a Value)| Port {
         at: format!("{path}.ports[{index}]"),
         name: text(&port["name"]),

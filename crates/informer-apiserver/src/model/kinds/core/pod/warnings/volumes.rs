@@ -62,10 +62,12 @@ impl File {
 
     /// Returns true if the path of one file equals the path of the other or is a parent of it.
     fn overlaps_with(&self, other: &Self) -> bool {
-        let [left, right] = [self, other].map(|file| format!("{}/", file.path));
+        let is_within = |path: &str, parent: &str| {
+            path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         !self.path.is_empty()
             && !other.path.is_empty()
-            && (left.starts_with(&right) || right.starts_with(&left))
+            && (is_within(&self.path, &other.path) || is_within(&other.path, &self.path))
     }
 }
 
