@@ -119,7 +119,10 @@ impl ApiService {
             Some(response) => (Ok(injected_response(response)), Encoding::Json),
             None if watch => self.run(call, route, plan, body).await,
             None => match time_limit(&query, record.verb) {
-                Ok(limit) => self.run_with_timeout(limit, self.run(call, route, plan, body)).await,
+                Ok(limit) => {
+                    let run = std::pin::pin!(self.run(call, route, plan, body));
+                    self.run_with_timeout(limit, run).await
+                }
                 Err(error) => (Err(error), plain_encoding(&head)),
             },
         };
@@ -157,17 +160,19 @@ impl ApiService {
 
     /// Responds with 504 if a request exceeds its time limit. Writes that the request has completed by then
     /// are not undone.
+    ///
+    /// The future of the request is pinned by the caller: it is large, and a future that is moved into another
+    /// one takes its memory twice.
     async fn run_with_timeout(
         &self,
         limit: Duration,
-        run: impl Future<Output = (Result<ApiResponse, ApiError>, Encoding)>,
+        mut run: Pin<&mut impl Future<Output = (Result<ApiResponse, ApiError>, Encoding)>>,
     ) -> (Result<ApiResponse, ApiError>, Encoding) {
         let timeout_response = || (Ok(timed_out()), Encoding::Json);
         if limit < MIN_TIME_LIMIT {
             return timeout_response();
         }
         let started = self.shared.clock.elapsed();
-        let mut run = std::pin::pin!(run);
         // Nearly all requests complete at the first poll, so the timer is only created after it.
         if let Poll::Ready(response) = futures_util::poll!(run.as_mut()) {
             return response;

@@ -418,6 +418,11 @@ impl WatchDriver {
         if self.resource.converter.is_none() {
             return MAX_BATCH_EVENTS;
         }
+        // The future of a webhook call is large. In a box it takes no memory in watches without conversion.
+        Box::pin(self.convert_by_webhook()).await
+    }
+
+    async fn convert_by_webhook(&mut self) -> usize {
         let pulled =
             self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, MAX_BATCH_EVENTS);
         let Ok(Pulled { events, .. }) = pulled else { return MAX_BATCH_EVENTS };

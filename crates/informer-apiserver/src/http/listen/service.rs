@@ -48,7 +48,9 @@ impl Service for RemoteService {
         if let Some(peer) = connection.client() {
             request.extensions_mut().insert(peer.clone());
         }
-        let mut response = self.service.respond_remote(request, browser::check).await;
+        // The future of a request is large, and hyper keeps its memory as long as the connection is open. The
+        // box is freed when the response begins, so an idle watch does not hold that memory.
+        let mut response = Box::pin(self.service.respond_remote(request, browser::check)).await;
         match response.extensions_mut().remove() {
             Some(GoAway) if http1 => {
                 response.headers_mut().insert(http::header::CONNECTION, CLOSE);
