@@ -1,23 +1,30 @@
-// Builds the page to the folder that is given as the argument: index.html, console.css,
-// console.js, and the licenses of the packages in the bundle.
+// Builds two pages to the folders that are given as the arguments: the console of informer-runtime, and the
+// page of the embedded API server. Each has an HTML file, a style sheet, a script, and the licenses of the
+// packages in the script.
 import { build } from "esbuild";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 
-const out = process.argv[2] ?? "../crates/informer-runtime/src/console/assets";
-await mkdir(out, { recursive: true });
-await build({
-  entryPoints: { console: "src/main.tsx" },
-  outdir: out,
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: "es2022",
-  jsx: "automatic",
-  jsxImportSource: "preact",
-  legalComments: "inline",
-  charset: "utf8",
-});
-await copyFile("src/index.html", `${out}/index.html`);
+const [console_ = "../crates/informer-runtime/src/console/assets", server = "../crates/informer-apiserver/src/http/page/assets"] =
+  process.argv.slice(2);
 
-const license = async (name) => `${name}\n\n${await readFile(`node_modules/${name}/LICENSE`, "utf8")}`;
-await writeFile(`${out}/licenses.txt`, (await Promise.all(["preact", "uplot"].map(license))).join("\n\n"));
+async function page(out, name, source, packages) {
+  await mkdir(out, { recursive: true });
+  await build({
+    entryPoints: { [name]: `${source}/main.tsx` },
+    outdir: out,
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: "es2022",
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    legalComments: "inline",
+    charset: "utf8",
+  });
+  await copyFile(`${source}/index.html`, `${out}/index.html`);
+  const license = async (used) => `${used}\n\n${await readFile(`node_modules/${used}/LICENSE`, "utf8")}`;
+  await writeFile(`${out}/licenses.txt`, (await Promise.all(packages.map(license))).join("\n\n"));
+}
+
+await page(console_, "console", "src", ["preact", "uplot"]);
+await page(server, "server", "src/server", ["preact"]);

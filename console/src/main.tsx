@@ -4,6 +4,7 @@ import { render } from "preact";
 import { useEffect, useReducer, useState } from "preact/hooks";
 import { seconds } from "./format";
 import { Store } from "./store";
+import { nextTheme, useTheme } from "./theme";
 import { Controllers, Informers, Key, Overview, Pipeline, Queues, Reconciles, Requests, type ViewProps } from "./views";
 
 const VIEWS: [string, string, (props: ViewProps) => preact.JSX.Element][] = [
@@ -16,17 +17,8 @@ const VIEWS: [string, string, (props: ViewProps) => preact.JSX.Element][] = [
   ["key", "Key", Key],
   ["requests", "Requests", Requests],
 ];
-const THEMES = ["auto", "light", "dark"];
 
 const store = new Store();
-
-function read(name: string): string | null {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
-}
 
 function Login() {
   const [token, setToken] = useState("");
@@ -54,21 +46,13 @@ function Login() {
 function App() {
   const [, update] = useReducer((version: number) => version + 1, 0);
   const [hash, setHash] = useState(location.hash);
-  const [choice, setChoice] = useState(read("informer-theme") ?? "auto");
-  const [system, setSystem] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
-  const theme = choice === "auto" ? (system ? "dark" : "light") : choice;
+  const [choice, setChoice, theme] = useTheme();
 
   useEffect(() => store.subscribe(() => update(undefined as never)), []);
   useEffect(() => {
     const follow = () => setHash(location.hash);
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    const dark = () => setSystem(media.matches);
     addEventListener("hashchange", follow);
-    media.addEventListener("change", dark);
-    return () => {
-      removeEventListener("hashchange", follow);
-      media.removeEventListener("change", dark);
-    };
+    return () => removeEventListener("hashchange", follow);
   }, []);
   useEffect(() => {
     const focus = (event: KeyboardEvent) => {
@@ -81,8 +65,6 @@ function App() {
     addEventListener("keydown", focus);
     return () => removeEventListener("keydown", focus);
   }, []);
-  // The theme is set before the charts read their colors from the style sheet.
-  document.documentElement.dataset.theme = theme;
 
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
   const [name, title, View] = VIEWS.find(([view]) => view === path) ?? VIEWS[0]!;
@@ -92,15 +74,6 @@ function App() {
   useEffect(() => {
     document.title = `${title} · informer console`;
   }, [title]);
-  const next = () => {
-    const after = THEMES[(THEMES.indexOf(choice) + 1) % THEMES.length] ?? "auto";
-    try {
-      localStorage.setItem("informer-theme", after);
-    } catch {
-      // The choice is then kept for this visit only.
-    }
-    setChoice(after);
-  };
   const state = { live: "live", connecting: "connecting", lost: "reconnecting", unauthorized: "signed out", forbidden: "forbidden" }[connection];
   return (
     <>
@@ -113,7 +86,7 @@ function App() {
           <span class="brand">informer <span class="muted">console</span></span>
           <span class={`connection ${connection}`} role="status"><i aria-hidden="true" />{state}</span>
           {snapshot && <span class="muted uptime">up {seconds(snapshot.process.uptimeSeconds)}</span>}
-          <button type="button" class="theme" onClick={next} >Theme: {choice}</button>
+          <button type="button" class="theme" onClick={() => setChoice(nextTheme(choice))}>Theme: {choice}</button>
         </div>
         <nav aria-label="Views">
           {VIEWS.map(([view, label]) => (

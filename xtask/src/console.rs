@@ -1,7 +1,8 @@
-//! Builds the web page of the console of informer-runtime, and with `--test` tests it in Chromium.
+//! Builds the console of informer-runtime and the page of the embedded API server, and with `--test` tests them
+//! in Chromium.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
@@ -10,15 +11,29 @@ use crate::report::Report;
 
 const SOURCE: &str = "console";
 
-/// The folder of the committed page. It is in the package informer-runtime, which embeds the page with
+/// A page, and the folder of its committed files. It is in the package that embeds the page with
 /// `include_str!`.
-const COMMITTED: &str = "crates/informer-runtime/src/console/assets";
+struct Page {
+    name: &'static str,
+    committed: &'static str,
+}
 
-const FILES: [&str; 4] = ["index.html", "console.css", "console.js", "licenses.txt"];
+const PAGES: [Page; 2] = [
+    Page { name: "console", committed: "crates/informer-runtime/src/console/assets" },
+    Page { name: "server", committed: "crates/informer-apiserver/src/http/page/assets" },
+];
+
+impl Page {
+    /// Returns the names of the files of the page.
+    fn files(&self) -> [String; 4] {
+        let name = self.name;
+        ["index.html".to_owned(), format!("{name}.css"), format!("{name}.js"), "licenses.txt".to_owned()]
+    }
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct ConsoleArguments {
-    /// Also test the committed page in Chromium, with generated data and with the sample operator. The path
+    /// Also test the committed pages in Chromium, with generated data and with the sample operator. The path
     /// of Chromium is in the environment variable CHROMIUM [default: /usr/bin/chromium].
     #[arg(long)]
     test: bool,
@@ -33,18 +48,27 @@ pub(crate) fn run(root: &Path, arguments: &ConsoleArguments, check: bool) -> Rep
 }
 
 fn build(root: &Path, arguments: &ConsoleArguments, check: bool, report: &mut Report) -> Result<(), String> {
-    let (source, committed) = (root.join(SOURCE), root.join(COMMITTED));
+    let source = root.join(SOURCE);
     npm(&source, &["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"])?;
     npm(&source, &["run", "--silent", "check"])?;
-    let output: PathBuf = if check { root.join("target/console") } else { committed.clone() };
-    npm(&source, &["run", "--silent", "build", "--", &output.to_string_lossy()])?;
-    for file in FILES {
-        let (built, path) = (read(&output.join(file))?, committed.join(file));
-        if check && read(&path)? != built {
-            let path = path.strip_prefix(root).unwrap_or(&path).display();
-            report.problems.push(format!("{path} is stale; run `cargo xtask console` and commit the result"));
+    let outputs = PAGES.map(|page| match check {
+        true => root.join("target/console").join(page.name),
+        false => root.join(page.committed),
+    });
+    let [console, server] = outputs.each_ref().map(|output| output.to_string_lossy());
+    npm(&source, &["run", "--silent", "build", "--", &console, &server])?;
+    for (page, output) in PAGES.iter().zip(&outputs) {
+        for file in page.files() {
+            let built = read(&output.join(&file))?;
+            let path = Path::new(page.committed).join(&file);
+            if check && read(&root.join(&path))? != built {
+                let path = path.display();
+                report
+                    .problems
+                    .push(format!("{path} is stale; run `cargo xtask console` and commit the result"));
+            }
+            report.figure(format!("bytes of {file} of the page {}", page.name), built.len() as f64);
         }
-        report.figure(format!("bytes of {file}"), built.len() as f64);
     }
     if arguments.test {
         npm(&source, &["run", "--silent", "test"])?;

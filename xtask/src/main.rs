@@ -90,8 +90,8 @@ enum Command {
     /// Generate the table of the built-in kinds from the published Go types and a real API server. With
     /// `--check`, compare the output with the files in the repository instead of writing them. Needs Go.
     Schema(schema::Options),
-    /// Build the web page of the console of informer-runtime from `console/`. With `--check`, compare the
-    /// committed page with a new build instead of replacing it. Needs Node.js.
+    /// Build the pages of the console and of the embedded API server from `console/`. With `--check`, compare
+    /// the committed pages with a new build instead of replacing them. Needs Node.js.
     Console(console::ConsoleArguments),
     /// Build, lint and test the projects that `informer new` and `informer add` write.
     Scaffold(scaffold::ScaffoldArguments),

@@ -12,6 +12,7 @@ mod script;
 mod shrink;
 mod watch;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -45,14 +46,27 @@ pub struct Faults {
     /// The open watches, oldest first.
     open: Arc<Mutex<Vec<Weak<OpenWatch>>>>,
     hook: Arc<OnceLock<Arc<dyn RequestHook>>>,
+    /// The number of rules that were ever added.
+    added: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct ActiveRule {
+    /// Identifies the rule among all rules of the server, starting at 1.
+    number: u64,
     rule: FaultRule,
     rng: StdRng,
     matched: u64,
     fired: u64,
+}
+
+/// A copy of an active fault rule and its counters.
+#[derive(Debug)]
+pub(crate) struct RuleState {
+    pub(crate) number: u64,
+    pub(crate) rule: FaultRule,
+    pub(crate) matched: u64,
+    pub(crate) fired: u64,
 }
 
 /// A handle to an active fault rule. Dropping the handle does not remove the rule.
@@ -72,7 +86,8 @@ impl Faults {
     /// watch starts.
     pub fn add(&self, rule: FaultRule) -> Fault {
         let rng = StdRng::seed_from_u64(rule.when.seed);
-        let mut rule_state = ActiveRule { rule, rng, matched: 0, fired: 0 };
+        let number = self.added.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut rule_state = ActiveRule { number, rule, rng, matched: 0, fired: 0 };
         // The lock is held while the rule is added to open watches and to the list. A watch that starts
         // concurrently therefore gets the rule exactly once, here or in `plan`.
         let mut rules = self.rules.lock();
@@ -96,6 +111,28 @@ impl Faults {
     /// Removes all rules. A fault that has already begun, such as a stalled watch, continues.
     pub fn clear(&self) {
         self.rules.lock().clear();
+    }
+
+    /// Returns copies of the active rules, in the order in which they apply.
+    pub(crate) fn active(&self) -> Vec<RuleState> {
+        let copy = |active: &Arc<Mutex<ActiveRule>>| {
+            let ActiveRule { number, rule, matched, fired, .. } = &*active.lock();
+            RuleState { number: *number, rule: rule.clone(), matched: *matched, fired: *fired }
+        };
+        self.rules.lock().iter().map(copy).collect()
+    }
+
+    /// Removes the rule with this number. Returns false if it is not active.
+    pub(crate) fn remove(&self, number: u64) -> bool {
+        let mut rules = self.rules.lock();
+        let before = rules.len();
+        rules.retain(|active| active.lock().number != number);
+        rules.len() < before
+    }
+
+    /// Returns the open watches, oldest first.
+    pub(crate) fn open_watches(&self) -> Vec<Arc<OpenWatch>> {
+        self.open.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Sets the hook of all requests, which chooses faults by code instead of rules. Its faults are injected
@@ -124,7 +161,7 @@ impl Faults {
         if !action.applies_to_open_watch() {
             return 0;
         }
-        let open: Vec<Arc<OpenWatch>> = self.open.lock().iter().filter_map(Weak::upgrade).collect();
+        let open = self.open_watches();
         let selected = open.iter().filter(|watch| matches(watch.request()));
         selected.inspect(|watch| watch.inject(action)).count()
     }

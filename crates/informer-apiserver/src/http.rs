@@ -15,6 +15,7 @@ mod list_body;
 mod listen;
 mod openapi;
 mod options;
+mod page;
 mod query;
 mod response;
 mod route;
@@ -51,6 +52,8 @@ pub(crate) struct Frontend {
     pub(crate) compression: bool,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) http2_streams: u32,
+    /// The server responds to requests of its page for browsers.
+    pub(crate) page: bool,
 }
 
 impl Deref for Frontend {

@@ -61,7 +61,7 @@ use crate::model::json::parse;
 use crate::model::kinds::core::service::allocation::{UsedAddresses, allocate_service};
 use crate::model::kinds::{Kind, Traits};
 use crate::pipeline::allocations::Allocation;
-use crate::registry::storage::{self, Changed, Stored};
+use crate::registry::storage::{self, Changed, Stored, TooOld};
 use merge::{Origin, check_new, decode_typed};
 pub(crate) use quota_usage::{Commit, QuotaUsage, UsageGuard};
 
@@ -125,6 +125,14 @@ impl Pipeline {
         let converters: Vec<_> =
             self.registry.read().iter().filter_map(|resource| resource.converter.clone()).collect();
         converters.iter().for_each(|converter| converter.clear());
+    }
+
+    /// Restores the objects at an earlier resourceVersion, and this resourceVersion itself. All watches end.
+    pub(crate) fn rewind(&self, version: u64) -> Result<(), TooOld> {
+        self.storage.write().rewind(version)?;
+        self.clear_version_caches();
+        self.announce_everything();
+        Ok(())
     }
 }
 

@@ -121,6 +121,19 @@ impl Store {
         }
     }
 
+    /// Discards the event history.
+    pub(crate) fn compact(&self) {
+        let mut storage = self.storage.write();
+        let version = storage.version();
+        storage.compact(version);
+    }
+
+    /// Moves the clock forward.
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+        self.expire();
+    }
+
     /// Returns an error if the server has not reached the resourceVersion `wanted`.
     pub(crate) fn has_reached(&self, wanted: u64) -> Result<(), ApiError> {
         let current = self.storage.read().version();

@@ -206,6 +206,16 @@ impl RequestLog {
         self.state.lock().kept.iter().map(|request| RequestRecord::clone(request)).collect()
     }
 
+    /// Returns the last `max` logged requests whose number is greater than `after`, oldest first, and the
+    /// number of all requests that were ever logged.
+    pub(crate) fn newest(&self, after: u64, max: usize) -> (Vec<Arc<RequestRecord>>, u64) {
+        let state = self.state.lock();
+        let newest = state.kept.iter().rev().take_while(|request| request.number > after);
+        let mut newest: Vec<_> = newest.take(max).cloned().collect();
+        newest.reverse();
+        (newest, state.count)
+    }
+
     pub(crate) fn count(&self, verb: Verb, resource: &str) -> usize {
         self.state.lock().kept.iter().filter(|request| request.is(verb, resource)).count()
     }

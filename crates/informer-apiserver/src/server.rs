@@ -188,8 +188,7 @@ impl ApiServer {
     /// # }
     /// ```
     pub fn advance(&self, by: Duration) {
-        self.shared.clock.advance(by);
-        self.shared.expire();
+        self.shared.advance(by);
     }
 
     /// Waits until the [controllers](crate::Controllers) have finished the work that earlier writes caused.
@@ -221,9 +220,7 @@ impl ApiServer {
     /// Discards the event history, like an etcd compaction. Watches and exact lists from an earlier version
     /// get 410.
     pub fn compact(&self) {
-        let mut storage = self.shared.storage.write();
-        let version = storage.version();
-        storage.compact(version);
+        self.shared.compact();
     }
 
     /// Increases the resourceVersion to `version`, as a restore with `etcdutl snapshot restore
@@ -242,12 +239,7 @@ impl ApiServer {
     ///
     /// Returns an error if the version is older than the history.
     pub fn rewind(&self, version: u64) -> Result<(), RewindError> {
-        let mut storage = self.shared.storage.write();
-        storage.rewind(version).map_err(|old| RewindError { version, floor: old.floor })?;
-        drop(storage);
-        self.shared.clear_version_caches();
-        self.shared.announce_everything();
-        Ok(())
+        self.shared.rewind(version).map_err(|old| RewindError { version, floor: old.floor })
     }
 
     /// Ends all open watches normally, as a graceful restart of the server does.

@@ -53,7 +53,7 @@ impl OpenWatch {
         Self { request, injected: Mutex::default(), notify: PollNotify::default() }
     }
 
-    pub(super) fn request(&self) -> &RequestRecord {
+    pub(crate) fn request(&self) -> &RequestRecord {
         &self.request
     }
 

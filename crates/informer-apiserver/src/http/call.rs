@@ -549,7 +549,7 @@ pub(crate) fn media_type(head: &request::Parts) -> &str {
 }
 
 /// Reads a whole request body. Returns 413 if it exceeds the size limit.
-async fn collect<B>(body: B) -> Result<Bytes, ApiError>
+pub(crate) async fn collect<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: http_body::Body,
     B::Data: Buf,

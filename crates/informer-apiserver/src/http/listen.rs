@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::clock::Clock;
-use crate::http::{ApiService, Frontend};
+use crate::http::{ApiService, Frontend, page};
 use crate::tls::{Certificate, ListenerTls};
 use service::RemoteService;
 
@@ -81,6 +81,12 @@ impl Listening {
     pub fn url(&self) -> String {
         let scheme = if self.authorities.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.addr())
+    }
+
+    /// Returns the URL of the page for browsers. The server responds to it if
+    /// [`ApiServerBuilder::page`](crate::ApiServerBuilder::page) is enabled.
+    pub fn page_url(&self) -> String {
+        format!("{}{}", self.url(), page::path())
     }
 
     /// Returns a kubeconfig for this server, without credentials.

@@ -23,7 +23,7 @@ use crate::http::response::{
     transcode, wants_indent, warn_first,
 };
 use crate::http::route::{Route, route};
-use crate::http::{Frontend, discovery, gzip};
+use crate::http::{Frontend, discovery, gzip, page};
 use crate::model::error::ApiError;
 use crate::model::query::Query;
 use crate::model::user::User;
@@ -87,6 +87,9 @@ impl ApiService {
     {
         self.shared.expire();
         let (head, body) = request.into_parts();
+        if self.shared.page && page::is_page(head.uri.path()) {
+            return self.respond_page(&head, body).await;
+        }
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let watch_param = query.flag("watch").unwrap_or_default();
         let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch_param);
@@ -156,6 +159,23 @@ impl ApiService {
             response.extensions_mut().insert(LongRunning);
         }
         response.map(|body| body.with_body_end(end).with_trickle(response_faults.trickle, &self.shared.clock))
+    }
+
+    /// Processes a request of the page. It is neither logged nor matched by fault rules.
+    async fn respond_page<B>(&self, head: &request::Parts, body: B) -> ApiResponse
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let query = Query::parse(head.uri.query().unwrap_or_default());
+        let user = self.shared.authenticate(head);
+        let response = match self.authorize_request(RequestHead { head, query: &query, user }) {
+            Ok(_) => page::respond(&self.shared, head, &query, body).await,
+            Err(error) => Err(error),
+        };
+        let response = response.unwrap_or_else(|error| error_response(&error));
+        strip_head_body(head, add_common_headers(head, response))
     }
 
     /// Responds with 504 if a request exceeds its time limit. Writes that the request has completed by then

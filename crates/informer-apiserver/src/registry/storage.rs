@@ -96,6 +96,16 @@ pub(crate) struct StorageUsage {
     pub(crate) history_bytes: usize,
 }
 
+/// The number of objects of one kind, and its event history.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableUsage {
+    pub(crate) objects: usize,
+    /// Number of changes in the event history.
+    pub(crate) events: usize,
+    /// Number of bytes of the event history.
+    pub(crate) history_bytes: usize,
+}
+
 /// The error that a requested resourceVersion is older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
@@ -199,6 +209,12 @@ impl Storage {
             }
         }
         usage
+    }
+
+    /// Returns the size of the table of one kind, in constant time.
+    pub(crate) fn table_usage(&self, table: usize) -> TableUsage {
+        let Table { live, ring, ring_bytes, .. } = &self.tables[table];
+        TableUsage { objects: live.len(), events: ring.len(), history_bytes: *ring_bytes }
     }
 
     /// Stores an object if its current state is the expected one.
@@ -413,11 +429,16 @@ impl Storage {
         }
     }
 
+    /// Returns the oldest resourceVersion that [`rewind`](Self::rewind) may restore.
+    pub(crate) fn rewind_floor(&self) -> u64 {
+        self.tables.iter().map(|table| table.dropped).max().unwrap_or_default()
+    }
+
     /// Restores the objects and the resourceVersion of an earlier state, like a restore from a backup. Ends
     /// all watches.
     pub(crate) fn rewind(&mut self, version: u64) -> Result<(), TooOld> {
         let changed = |table: &&Table| table.ring.back().is_some_and(|event| event.version > version);
-        let floor = self.tables.iter().map(|table| table.dropped).max().unwrap_or_default();
+        let floor = self.rewind_floor();
         if version < floor || self.tables.iter().filter(changed).any(|table| version < table.floor) {
             return Err(TooOld { floor });
         }

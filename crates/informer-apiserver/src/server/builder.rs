@@ -56,6 +56,7 @@ pub struct ApiServerBuilder {
     event_ttl: Duration,
     schema: Option<Arc<Schema>>,
     plugins: PluginChoice,
+    page: bool,
 }
 
 impl ApiServerBuilder {
@@ -219,6 +220,20 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Serves a page for browsers at [`Listening::page_url`](crate::Listening::page_url). Defaults to false.
+    ///
+    /// The page shows requests, open watches, fault rules, and the number of objects and changes of each
+    /// kind. It can add and remove fault rules, inject a fault into an open watch, and rewind or compact the
+    /// server. Its own requests are not logged, and fault rules do not match them.
+    ///
+    /// The user of the page needs all permissions on the non-resource URL `/debug/apiserver/*` if
+    /// [RBAC](Self::rbac) is enabled. A browser sends no bearer token, so a server with
+    /// [tokens](Self::tokens) needs [client certificates](Self::client_ca) or a proxy for the page.
+    pub fn page(mut self, page: bool) -> Self {
+        self.page = page;
+        self
+    }
+
     /// Registers a custom kind in addition to the built-in kinds.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
@@ -297,6 +312,7 @@ impl ApiServerBuilder {
             compression: self.compression,
             allowed_hosts: self.allowed_hosts,
             http2_streams: self.http2_streams,
+            page: self.page,
         });
         let server = ApiServer { shared };
         for kind in kinds {
@@ -341,6 +357,7 @@ impl ApiServer {
             event_ttl: EVENT_TTL,
             schema: None,
             plugins: PluginChoice::default(),
+            page: false,
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct ServerAccess {
     pub(crate) rbac: bool,
     /// The CA certificates of the server, if it has the objects of a new cluster.
     pub(crate) bootstrap: Option<String>,
+    /// The server has a page for browsers.
+    pub(crate) page: bool,
 }
 
 pub(crate) struct Loaded {
@@ -69,8 +71,8 @@ impl Kinds {
     }
 
     fn server(&self) -> ApiServer {
-        let ServerAccess { tokens, client_ca, rbac, bootstrap } = self.access.clone();
-        let mut builder = ApiServer::builder().tokens(tokens).rbac(rbac);
+        let ServerAccess { tokens, client_ca, rbac, bootstrap, page } = self.access.clone();
+        let mut builder = ApiServer::builder().tokens(tokens).rbac(rbac).page(page);
         if let Some(authorities) = client_ca {
             builder = builder.client_ca(authorities);
         }

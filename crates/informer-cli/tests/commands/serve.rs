@@ -130,16 +130,36 @@ async fn a_cut_and_a_410_of_the_faults_file_are_seen_on_the_wire() {
     assert_eq!((&expired[0]["type"], &expired[0]["object"]["code"]), (&"ERROR".into(), &410.into()));
 }
 
+/// Returns the response to a GET request without TLS.
+async fn get(url: &str) -> String {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = "HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8 (test)\r\nConnection: close\r\n\r\n";
+    stream.write_all(format!("GET /{path} {head}").as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
+}
+
+#[tokio::test]
+async fn the_page_is_served_at_the_printed_url_if_it_is_wanted() {
+    let mut serve = start(["serve", "--json", "--page", "--listen", "127.0.0.1:0"]);
+    let page = get(serve.json().await["page"].as_str().unwrap()).await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("informer API server"), "{page}");
+    let mut serve = start(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let said = serve.json().await;
+    assert!(said["page"].is_null(), "{said}");
+    let page = get(&format!("{}/debug/apiserver/", said["url"].as_str().unwrap())).await;
+    assert!(page.starts_with("HTTP/1.1 404"), "{page}");
+}
+
 #[tokio::test]
 async fn log_shows_each_request_with_its_client_and_status() {
     let mut serve = start(["serve", "--json", "--log", "--listen", "127.0.0.1:0"]);
     let url = serve.json().await["url"].as_str().unwrap().to_owned();
-    let address: SocketAddr = url.strip_prefix("http://").unwrap().parse().unwrap();
     for path in ["/api/v1/namespaces/default/pods/web-0", "/version"] {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let head = "HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8 (test)\r\nConnection: close\r\n\r\n";
-        stream.write_all(format!("GET {path} {head}").as_bytes()).await.unwrap();
-        stream.read_to_end(&mut Vec::new()).await.unwrap();
+        get(&format!("{url}{path}")).await;
     }
     let missing = serve.err.line().await;
     assert!(missing.ends_with("get pods default/web-0 -> 404") && missing.contains("  curl/8"), "{missing}");

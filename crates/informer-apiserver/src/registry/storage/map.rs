@@ -24,6 +24,10 @@ impl OrderedMap {
         chunk.binary_search_by(|stored| stored.key.as_str().cmp(key)).ok().map(|at| &chunk[at])
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Returns the index of the first chunk whose last key is not before `key`.
     fn chunk_of(&self, key: &str) -> usize {
         self.chunks.partition_point(|chunk| chunk.last().is_some_and(|last| last.key.as_str() < key))
