@@ -55,7 +55,7 @@ export function Requests({ server, state, filter }: ViewProps) {
         <Tile title="Failed" value={count(failed)} detail="of the requests below" link="#/requests" />
         <Tile title="Open watches" value={count(state.openWatches)} detail="streams of events" link="#/watches" />
         <Tile title="Faults" value={count(total(state.faults, (fault) => fault.fired))} link="#/faults"
-          detail={`injected by ${count(state.faults.length)} rules`} />
+          detail={`injected by ${count(state.faults.length)} ${state.faults.length === 1 ? "rule" : "rules"}`} />
         <Tile title="Objects" value={count(total(state.kinds, (kind) => kind.objects))} link="#/objects"
           detail={`of ${count(state.kinds.length)} kinds`} />
         <Tile title="Version" value={String(state.resourceVersion)} detail={`back to ${state.oldestVersion}`} link="#/versions" />
@@ -78,12 +78,12 @@ const WATCH_FAULTS: [string, string, unknown][] = [
 export function Watches({ state, act }: ViewProps) {
   const age = (request: Request) => (state.elapsedMillis - request.atMillis) / 1000;
   const columns: Column<Request>[] = [
-    { title: "Open for", value: age, show: (request) => seconds(age(request)), width: "100px", numeric: true },
+    { title: "Open for", value: age, show: (request) => seconds(age(request)), width: "84px", numeric: true },
     ...REQUEST.slice(2),
     {
       title: "Inject",
       value: () => "",
-      width: "190px",
+      width: "164px",
       show: (request) => (
         <span class="actions">
           {WATCH_FAULTS.map(([label, title, fault]) => (
