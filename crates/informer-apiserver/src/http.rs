@@ -5,6 +5,7 @@ mod accept;
 mod admission;
 mod body;
 mod call;
+mod connect;
 mod deadline;
 mod discovery;
 mod etag;

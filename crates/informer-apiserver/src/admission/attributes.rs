@@ -1,4 +1,4 @@
-//! Admission attributes: the user, operation, target and options of a write, but not its objects.
+//! Admission attributes: the user, operation, target and options of a request, but not its objects.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -13,22 +13,17 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A connection to a subresource such as `pods/exec`.
+    Connect,
 }
 
 impl Operation {
-    pub(super) fn of(has_object: bool, has_old: bool) -> Self {
-        match (has_object, has_old) {
-            (false, _) => Self::Delete,
-            (true, false) => Self::Create,
-            (true, true) => Self::Update,
-        }
-    }
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
         }
     }
 }
@@ -62,11 +57,25 @@ pub(crate) struct AdmissionAttributes {
     pub(crate) name: String,
     pub(crate) user: User,
     pub(crate) dry_run: bool,
-    /// The options of the request as `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`.
+    /// The options of the request as `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`;
+    /// `null` for a connection, whose options are its object.
     pub(crate) options: Value,
+    /// The request is a connection to a subresource such as `pods/exec`.
+    pub(crate) connects: bool,
 }
 
 impl AdmissionAttributes {
+    /// Returns the operation of the request. A write is a CREATE without an old object, and a DELETE without
+    /// a new object.
+    pub(super) fn operation(&self, has_object: bool, has_old: bool) -> Operation {
+        match (has_object, has_old) {
+            _ if self.connects => Operation::Connect,
+            (false, _) => Operation::Delete,
+            (true, false) => Operation::Create,
+            (true, true) => Operation::Update,
+        }
+    }
+
     /// Returns true if the target is an admission policy or binding. Policies and webhooks do not apply to
     /// these writes. Otherwise a broken policy could block the request that repairs it.
     pub(crate) fn is_exempt(&self) -> bool {

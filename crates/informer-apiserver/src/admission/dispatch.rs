@@ -29,9 +29,9 @@ enum WebhookFailure {
 }
 
 impl Admission {
-    /// Runs one admission phase of a write and returns the object after mutation.
+    /// Runs one admission phase of a write or a connection and returns the object after mutation.
     ///
-    /// The operation is CREATE if `old` is absent, and DELETE if `object` is absent.
+    /// For a write, the operation is CREATE if `old` is absent, and DELETE if `object` is absent.
     pub(crate) async fn run_admission(
         &self,
         request: &AdmissionRequest,
@@ -39,7 +39,7 @@ impl Admission {
         object: Option<Object>,
         old: Option<&Object>,
     ) -> Result<Option<Object>, ApiError> {
-        let operation = Operation::of(object.is_some(), old.is_some());
+        let operation = request.attributes.operation(object.is_some(), old.is_some());
         let resource = self.resource(&request.attributes.gvr)?;
         let context = PhaseContext { request, resource, phase, operation };
         let versions = Versions::new(object, old);

@@ -149,6 +149,10 @@ impl Admission {
 }
 
 fn matches_object(selector: &LabelSelector, write: &Write<'_>) -> bool {
+    if write.operation == Operation::Connect {
+        // The options of a connection have no metadata, so only an empty selector matches them.
+        return selector.is_everything();
+    }
     selector.is_everything()
         || [write.object, write.old].into_iter().flatten().any(|object| selects(selector, Some(object)))
 }

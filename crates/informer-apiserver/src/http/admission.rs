@@ -14,16 +14,6 @@ impl Call<'_> {
         if !self.shared.has_hooks() && self.route.resource.converter.is_none() {
             return None;
         }
-        let options = options();
-        let kind = self.kind();
-        let sub = self.route.subresource.as_deref().unwrap_or_default();
-        let subresource_kind =
-            kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);
-        let (group, version, name) = subresource_kind
-            .map_or((kind.gvr.group.as_str(), kind.gvr.version.as_str(), kind.kind.as_str()), |of| {
-                (of.group, of.version, of.kind)
-            });
-        let review_kind = ReviewKind::new(group, version, name);
         let name = match (self.name(), self.route.verb) {
             ("", Verb::Create) => {
                 let object = self.object(body).ok()?.value;
@@ -31,22 +21,38 @@ impl Call<'_> {
             }
             (name, _) => name.to_owned(),
         };
+        let options = options();
+        let dry_run = options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty());
+        let attributes = AdmissionAttributes { dry_run, options, ..self.attributes(name) };
+        (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
+    }
+
+    /// Returns the admission attributes of the request without its options.
+    pub(super) fn attributes(&self, name: String) -> AdmissionAttributes {
+        let kind = self.kind();
+        let sub = self.route.subresource.as_deref().unwrap_or_default();
+        let subresource_kind =
+            kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);
+        let (group, version, review_kind) = subresource_kind
+            .map_or((kind.gvr.group.as_str(), kind.gvr.version.as_str(), kind.kind.as_str()), |of| {
+                (of.group, of.version, of.kind)
+            });
         let namespace = match self.route.namespace.as_deref() {
             Some(namespace) => namespace.to_owned(),
             None if kind.is("", "Namespace") => name.clone(),
             None => String::new(),
         };
-        let attributes = AdmissionAttributes {
+        AdmissionAttributes {
             gvr: kind.gvr.clone(),
-            kind: review_kind,
+            kind: ReviewKind::new(group, version, review_kind),
             subresource: sub.to_owned(),
             namespace,
             name,
             user: self.user.clone(),
-            dry_run: options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty()),
-            options,
-        };
-        (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
+            dry_run: false,
+            options: Value::Null,
+            connects: false,
+        }
     }
 
     /// Returns the `CreateOptions` or `UpdateOptions` of a write. As in kube-apiserver, a patch has

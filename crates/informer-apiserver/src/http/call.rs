@@ -107,9 +107,7 @@ impl Call<'_> {
     {
         if let Some(sub) = self.route.subresource.as_deref().filter(|sub| Subresource::is_unimplemented(sub))
         {
-            self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?;
-            let message = format!("{sub} needs a node, and there are none here");
-            return Err(ApiError::new(501, "NotImplemented", message));
+            return Err(self.reject_unimplemented(sub).await);
         }
         let expired = plan.watch_faults.iter().any(|(_, fault)| *fault == crate::faults::WatchFault::Expire);
         if plan.too_large && self.route.verb != Verb::Watch {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::support::json;
+use super::support::{json, send};
 
 /// A simulated webhook that returns the same response to every review.
 struct Webhook {
@@ -182,4 +182,90 @@ async fn webhook_configurations_are_reloaded_after_a_restore() {
         json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["secrets"]}]);
     configure(&server, "validatingwebhookconfigurations", &nobody, &json!({"rules": rules}));
     assert_eq!(json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await.0, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_are_reviewed_with_their_options_before_the_pod_is_read() {
+    let server = ApiServer::builder().build();
+    let service = json!({"service": {"namespace": "system", "name": "hooks", "path": "/v"}});
+    let resources = json!(["pods/exec", "pods/portforward", "services/proxy"]);
+    let rules = json!([{"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": resources}]);
+    configure(&server, "validatingwebhookconfigurations", &service, &json!({"rules": rules}));
+    let (reviewed, mut reviews) = tokio::sync::mpsc::unbounded_channel();
+    server.webhooks().handle_service("system", "hooks", move |request: Request<Bytes>| {
+        let reviewed = reviewed.clone();
+        async move {
+            let review: Value = serde_json::from_slice(request.body()).unwrap();
+            let mut request = review["request"].clone();
+            let is_allowed = request["object"]["container"] == "allowed";
+            let response = json!({
+                "uid": request["uid"].take(), "allowed": is_allowed, "warnings": ["reviewed"],
+                "status": {"code": 403, "message": "no connections"},
+            });
+            reviewed.send(request).unwrap();
+            let review =
+                json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
+            Response::new(Bytes::from(review.to_string()))
+        }
+    });
+    let denied = "admission webhook \"hook.example.com\" denied the request: no connections";
+    let cases = [
+        (
+            "POST",
+            "pods/p/exec?command=sh&command=-c&stdin=true&tty=false&stdout",
+            ("exec", "PodExecOptions"),
+            json!({"kind": "PodExecOptions", "apiVersion": "v1", "stdin": true, "stdout": true, "command": ["sh", "-c"]}),
+        ),
+        (
+            "GET",
+            "pods/p/exec",
+            ("exec", "PodExecOptions"),
+            json!({"kind": "PodExecOptions", "apiVersion": "v1", "command": null}),
+        ),
+        (
+            "GET",
+            "pods/p/portforward?ports=80,8080",
+            ("portforward", "PodPortForwardOptions"),
+            json!({"kind": "PodPortForwardOptions", "apiVersion": "v1", "ports": [80, 8080]}),
+        ),
+        (
+            "DELETE",
+            "services/p/proxy/",
+            ("proxy", "ServiceProxyOptions"),
+            json!({"kind": "ServiceProxyOptions", "apiVersion": "v1", "path": "/"}),
+        ),
+    ];
+    for (method, path, (subresource, kind), options) in cases {
+        let (status, refused) =
+            json(&server, method, &format!("/api/v1/namespaces/default/{path}"), "").await;
+        assert_eq!((status, &refused["message"]), (403, &denied.into()), "{path}");
+        let review = reviews.recv().await.unwrap();
+        assert_eq!((&review["operation"], &review["options"]), (&json!("CONNECT"), &Value::Null));
+        assert_eq!((&review["subResource"], &review["name"]), (&json!(subresource), &json!("p")));
+        assert_eq!(review["kind"], json!({"group": "", "version": "v1", "kind": kind}));
+        assert_eq!(review["object"], options, "{path}");
+    }
+    let exec = "/api/v1/namespaces/default/pods/p/exec?container=allowed";
+    assert_eq!(json(&server, "POST", exec, "").await.0, 404, "the pod does not exist");
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "allowed", "image": "i"}]}});
+    server.create(&Gvr::new("", "v1", "pods"), "default", pod).unwrap();
+    let response = send(&server, "POST", exec, "").await;
+    assert_eq!(response.status(), 501, "there are no nodes");
+    assert_eq!(response.headers()["warning"], "299 - \"reviewed\"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_options_of_a_connection_are_rejected_with_400() {
+    let server = ApiServer::builder().build();
+    for (query, message) in [
+        ("exec?dryRun=All", "dryRun is not supported"),
+        (
+            "portforward?ports=80,x",
+            "cannot convert to []int32: strconv.ParseUint: parsing \"x\": invalid syntax",
+        ),
+    ] {
+        let path = format!("/api/v1/namespaces/default/pods/p/{query}");
+        let (status, refused) = json(&server, "GET", &path, "").await;
+        assert_eq!((status, refused["message"].as_str()), (400, Some(message)), "{query}");
+    }
 }

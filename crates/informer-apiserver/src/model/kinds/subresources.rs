@@ -22,6 +22,9 @@ pub(crate) struct SubresourceKind {
 const UNIMPLEMENTED: [&str; 7] =
     ["attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"];
 
+/// Subresources whose requests open a connection. Admission reviews them with the operation CONNECT.
+const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+
 impl Subresource {
     pub(crate) fn of(sub: informer_schema::SubresourceInfo) -> Self {
         let informer_schema::ResponseKind { group, version, kind, foreign } = sub.response_kind;
@@ -35,6 +38,10 @@ impl Subresource {
 
     pub(crate) fn is_unimplemented(name: &str) -> bool {
         UNIMPLEMENTED.contains(&name)
+    }
+
+    pub(crate) fn is_connection(name: &str) -> bool {
+        CONNECTIONS.contains(&name)
     }
 }
 
