@@ -6,6 +6,7 @@ mod controllers;
 mod credentials;
 mod custom;
 mod cuts;
+mod elections;
 mod errors;
 mod forms;
 mod handlers;
@@ -24,7 +25,7 @@ type Topic = (&'static str, fn() -> Vec<Scenario>);
 
 /// Returns all scenarios, sorted by topic.
 pub fn all() -> Vec<Scenario> {
-    let topics: [Topic; 17] = [
+    let topics: [Topic; 18] = [
         ("sync", sync::all),
         ("forms", forms::all),
         ("selection", selection::all),
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Scenario> {
         ("streams", streams::all),
         ("caches", caches::all),
         ("managers", managers::all),
+        ("elections", elections::all),
         ("controllers", controllers::all),
         ("scale", scale::all),
     ];

@@ -120,6 +120,11 @@ impl Server {
         matches!(self, Self::Embedded(server) if server.is_newer())
     }
 
+    /// Returns true if the server has a coordinator of leader elections, which watches LeaseCandidates.
+    pub(crate) fn has_coordinator(&self) -> bool {
+        matches!(self, Self::Real(_))
+    }
+
     /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         match self {

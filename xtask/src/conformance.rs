@@ -18,6 +18,11 @@ use crate::go::target;
 use crate::real::{self, DataFolder, Up};
 use crate::report::Report;
 
+/// Arguments that enable the coordinator of leader elections in kube-apiserver, and the API of its
+/// LeaseCandidates. Both are off by default.
+const COORDINATOR: [&str; 2] =
+    ["--feature-gates=CoordinatedLeaderElection=true", "--runtime-config=coordination.k8s.io/v1beta1=true"];
+
 #[derive(Debug, Args)]
 pub(crate) struct Conformance {
     /// The suite to run.
@@ -115,9 +120,12 @@ fn informer(root: &Path, options: &Conformance) -> Report {
     let outcome = match (options.server, &options.dir) {
         (Kind::Embedded, _) => suite(root, options, None, &mut report),
         (Kind::Real, Some(folder)) => suite(root, options, Some(folder), &mut report),
-        (Kind::Real, None) => with_server(root, "conformance-real", &mut report, |folder, report| {
-            suite(root, options, Some(folder), report)
-        }),
+        (Kind::Real, None) => {
+            let place = DataFolder { dir: Some(target(root).join("conformance-real")) };
+            let apiserver_flag = COORDINATOR.map(str::to_owned).to_vec();
+            let up = Up { place, controllers: false, apiserver_flag };
+            with_servers(root, &up, &mut report, |folder, report| suite(root, options, Some(folder), report))
+        }
     };
     if let Err(error) = outcome {
         report.problems.push(error);

@@ -1,7 +1,5 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +7,8 @@ use informer::Gvr;
 use informer_apiserver::ReservedPort;
 use informer_runtime::webhook::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer};
 use informer_runtime::{
-    CancellationToken, Controller, ControllerOptions, EventSubject, LeaderElection, Manager, ManagerError,
-    ManagerHandle, ManagerStatus, Outcome, Tls, runnable,
+    Controller, ControllerOptions, EventSubject, Manager, ManagerError, ManagerHandle, ManagerStatus,
+    Outcome, Tls,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::{ObjectMeta, Resource};
@@ -28,8 +26,6 @@ use crate::{Bench, Failure, Scenario};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(one_of_two_managers_leads_and_the_other_takes_over_when_it_stops),
-        scenario!(another_manager_leads_after_the_leader_is_killed).slow(),
         scenario!(the_server_calls_the_webhooks_of_a_manager),
         scenario!(a_conversion_webhook_of_a_manager_converts_objects),
         scenario!(a_manager_starts_although_its_cache_needs_its_own_webhook),
@@ -39,7 +35,7 @@ pub(super) fn all() -> Vec<Scenario> {
 
 pub(super) struct Running {
     pub(super) handle: ManagerHandle,
-    task: JoinHandle<Result<(), ManagerError>>,
+    pub(super) task: JoinHandle<Result<(), ManagerError>>,
 }
 
 impl Running {
@@ -54,105 +50,6 @@ impl Running {
         self.handle.stop();
         Ok(self.task.await??)
     }
-}
-
-fn leases() -> Gvr {
-    Gvr::new("coordination.k8s.io", "v1", "leases")
-}
-
-/// A guard that counts an active worker until it is dropped. It is also dropped if the task of the worker is
-/// aborted, which simulates a killed process.
-struct Working(Arc<AtomicUsize>);
-
-impl Working {
-    /// Counts an active worker. Fails if another worker is already active.
-    fn begin(count: Arc<AtomicUsize>) -> Result<Self, Failure> {
-        let others = count.fetch_add(1, Ordering::SeqCst);
-        let working = Self(count);
-        if others == 0 { Ok(working) } else { Err("two workers are active at the same time".into()) }
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Returns a manager with leader election. Its runnable, which only the leader runs, fails if that of another
-/// manager is active.
-fn candidate(bench: &Bench, identity: &str, working: &Arc<AtomicUsize>) -> Manager {
-    let working = Arc::clone(working);
-    let work = runnable("work", |stop: CancellationToken| async move {
-        let _working = Working::begin(working)?;
-        stop.cancelled().await;
-        poll::pause().await;
-        Ok(())
-    });
-    let election = LeaderElection::new("operator").namespace(&*bench.namespace).identity(identity);
-    Manager::new(bench.client()).add(work).leader_election(election)
-}
-
-async fn one_of_two_managers_leads_and_the_other_takes_over_when_it_stops(
-    bench: Bench,
-) -> Result<(), Failure> {
-    let working = Arc::default();
-    let first = Running::start(candidate(&bench, "first", &working)).await?;
-    first.handle.leadership().wait_for(|leadership| leadership.is_leading()).await?;
-    let second = Running::start(candidate(&bench, "second", &working)).await?;
-    for _ in 0..2 {
-        until_renewed(&bench).await?;
-        assert!(first.handle.is_leader() && !second.handle.is_leader());
-    }
-    first.stop().await?;
-    // The stopped manager has released the lease, so the other manager need not wait until the lease expires.
-    let holder = lease(&bench).await?["spec"]["holderIdentity"].clone();
-    assert_ne!(holder, "first");
-    second.handle.leadership().wait_for(|leadership| leadership.is_leading()).await?;
-    let lease = lease(&bench).await?;
-    assert_eq!(
-        (&lease["spec"]["holderIdentity"], &lease["spec"]["leaseTransitions"]),
-        (&json!("second"), &json!(1))
-    );
-    second.stop().await
-}
-
-async fn lease(bench: &Bench) -> Result<Value, Failure> {
-    Ok(bench.api.read(&format!("{}/operator", leases().path(Some(&bench.namespace)))).await?)
-}
-
-async fn until_renewed(bench: &Bench) -> Result<(), Failure> {
-    let before = lease(bench).await?["spec"]["renewTime"].clone();
-    while lease(bench).await?["spec"]["renewTime"] == before {
-        poll::pause().await;
-    }
-    Ok(())
-}
-
-/// Waits until one of the managers is the leader, then removes that manager from the list and returns it.
-async fn leader(replicas: &mut Vec<Running>) -> Running {
-    loop {
-        match replicas.iter().position(|replica| replica.handle.is_leader()) {
-            Some(leader) => return replicas.swap_remove(leader),
-            None => poll::pause().await,
-        }
-    }
-}
-
-async fn another_manager_leads_after_the_leader_is_killed(bench: Bench) -> Result<(), Failure> {
-    let (working, mut replicas) = (Arc::default(), Vec::new());
-    for identity in ["a", "b", "c"] {
-        replicas.push(Running::start(candidate(&bench, identity, &working)).await?);
-    }
-    let killed = leader(&mut replicas).await;
-    until_renewed(&bench).await?;
-    killed.task.abort();
-    let next = leader(&mut replicas).await;
-    assert_eq!(lease(&bench).await?["spec"]["leaseTransitions"], 1);
-    for replica in replicas.into_iter().chain([next]) {
-        replica.stop().await?;
-    }
-    Ok(())
 }
 
 struct Certificate {
