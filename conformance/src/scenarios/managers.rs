@@ -3,9 +3,12 @@ use std::net::SocketAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use informer::Gvr;
 use informer_apiserver::ReservedPort;
-use informer_runtime::webhook::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer};
+use informer_runtime::webhook::{
+    AdmissionOperation, AdmissionRequest, Allowed, Conversion, Denied, WebhookOptions, WebhookServer,
+};
 use informer_runtime::{
     Controller, ControllerOptions, EventSubject, Manager, ManagerError, ManagerHandle, ManagerStatus,
     Outcome, Tls,
@@ -27,6 +30,7 @@ use crate::{Bench, Failure, Scenario};
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(the_server_calls_the_webhooks_of_a_manager),
+        scenario!(a_webhook_of_a_manager_denies_connections_to_a_pod),
         scenario!(a_conversion_webhook_of_a_manager_converts_objects),
         scenario!(a_manager_starts_although_its_cache_needs_its_own_webhook),
         scenario!(repeated_events_of_a_manager_become_a_series),
@@ -157,6 +161,68 @@ async fn the_server_calls_the_webhooks_of_a_manager(bench: Bench) -> Result<(), 
     assert!(denied.to_string().contains(expected), "{denied}");
     bench.api.delete(&mutating, "", &bench.namespace).await?;
     bench.api.delete(&validating, "", &bench.namespace).await?;
+    running.stop().await
+}
+
+/// Requests of kubectl that open a connection to a pod.
+const CONNECTIONS: [(Method, &str); 3] = [
+    (Method::POST, "exec?command=sh&stdin=true&stdout=true&tty=true"),
+    (Method::GET, "exec?command=sh&stdin=true&stdout=true&tty=true"),
+    (Method::POST, "portforward?ports=8080"),
+];
+
+async fn a_webhook_of_a_manager_denies_connections_to_a_pod(bench: Bench) -> Result<(), Failure> {
+    let certificate = Certificate::new()?;
+    let resources = ["pods/exec", "pods/portforward"].map(|resource| Gvr::new("", "v1", resource));
+    let connections = WebhookOptions::new().operations([AdmissionOperation::Connect]);
+    let webhooks = WebhookServer::at("127.0.0.1:0", certificate.tls()).validate_raw(
+        "/connections",
+        connections,
+        resources,
+        |request: AdmissionRequest<Value>| async move {
+            let options = request.object.unwrap_or_default();
+            let detail =
+                if options["kind"] == "PodExecOptions" { &options["command"] } else { &options["ports"] };
+            Err::<Allowed, _>(Denied::new(format!("{} of {}: {detail}", options["kind"], request.name)))
+        },
+    );
+    let bound = webhooks.bound();
+    let running = Running::start(Manager::new(bench.client()).add(webhooks)).await?;
+    let calls = certificate.client_config(address(bound).await?, "/connections");
+    let mut configuration = configuration(&bench, "ValidatingWebhookConfiguration", &calls);
+    let webhook = &mut configuration["webhooks"][0];
+    webhook["name"] = json!("connections.example.com");
+    webhook["rules"][0]["operations"] = json!(["CONNECT"]);
+    webhook["rules"][0]["resources"] = json!(["pods/exec", "pods/portforward"]);
+    let validating = Gvr::new("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations");
+    bench.api.create(&validating, "", &configuration).await?;
+    let pods = Gvr::new("", "v1", "pods");
+    let pod = json!({
+        "metadata": {"name": "web-0"},
+        "spec": {"nodeName": "node", "containers": [{"name": "main", "image": "example.com/web"}]},
+    });
+    bench.api.create(&pods, &bench.namespace, &pod).await?;
+
+    for (method, path) in CONNECTIONS {
+        let path = format!("{}/web-0/{path}", pods.path(Some(&bench.namespace)));
+        // Without the webhook the connection fails with another status, because there is no kubelet.
+        let denied = loop {
+            match bench.api.send(method.clone(), &path, "application/json", &Value::Null).await {
+                Err(error) if error.status == 403 => break error.to_string(),
+                _ => poll::pause().await,
+            }
+        };
+        let expected = if path.contains("exec") {
+            r#""PodExecOptions" of web-0: ["sh"]"#
+        } else {
+            r#""PodPortForwardOptions" of web-0: [8080]"#
+        };
+        let expected =
+            format!("admission webhook \"connections.example.com\" denied the request: {expected}");
+        assert!(denied.contains(&expected), "{denied}");
+    }
+    bench.api.delete(&validating, "", &bench.namespace).await?;
+    bench.api.delete(&pods, &bench.namespace, "web-0").await?;
     running.stop().await
 }
 
