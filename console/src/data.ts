@@ -20,6 +20,7 @@ export interface Informer {
   versionAgeSeconds: number | null;
   lastError: string | null;
   failures: number;
+  notServed: boolean;
   nextAttemptSeconds: number | null;
   lists: number;
   relists: Record<string, number>;

@@ -16,7 +16,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use informer_cache::metrics::{InformerMetrics, InformerProbe};
-use informer_cache::reflector::RelistCounts;
+use informer_cache::reflector::{ReflectorStatus, RelistCounts};
+use informer_cache::source::SourceErrorKind;
 use informer_cache::{HandlerState, InformerState};
 use informer_client::{MemoryBudget, MemoryState};
 use informer_workqueue::{QueueMetrics, QueueProbe, QueueStats};
@@ -255,6 +256,7 @@ fn informer(state: &InformerState, now: Instant) -> Value {
         "versionAgeSeconds": state.version_age(now).map(|age| age.as_secs_f64()),
         "lastError": reflector.last_error.as_ref().map(ToString::to_string),
         "failures": reflector.failures,
+        "notServed": is_not_served(reflector),
         "nextAttemptSeconds": reflector.next_attempt_at.map(|at| at.saturating_duration_since(now).as_secs_f64()),
         "lists": reflector.list_requests,
         "relists": relists(&reflector.relists),
@@ -275,6 +277,13 @@ fn informer(state: &InformerState, now: Instant) -> Value {
         "crashes": state.crashes,
         "handlers": state.handlers.iter().map(handler).collect::<Vec<_>>(),
     })
+}
+
+/// Returns true if the last request failed because the server does not serve the kind: its CRD is missing,
+/// or does not serve this version.
+fn is_not_served(reflector: &ReflectorStatus) -> bool {
+    let last = reflector.last_error.as_ref().filter(|_| reflector.failures > 0);
+    last.is_some_and(|error| error.kind() == SourceErrorKind::NotFound)
 }
 
 /// Returns the numbers of lists by reason, without zeros.

@@ -70,6 +70,8 @@ fn of_informer(one: &InformerSnapshot, mut add: impl FnMut(Severity, String)) {
     let error = one.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
     if let Some(crash) = &one.crash {
         add(Severity::Bad, format!("restarts after a panic: {crash}"));
+    } else if one.not_served {
+        add(Severity::Bad, format!("follows a kind that the server does not serve{error}"));
     } else if one.running && !one.synced {
         add(Severity::Bad, format!("has not synced{error}"));
     } else if one.failures > 0 {

@@ -71,6 +71,9 @@ pub struct InformerSnapshot {
     pub last_error: Option<String>,
     /// The number of failed requests since the last success.
     pub failures: u64,
+    /// True if the last request failed because the server does not serve the kind: its CRD is missing, or
+    /// does not serve this version.
+    pub not_served: bool,
     /// The time until the next attempt, while the reflector backs off.
     pub next_attempt_seconds: Option<f64>,
     /// The number of list requests.

@@ -7,12 +7,13 @@ use informer_apiserver::ApiServer;
 use informer_cache::SharedInformer;
 use informer_cache::metrics::InformerMetrics;
 use informer_cache::testing::StaticSource;
-use informer_client::Client;
-use informer_core::{Header, Object};
+use informer_client::{Client, KubeListWatch, Metadata};
+use informer_core::{Gvr, Header, Object};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Instrumentation;
-use crate::{Manager, Probe};
+use crate::{Manager, Probe, ResourceKind};
 
 /// An object whose methods panic while the flag `armed` is set. The panic occurs in the task of an informer
 /// that writes the cache, so the informer restarts.
@@ -80,5 +81,53 @@ async fn crashed_informer_fails_the_readiness_check_of_its_manager() {
     armed.store(false, Ordering::Relaxed);
     informer.wait_for_sync(Duration::from_secs(60)).await.expect("it restarts");
     assert_eq!(ready().await, StatusCode::OK);
+    run.stop().await;
+}
+
+/// Returns a CRD with the versions `v1` and `v2`.
+fn widgets() -> Value {
+    let version = |name: &str, storage: bool| {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
+    };
+    json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [version("v1", false), version("v2", true)],
+        },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_of_a_version_that_is_not_served_is_marked_on_the_debug_page() {
+    let server = ApiServer::builder().build();
+    let crds = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    server.create(&crds, "", widgets()).expect("a CRD");
+    let serve = |served: bool| {
+        let mut crd = server.get(&crds, "", "widgets.example.com").expect("a CRD");
+        crd["spec"]["versions"][0]["served"] = served.into();
+        server.update(&crds, "", crd).expect("a change");
+    };
+    let instrumentation = Arc::new(Instrumentation::default());
+    let client = Client::from_service(server.service(), "default");
+    let kind = ResourceKind::new("example.com", "v1", "Widget", "widgets");
+    let informer = SharedInformer::builder(KubeListWatch::<Metadata>::of(client, kind))
+        .metrics(Arc::clone(&instrumentation) as Arc<dyn InformerMetrics>)
+        .build();
+    let run = informer.start();
+    informer.wait_for_sync(Duration::from_secs(60)).await.expect("the version is served");
+    let not_served = || {
+        let page = instrumentation.informers_page(Instant::now().into_std());
+        page["informers"][0]["notServed"].clone()
+    };
+    assert_eq!(not_served(), false);
+    serve(false);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(not_served(), true);
+    serve(true);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(not_served(), false);
     run.stop().await;
 }
