@@ -36,11 +36,13 @@ const PACKAGES: [&str; 8] = [
 /// Combinations of features whose tests run: the package, the enabled features (default features are off),
 /// and the arguments of `cargo test` that select the test targets.
 ///
-/// The API server is tested once without CEL, and once with `aws-lc-rs` instead of `ring` for TLS.
-const TESTED: [(&str, &str, &[&str]); 4] = [
+/// The API server is tested once without CEL, and once with `aws-lc-rs` instead of `ring` for TLS. The client
+/// is tested with `aws-lc-rs`, and with both providers.
+const TESTED: [(&str, &str, &[&str]); 5] = [
     ("informer-apiserver", "ring", &["--lib"]),
     ("informer-apiserver", "cel,aws-lc-rs", &["--lib"]),
     ("informer-client", "aws-lc-rs", &["--lib"]),
+    ("informer-client", "aws-lc-rs,ring", &["--lib"]),
     ("informer-workqueue", "", &["--lib"]),
 ];
 

@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
 use kube_client::client::{ConfigExt, RustlsTlsError};
 use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use tower::ServiceBuilder;
 use tower::util::{BoxCloneSyncService, option_layer};
@@ -67,7 +68,7 @@ pub(super) fn is_loopback(uri: &Uri) -> bool {
 /// function builds has separate connections.
 pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewService, ClientError> {
     if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
-        require_provider()?;
+        select_provider()?;
     }
     let timeout = options.exec_timeout.unwrap_or(EXEC_TIMEOUT);
     let (config, credentials) = Credentials::split(config, timeout)?;
@@ -194,15 +195,29 @@ fn builder(options: &ClientOptions) -> legacy::Builder {
     builder
 }
 
-/// Returns an error if no rustls crypto provider is installed or selected by a feature. Without this check,
-/// rustls would panic.
-fn require_provider() -> Result<(), ClientError> {
-    if rustls::crypto::CryptoProvider::get_default().is_none()
-        && cfg!(feature = "ring") == cfg!(feature = "aws-lc-rs")
-    {
-        let remedy = "enable one of the features ring and aws-lc-rs, or install a rustls CryptoProvider";
-        return Err(ClientError::new("no TLS provider is selected", remedy));
+/// Selects the rustls crypto provider of the process, unless the program has installed one: `ring` if that
+/// feature is enabled, else `aws-lc-rs`. kube's client uses the provider of the process. rustls itself
+/// selects one only if exactly one of its own features is enabled, and it panics otherwise.
+///
+/// # Errors
+///
+/// Returns an error if no provider is installed and neither feature is enabled.
+fn select_provider() -> Result<(), ClientError> {
+    if CryptoProvider::get_default().is_some() {
+        return Ok(());
     }
+    #[cfg(feature = "ring")]
+    let selected = Some(rustls::crypto::ring::default_provider());
+    #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
+    let selected = Some(rustls::crypto::aws_lc_rs::default_provider());
+    #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
+    let selected: Option<CryptoProvider> = None;
+    let Some(selected) = selected else {
+        let remedy = "enable the feature ring or aws-lc-rs, or install a rustls CryptoProvider";
+        return Err(ClientError::new("no TLS provider is selected", remedy));
+    };
+    // The installation fails if another thread has installed a provider in the meantime, which is then used.
+    let _ = selected.install_default();
     Ok(())
 }
 
@@ -224,7 +239,7 @@ struct Tls {
 
 impl Tls {
     fn new(settings: &Settings) -> Result<Self, ClientError> {
-        require_provider()?;
+        select_provider()?;
         let Settings { config, credentials } = settings;
         // kube accepts a CA bundle that contains no certificate; every TLS handshake would then fail.
         let no_authority = config.root_cert.as_ref().is_some_and(Vec::is_empty);

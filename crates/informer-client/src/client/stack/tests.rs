@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use super::super::connections::Connections;
 use super::super::connector::boxed;
 use super::super::{BoxError, ClientOptions, RequestError};
-use super::{ProxyVariables, builder, is_loopback, proxy};
+use super::{ProxyVariables, builder, is_loopback, proxy, select_provider};
 
 struct Pipe(TokioIo<DuplexStream>);
 
@@ -271,4 +271,19 @@ fn no_proxy_does_not_apply_to_the_proxy_of_a_kubeconfig() {
     config.proxy_url = Some("socks5://proxy.example:1080".parse().unwrap());
     assert_eq!(proxy(&config, &everything("http://proxy.example:3128")), config.proxy_url.as_ref());
     assert_eq!(proxy(&config, &everything("")), config.proxy_url.as_ref());
+}
+
+#[test]
+fn tls_provider_of_the_features_is_installed_and_ring_is_preferred() {
+    select_provider().expect("a feature selects a provider");
+    let installed = rustls::crypto::CryptoProvider::get_default().expect("a provider is installed");
+    #[cfg(feature = "ring")]
+    let expected = rustls::crypto::ring::default_provider();
+    #[cfg(not(feature = "ring"))]
+    let expected = rustls::crypto::aws_lc_rs::default_provider();
+    let groups = |provider: &rustls::crypto::CryptoProvider| {
+        provider.kx_groups.iter().map(|group| group.name()).collect::<Vec<_>>()
+    };
+    assert_eq!(groups(installed), groups(&expected));
+    select_provider().expect("the installed provider stays");
 }
