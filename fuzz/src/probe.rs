@@ -152,6 +152,7 @@ fn read_from<O: Probed>(source: KubeListWatch<O>) -> ReadList {
                     list.objects.extend(items.iter().map(|item| item.object().probe()))
                 }
                 Ok(ListPart::Undecodable(_)) => list.unreadable += 1,
+                Ok(ListPart::Rejected(_)) => {}
                 Ok(ListPart::End(end)) => list.end = Ok(end.version),
                 Err(error) => list.end = Err(told(&error)),
             }
@@ -229,6 +230,7 @@ fn told_event<O: Probed>(event: WatchEvent<O>) -> (&'static str, Option<ProbeRes
         WatchEvent::Deleted(object) => ("DELETED", Some(Ok(object.probe()))),
         WatchEvent::Undecodable(_) => ("ADDED or MODIFIED", Some(Err(Unreadable))),
         WatchEvent::DeletedUndecodable(_) => ("DELETED", Some(Err(Unreadable))),
+        WatchEvent::Rejected { .. } => ("ADDED, MODIFIED or DELETED", None),
         WatchEvent::Bookmark { .. } => ("BOOKMARK", None),
         WatchEvent::Error(_) => ("ERROR", None),
         WatchEvent::Unknown { .. } => ("another", None),

@@ -270,6 +270,7 @@ impl KubeWorld {
                         self.buffer[number] = Some(object);
                     }
                 }
+                Read::Part(ListPart::Rejected(_)) => {}
                 Read::Part(ListPart::Undecodable(_)) => unreadable = true,
                 Read::Part(ListPart::End(_)) if unreadable => {
                     self.unreadable_list = true;
@@ -396,7 +397,7 @@ impl KubeWorld {
             }
             // The watcher emits an error item and skips events that it cannot decode.
             WatchEvent::Error(_) | WatchEvent::Undecodable(_) | WatchEvent::DeletedUndecodable(_) => {}
-            WatchEvent::Unknown { .. } => {}
+            WatchEvent::Rejected { .. } | WatchEvent::Unknown { .. } => {}
         }
         true
     }

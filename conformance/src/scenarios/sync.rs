@@ -172,6 +172,7 @@ async fn page_of(mut stream: informer::source::ListStream<Map>) -> Result<Page, 
     while let Some(part) = stream.next().await {
         match part? {
             ListPart::Items(items) => names.extend(items.iter().map(|item| item.object().key().to_string())),
+            ListPart::Rejected(_) => {}
             ListPart::Undecodable(what) => return Err(format!("{what:?}").into()),
             ListPart::End(end) => {
                 let (version, continue_token) = (end.version.to_string(), end.continue_token);

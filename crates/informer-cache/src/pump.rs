@@ -311,8 +311,9 @@ impl<O: Object> Pump<O> {
     }
 
     fn delete(&mut self, staged: &mut Staged<O>, tombstone: Tombstone<O>) {
-        if let Some(last) = tombstone.last() {
-            self.advance(staged, last.resource_version());
+        let version = tombstone.last().map(|last| last.resource_version()).or(tombstone.version());
+        if let Some(version) = version {
+            self.advance(staged, version);
         }
         let Some(held) = self.current(staged, tombstone.key()) else {
             self.counters.unknown_deletes += 1;
@@ -321,13 +322,13 @@ impl<O: Object> Pump<O> {
             self.undecodable.forget(tombstone.key().as_str());
             return;
         };
-        if let Some(last) = tombstone.last()
-            && self.order.is_older(last.resource_version(), self.newest(&held))
+        if let Some(version) = version
+            && self.order.is_older(version, self.newest(&held))
         {
             // The deletion is late: it concerns an earlier object with this name, or an earlier state. The
             // cached state is newer.
             self.counters.stale += 1;
-            staged.applied.suspect |= last.uid() == held.uid();
+            staged.applied.suspect |= tombstone.last().is_none_or(|last| last.uid() == held.uid());
             return;
         }
         let stale = tombstone.stale();

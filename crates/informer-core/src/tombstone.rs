@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::ObjectKey;
+use crate::{ObjectKey, ResourceVersion};
 
 /// The last known state of a deleted object.
 ///
@@ -12,18 +12,25 @@ use crate::ObjectKey;
 pub struct Tombstone<O> {
     key: ObjectKey,
     last: Option<Arc<O>>,
+    version: Option<ResourceVersion>,
     stale: bool,
 }
 
 impl<O> Tombstone<O> {
     /// Creates the tombstone of an observed deletion, whose DELETED event contained `last`.
     pub fn observed(key: ObjectKey, last: Arc<O>) -> Self {
-        Self { key, last: Some(last), stale: false }
+        Self { key, last: Some(last), version: None, stale: false }
     }
 
     /// Creates the tombstone of a missed deletion. `last` is the last state that was known, if any.
     pub fn missed(key: ObjectKey, last: Option<Arc<O>>) -> Self {
-        Self { key, last, stale: true }
+        Self { key, last, version: None, stale: true }
+    }
+
+    /// Sets the resourceVersion of the deletion, for a deletion that was observed without its final state.
+    #[must_use]
+    pub fn with_version(self, version: ResourceVersion) -> Self {
+        Self { version: Some(version), ..self }
     }
 
     /// Returns the key of the deleted object.
@@ -34,6 +41,12 @@ impl<O> Tombstone<O> {
     /// Returns the last known state; `None` only if the object was deleted before it was ever observed.
     pub fn last(&self) -> Option<&Arc<O>> {
         self.last.as_ref()
+    }
+
+    /// Returns the resourceVersion of a deletion that was observed without its final state; `None` for other
+    /// deletions. The version of an observed deletion is that of [`last`](Self::last).
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        self.version.as_ref()
     }
 
     /// Returns true if the deletion was missed, so that `last` may be older than the final state of the
@@ -50,7 +63,12 @@ impl<O> Tombstone<O> {
 
 impl<O> Clone for Tombstone<O> {
     fn clone(&self) -> Self {
-        Self { key: self.key.clone(), last: self.last.clone(), stale: self.stale }
+        Self {
+            key: self.key.clone(),
+            last: self.last.clone(),
+            version: self.version.clone(),
+            stale: self.stale,
+        }
     }
 }
 

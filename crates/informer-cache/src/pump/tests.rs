@@ -190,6 +190,25 @@ fn a_missed_delete_carries_the_cached_object() {
     assert_eq!(world.says([Change::Deleted(Tombstone::missed(key, None))]), ["deleted a @1 (last known)"]);
 }
 
+fn rejected(key: &str, version: &str) -> Change<TestObject> {
+    Change::Deleted(Tombstone::missed(key.parse().unwrap(), None).with_version(version.into()))
+}
+
+#[test]
+fn rejected_state_deletes_the_cached_object_and_moves_the_version() {
+    let mut world = World::with([object("a", "9")]);
+    assert_eq!(world.says([rejected("a", "12"), rejected("b", "13")]), ["deleted a @9 (last known)"]);
+    assert_eq!(world.pump.indexer().resource_version(), "13");
+}
+
+#[test]
+fn rejected_state_older_than_the_cached_one_is_not_applied() {
+    let mut world = World::with([object("a", "9")]);
+    let applied = world.apply([rejected("a", "3")]);
+    assert!(applied.events.is_empty() && applied.suspect, "a list decides whether the object exists");
+    assert_eq!((world.holds(), world.pump.counters().stale), (vec!["a@9".to_owned()], 1));
+}
+
 #[test]
 fn a_rewound_list_is_applied_completely_although_it_is_older() {
     let mut world = World::with([object("a", "9"), object("b", "8")]);

@@ -188,7 +188,8 @@ pub struct EventCounts {
     pub added: u64,
     /// Number of `MODIFIED` events.
     pub modified: u64,
-    /// Number of `DELETED` events.
+    /// Number of `DELETED` events, and of objects in events of any type that a filter of the source rejected
+    /// without decoding them.
     pub deleted: u64,
     /// Number of `BOOKMARK` events.
     pub bookmarks: u64,

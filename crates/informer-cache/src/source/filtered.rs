@@ -105,22 +105,32 @@ impl<O: Object> Filter<O> {
     }
 
     /// Removes the objects that the predicate rejects from one part of a list. The result has an additional
-    /// part for each object whose predicate panicked.
+    /// part for each object whose predicate panicked, and one with the number of rejected objects.
     fn part(&self, part: ListPart<O>) -> Vec<ListPart<O>> {
         let ListPart::Items(mut items) = part else { return vec![part] };
-        let mut undecodable = Vec::new();
+        let (mut others, mut rejected) = (Vec::new(), 0);
         items.retain(|item| match item {
             // The source has reused the object from the cache, because its state is unchanged. That state
             // passed the predicate when it arrived. The predicate must not see it again, because a transform
             // may have removed the fields that the predicate reads.
             Listed::Known(_) => true,
-            Listed::Fresh(object) => self.passes(object).unwrap_or_else(|panicked| {
-                undecodable.push(ListPart::Undecodable(panicked));
-                false
-            }),
+            Listed::Fresh(object) => match self.passes(object) {
+                Ok(passes) => {
+                    rejected += usize::from(!passes);
+                    passes
+                }
+                Err(panicked) => {
+                    others.push(ListPart::Undecodable(panicked));
+                    false
+                }
+            },
         });
-        undecodable.insert(0, ListPart::Items(items));
-        undecodable
+        // The reflector counts the pages without any object, and must not count a page of rejected ones.
+        if rejected > 0 {
+            others.push(ListPart::Rejected(rejected));
+        }
+        others.insert(0, ListPart::Items(items));
+        others
     }
 
     /// Turns the event of an object that does not pass into a deletion. The source does not know whether the
@@ -178,6 +188,7 @@ impl<O: Object> WatchSource<O> for FilteredSource<O> {
             let event = match event {
                 Ok(event) if is_synthetic => match event {
                     WatchEvent::Added(object) => filter.synthetic(object, &context),
+                    rejected @ WatchEvent::Rejected { .. } => Some(Ok(rejected)),
                     event => {
                         is_synthetic = false;
                         Some(Ok(filter.event(event)))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use informer_core::{Object, ResourceVersion};
+use informer_core::{Object, ObjectKey, ResourceVersion};
 
 use super::{ServerStatus, SourceError};
 use crate::Undecodable;
@@ -16,6 +16,8 @@ pub enum ListPart<O> {
     Items(Vec<Listed<O>>),
     /// An object that could not be decoded. The object exists, so it must not be treated as deleted.
     Undecodable(Undecodable),
+    /// The number of listed objects that a filter of the source has rejected. They count as absent.
+    Rejected(usize),
     /// The end of the list or page. This part occurs once and is the last one. A list that ends without this
     /// part was cut off.
     End(ListEnd),
@@ -69,6 +71,14 @@ pub enum WatchEvent<O> {
     Undecodable(Undecodable),
     /// An object was deleted, and its last state could not be decoded.
     DeletedUndecodable(Undecodable),
+    /// An object was created, changed or deleted, and a filter of the source rejected its new state without
+    /// decoding it. If the object is cached, this is a deletion, with the cached state as the last one.
+    Rejected {
+        /// Namespace and name of the object.
+        key: ObjectKey,
+        /// The resourceVersion of the rejected state.
+        version: ResourceVersion,
+    },
     /// An event of an unknown type. The event is skipped. If its object has a resourceVersion, that version
     /// counts as received.
     Unknown {
@@ -117,6 +127,7 @@ impl<O> Clone for WatchEvent<O> {
             Self::Error(status) => Self::Error(status.clone()),
             Self::Undecodable(undecodable) => Self::Undecodable(undecodable.clone()),
             Self::DeletedUndecodable(undecodable) => Self::DeletedUndecodable(undecodable.clone()),
+            Self::Rejected { key, version } => Self::Rejected { key: key.clone(), version: version.clone() },
             Self::Unknown { event_type, version } => {
                 Self::Unknown { event_type: event_type.clone(), version: version.clone() }
             }
@@ -202,6 +213,7 @@ impl<O: Object> fmt::Debug for ListPart<O> {
         match self {
             Self::Items(items) => f.debug_tuple("Items").field(items).finish(),
             Self::Undecodable(undecodable) => f.debug_tuple("Undecodable").field(undecodable).finish(),
+            Self::Rejected(count) => f.debug_tuple("Rejected").field(count).finish(),
             Self::End(end) => f.debug_tuple("End").field(end).finish(),
         }
     }
@@ -223,6 +235,7 @@ impl<O: Object> fmt::Debug for WatchEvent<O> {
             Self::Error(status) => f.debug_tuple("Error").field(status).finish(),
             Self::Undecodable(what) => f.debug_tuple("Undecodable").field(what).finish(),
             Self::DeletedUndecodable(what) => f.debug_tuple("DeletedUndecodable").field(what).finish(),
+            Self::Rejected { key, version } => write!(f, "Rejected({key} @{version})"),
             Self::Unknown { event_type, version } => write!(f, "Unknown({event_type:?} @{version})"),
         }
     }

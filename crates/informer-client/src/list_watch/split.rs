@@ -170,7 +170,7 @@ async fn read_all<O: Object>(mut list: ListStream<O>) -> Result<(Vec<Arc<O>>, Li
     while let Some(part) = list.next().await {
         match part? {
             ListPart::Items(items) => objects.extend(items.into_iter().map(|item| item.into_object())),
-            ListPart::Undecodable(_) => {}
+            ListPart::Undecodable(_) | ListPart::Rejected(_) => {}
             ListPart::End(end) => return Ok((objects, end)),
         }
     }
@@ -201,6 +201,7 @@ impl<O: Representation> Reading<O> {
                 let objects = match &part {
                     ListPart::Items(items) => items.len() as u64,
                     ListPart::Undecodable(_) => 1,
+                    ListPart::Rejected(count) => *count as u64,
                     ListPart::End(_) => 0,
                 };
                 match self.missing.checked_sub(objects) {

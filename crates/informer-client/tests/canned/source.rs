@@ -52,7 +52,7 @@ pub(crate) async fn list<O: Representation>(
         match part.expect("a good list") {
             ListPart::Items(items) => kept.extend(items),
             ListPart::Undecodable(undecodable) => panic!("{undecodable}"),
-            ListPart::End(_) => {}
+            ListPart::Rejected(_) | ListPart::End(_) => {}
         }
     }
     kept

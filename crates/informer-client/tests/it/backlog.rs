@@ -55,6 +55,7 @@ async fn listed(reply: Reply) -> (Vec<String>, Result<String, (SourceErrorKind, 
             Ok(ListPart::Items(items)) => {
                 seen.extend(items.iter().map(|item| item.object().key().name().to_owned()));
             }
+            Ok(ListPart::Rejected(_)) => {}
             Ok(ListPart::Undecodable(_)) => seen.push("!".to_owned()),
             Ok(ListPart::End(end)) => {
                 assert!(parts.next().await.is_none());

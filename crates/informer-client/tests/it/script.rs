@@ -156,6 +156,7 @@ pub(crate) async fn list<O: Representation>(
     loop {
         match parts.next().await.expect("a list ends with its end or an error")? {
             ListPart::Items(more) => items.extend(more),
+            ListPart::Rejected(_) => {}
             ListPart::Undecodable(one) => undecodable.push(one),
             ListPart::End(end) => {
                 assert!(parts.next().await.is_none(), "nothing follows the end");

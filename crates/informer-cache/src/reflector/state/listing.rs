@@ -175,6 +175,10 @@ impl<O: Object> ReflectorState<O> {
                 self.status.undecodable += 1;
                 listing.builder.set_aside(undecodable) == Inserted::Full
             }
+            ListPart::Rejected(count) => {
+                listing.page_filled |= count > 0;
+                false
+            }
             ListPart::End(_) => false,
         };
         if full { Err(self.too_many_objects()) } else { Ok(()) }

@@ -159,6 +159,12 @@ impl<O: Object> ReflectorState<O> {
                 undecodable.key().into_iter().for_each(|key| builder.remove(key));
                 Inserted::Replaced
             }
+            WatchEvent::Rejected { key, .. } => {
+                builder.remove(&key);
+                // A rejected object is progress of the list. `MAX_INITIAL_EVENTS_TIME` limits a stream that
+                // only repeats rejected objects.
+                Inserted::New
+            }
             WatchEvent::Bookmark { version, initial_events_end: true } => return Verdict::End(version),
             WatchEvent::Bookmark { .. } => Inserted::Replaced,
             WatchEvent::Error(status) => {

@@ -169,8 +169,13 @@ impl<O: Object> ReflectorState<O> {
         event: WatchEvent<O>,
         turn: &mut Turn<'_, O>,
     ) -> Result<(), SourceError> {
-        let is_initial =
-            matches!(event, WatchEvent::Added(_) | WatchEvent::Known(_) | WatchEvent::Undecodable(_));
+        let is_initial = matches!(
+            event,
+            WatchEvent::Added(_)
+                | WatchEvent::Known(_)
+                | WatchEvent::Undecodable(_)
+                | WatchEvent::Rejected { .. }
+        );
         watching.versions_count |= !is_initial;
         let counts = watching.versions_count;
         let change = match event {
@@ -216,6 +221,13 @@ impl<O: Object> ReflectorState<O> {
                 });
                 self.seen_alone(counts, version, turn);
                 return Ok(());
+            }
+            WatchEvent::Rejected { key, version } => {
+                self.seen(counts, &version, turn);
+                let tombstone = Tombstone::missed(key, None);
+                // The versions of initial events are in no order, so they must not move the version of the
+                // cache.
+                Change::Deleted(if counts { tombstone.with_version(version) } else { tombstone })
             }
             WatchEvent::Unknown { event_type, version } => {
                 turn.effects.notices.push(ReflectorNotice::UnknownEvent(event_type));
@@ -353,7 +365,7 @@ impl<O: Object> ReflectorState<O> {
         match event {
             WatchEvent::Added(_) | WatchEvent::Known(_) => counts.added += 1,
             WatchEvent::Modified(_) => counts.modified += 1,
-            WatchEvent::Deleted(_) => counts.deleted += 1,
+            WatchEvent::Deleted(_) | WatchEvent::Rejected { .. } => counts.deleted += 1,
             WatchEvent::Bookmark { .. } => counts.bookmarks += 1,
             WatchEvent::Error(_) => counts.errors += 1,
             WatchEvent::Unknown { .. } => counts.unknown += 1,

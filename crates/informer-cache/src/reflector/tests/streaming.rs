@@ -43,6 +43,21 @@ async fn events_before_the_end_mark_are_part_of_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn streaming_list_of_rejected_objects_makes_progress() {
+    let mut world = World::streaming(ReflectorConfig::default());
+    let watch = world.server.expect_watch().await.accept();
+    watch.send(added(object("default/a", 1)));
+    let deadline = ReflectorConfig::default().initial_events_deadline;
+    for version in 2..5 {
+        tokio::time::sleep(deadline * 2 / 3).await;
+        watch.send(WatchEvent::Rejected { key: "default/a".parse().unwrap(), version: version.into() });
+    }
+    watch.send(initial_events_end(6));
+    assert_eq!(world.told().await, ["Replaced[] @6"]);
+    assert_eq!(world.status().streaming_fallbacks, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn initial_events_and_other_bookmarks_do_not_move_the_version() {
     let mut world = World::streaming(ReflectorConfig::default());
     let watch = world.server.expect_watch().await.accept();

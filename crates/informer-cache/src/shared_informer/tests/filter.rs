@@ -117,6 +117,21 @@ async fn streaming_list_contains_only_objects_that_pass() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn list_is_complete_although_the_filter_rejects_whole_pages() {
+    let (builder, mut server) = builder();
+    let informer = builder.build();
+    let _run = informer.start();
+    // More pages than `MAX_EMPTY_PAGES`, after which a list without objects fails.
+    for page in 0..20 {
+        let rejected = [object(&format!("b{page}"), "1")];
+        server.expect_list().await.reply_page_of_many(rejected, "5", &format!("page {page}"));
+    }
+    server.expect_list().await.reply_page([kept("a", "2")], "5");
+    informer.wait_for_sync(SOON).await.unwrap();
+    assert_eq!(keys(&informer), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn filter_sees_objects_before_the_transform_and_unchanged_ones_only_once() {
     let (builder, mut server) = builder();
     // The transform removes the text of an object, which the predicate reads. An object would therefore be
