@@ -16,7 +16,9 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use informer_cache::UndecodableLog;
 use informer_cache::source::{FilteredSource, KnownObjects, Listed, SourceContext};
-use informer_client::{KubeListWatch, Lazy, Metadata, Packed, Representation, ResourceKind, Typed};
+use informer_client::{
+    KubeListWatch, Lazy, Metadata, Packed, Prefilter, ReadOptions, Representation, ResourceKind, Typed,
+};
 use informer_core::{FieldPath, Object, ObjectKey};
 use informer_schema::Schema;
 use k8s_openapi::api::core::v1::Pod;
@@ -125,8 +127,8 @@ async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<Listed<O>> 
     kept
 }
 
-/// Measures a filter next to the header scan and the ingest without a filter: one that keeps no object by its
-/// labels, and one that keeps no object by a field of its body.
+/// Measures filters and prefilters next to the header scan and the ingest without a filter. One of each keeps
+/// no object by its labels, and one keeps no object by a field of its body.
 fn filters(criterion: &mut Criterion<CpuTime>) {
     let text = list_text();
     let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");
@@ -142,6 +144,21 @@ fn filters(criterion: &mut Criterion<CpuTime>) {
             bencher.iter(|| black_box(runtime.block_on(ingest(&source()))))
         });
         let by_label = FilteredSource::new(source(), |pod| pod.labels().get("app") == Some("other"));
+        let prefiltered = |prefilter: Prefilter| {
+            source().read_options(ReadOptions { prefilter: Some(prefilter), ..ReadOptions::default() })
+        };
+        let early_by_label = prefiltered(Prefilter::new(|pod| pod.label("app").as_deref() == Some("other")));
+        let early_path = path.clone();
+        let early_by_field =
+            prefiltered(Prefilter::new(move |pod| pod.field(&early_path).as_deref() == Some("other")));
+        for (of, source) in [("label", early_by_label), ("field", early_by_field)] {
+            group.bench_function(format!("prefilter by {of}, {name}"), |bencher| {
+                bencher.iter(|| {
+                    let kept = runtime.block_on(canned::list(&source, SourceContext::default()));
+                    assert!(kept.is_empty());
+                })
+            });
+        }
         let path = path.clone();
         let by_field = FilteredSource::new(source(), move |pod| pod.field(&path).as_deref() == Some("other"));
         for (of, source) in [("label", by_label), ("field", by_field)] {

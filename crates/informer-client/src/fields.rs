@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use informer_core::Labels;
+use informer_core::{FieldPath, Labels};
 use serde_json::Value;
 
 use crate::scan::{Cursor, ScanError};
@@ -20,6 +20,51 @@ pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p s
         b'{' | b'[' | b'n' => None,
         _ => cursor.skip().ok().map(|range| Cow::Borrowed(cursor.slice(&range))),
     }
+}
+
+/// Like [`scalar`], but begins at a cursor at the beginning of the object, which skips recorded containers.
+///
+/// # Errors
+///
+/// Returns an error if the text is not JSON as far as it was read.
+pub(crate) fn scalar_at<'a>(
+    mut cursor: Cursor<'a>,
+    path: &FieldPath,
+) -> Result<Option<Cow<'a, str>>, ScanError> {
+    let Some(range) = find(&mut cursor, path, 0)? else { return Ok(None) };
+    let mut value = Cursor::new(cursor.slice(&range));
+    match value.peek() {
+        Some(b'"') => {
+            let text = value.string()?.decode();
+            text.map(Some).map_err(|_| ScanError { at: range.start, expected: "a valid string" })
+        }
+        None | Some(b'{' | b'[' | b'n') => Ok(None),
+        Some(_) => Ok(Some(Cow::Borrowed(cursor.slice(&range)))),
+    }
+}
+
+/// Moves the cursor past a value. Returns the byte range of the value at `path` in it, without the first
+/// `depth` segments. The recursion depth is at most the length of the path.
+fn find(
+    cursor: &mut Cursor<'_>,
+    path: &FieldPath,
+    depth: usize,
+) -> Result<Option<std::ops::Range<usize>>, ScanError> {
+    let Some(name) = path.segments().nth(depth) else { return cursor.skip().map(Some) };
+    if cursor.peek() != Some(b'{') {
+        cursor.skip()?;
+        return Ok(None);
+    }
+    cursor.object()?;
+    let (mut first, mut found) = (true, None);
+    while let Some(key) = cursor.member(&mut first)? {
+        if key.is(name) {
+            found = find(cursor, path, depth + 1)?;
+        } else {
+            cursor.skip()?;
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the number, string or boolean at a path of a `Value` as a string.

@@ -49,6 +49,7 @@ mod list_keys;
 mod list_watch;
 mod memory;
 mod object;
+mod prefilter;
 mod prune;
 mod scan;
 mod splitter;
@@ -80,6 +81,7 @@ pub use memory::{MemoryBudget, MemoryState, SourceMemoryState};
 #[cfg(feature = "packed")]
 pub use object::Packed;
 pub use object::{DecodeError, Dynamic, Encoding, Lazy, Metadata, Origin, RawObject, Representation, Typed};
+pub use prefilter::{Prefilter, ReceivedObject};
 pub use prune::Pruning;
 pub use splitter::Limits;
 #[cfg(feature = "otel")]

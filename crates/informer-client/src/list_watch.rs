@@ -31,7 +31,9 @@ use informer_schema::SharedKindSchema;
 use crate::memory::SourceMemory;
 use crate::object::{Encoding, Interner, Origin, Views};
 use crate::unknown_fields::UnknownFields;
-use crate::{Client, Limits, MemoryBudget, Pruning, Representation, ResourceKind, ResourceScope, StaticKind};
+use crate::{
+    Client, Limits, MemoryBudget, Prefilter, Pruning, Representation, ResourceKind, ResourceScope, StaticKind,
+};
 pub use options::{ListOptionsTweak, ListWatchOptions};
 use query::Accept;
 use response::{EncodedBody, Opened};
@@ -104,11 +106,15 @@ impl Selection {
     }
 }
 
-/// Options for reading the responses to list and watch requests: limits, pruning, encodings and timeouts.
+/// Options for reading the responses to list and watch requests: limits, a prefilter, pruning, encodings and
+/// timeouts.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// The maximum sizes of a response and of the objects in it.
     pub limits: Limits,
+    /// A predicate on the received bytes of each object of a list or watch. Objects that it rejects are
+    /// neither decoded nor cached. `None`, the default, keeps all objects.
+    pub prefilter: Option<Prefilter>,
     /// The fields that are removed from each received object before it is cached.
     pub pruning: Pruning,
     /// The encodings in which objects are requested: protobuf or JSON.
@@ -137,6 +143,7 @@ impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
+            prefilter: None,
             pruning: Pruning::default(),
             encodings: Encodings::default(),
             response_timeout: Duration::from_secs(75),

@@ -33,6 +33,7 @@ use informer_cache::{Undecodable, UndecodableLog};
 use informer_core::{Header, Labels, Object};
 use informer_schema::{Scan, SharedKindSchema, TranscodeError};
 
+pub(crate) use body::has_hidden_field;
 use body::{Body, BodyRef, OwnBytes};
 pub use decode_error::DecodeError;
 pub use dynamic::Dynamic;

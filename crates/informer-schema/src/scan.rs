@@ -195,10 +195,46 @@ impl<'a> Scan<'a> {
     ///
     /// Returns an error if the bytes of an annotation are invalid.
     pub fn annotations(&self) -> Result<Vec<(&'a str, &'a str)>, TranscodeError> {
+        self.entries(ANNOTATIONS)
+    }
+
+    /// Returns one label, read from the bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes of a label are invalid.
+    pub fn label(&self, name: &str) -> Result<Option<&'a str>, TranscodeError> {
+        self.entry(LABELS, name)
+    }
+
+    /// Returns `metadata.labels`, in the order of the protobuf message.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes of a label are invalid.
+    pub fn labels(&self) -> Result<Vec<(&'a str, &'a str)>, TranscodeError> {
+        self.entries(LABELS)
+    }
+
+    /// Returns one annotation, read from the bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes of an annotation are invalid.
+    pub fn annotation(&self, name: &str) -> Result<Option<&'a str>, TranscodeError> {
+        self.entry(ANNOTATIONS, name)
+    }
+
+    /// Returns `metadata.ownerReferences`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes of an owner are invalid.
+    pub fn owners(&self) -> Result<Vec<OwnerReference>, TranscodeError> {
         let mut found = Vec::new();
         self.metadata(|number, raw| {
-            if number == ANNOTATIONS {
-                found.push(label(raw.bytes()?)?);
+            if number == OWNERS {
+                found.push(owner(raw.bytes()?)?);
             }
             Ok(())
         })?;
@@ -215,6 +251,33 @@ impl<'a> Scan<'a> {
         self.metadata(|number, raw| {
             if number == FINALIZERS {
                 found.push(raw.text()?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Returns the entries of a map in `metadata`.
+    fn entries(&self, map: u32) -> Result<Vec<(&'a str, &'a str)>, TranscodeError> {
+        let mut found = Vec::new();
+        self.metadata(|number, raw| {
+            if number == map {
+                found.push(label(raw.bytes()?)?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Returns the value of one entry of a map in `metadata`. Of duplicate keys the last one wins.
+    fn entry(&self, map: u32, name: &str) -> Result<Option<&'a str>, TranscodeError> {
+        let mut found = None;
+        self.metadata(|number, raw| {
+            if number == map {
+                let (key, value) = label(raw.bytes()?)?;
+                if key == name {
+                    found = Some(value);
+                }
             }
             Ok(())
         })?;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | connections to an API server | [`Client`], [`ClientOptions`] |
 //! | how a cache holds its objects | [`Lazy`] (the default), [`Typed`], [`Dynamic`], [`Metadata`], and `Packed` (feature `packed`) |
-//! | which objects and fields a cache holds | [`ReadOptions`], [`Pruning`] |
+//! | which objects and fields a cache holds | [`ReadOptions`], [`Prefilter`], [`Pruning`] |
 //! | the source of a shared informer | [`KubeListWatch`] |
 //! | changes of objects without a cache | [`Client::watch`], [`WatchChanges`] |
 //! | kinds, static or discovered at run time | [`ResourceKind`], [`RestMapper`], [`Discovery`] |
@@ -25,7 +25,7 @@ pub use informer_client::{
     DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, Dynamic, Encoding, Encodings, HashKey,
     HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, ListOptionsTweak,
     ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin, ParseTraceContextError, PatchFormat,
-    Pruning, RawObject, ReadOptions, Representation, RequestError, ResourceKind, ResourceScope, ResponseBody,
-    RestMapper, SourceMemoryState, SplitLists, StaticKind, StaticResource, StreamingLists, TRACE_ANNOTATION,
-    TraceContext, TracePropagation, Typed, WatchChanges, program_name,
+    Prefilter, Pruning, RawObject, ReadOptions, ReceivedObject, Representation, RequestError, ResourceKind,
+    ResourceScope, ResponseBody, RestMapper, SourceMemoryState, SplitLists, StaticKind, StaticResource,
+    StreamingLists, TRACE_ANNOTATION, TraceContext, TracePropagation, Typed, WatchChanges, program_name,
 };

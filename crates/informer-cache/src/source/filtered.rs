@@ -27,8 +27,10 @@ pub type ObjectFilter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 /// deletion, with the state that failed. A later change after which the object passes again arrives as an
 /// addition.
 ///
-/// The server still sends all objects, and the client scans the metadata of each. If a label or field
-/// selector can express the condition, use the selector, because the server then sends less.
+/// The server still sends all objects, and the client decodes each before the predicate is called. If a label
+/// or field selector can express the condition, use the selector, because the server then sends less. For a
+/// condition on labels or single fields, use `Prefilter` of `informer-client`, which runs before objects are
+/// decoded.
 ///
 /// The predicate must depend on nothing but the object, because it is called only when the object changes. It
 /// must be fast, because it runs on the task that reads the responses. If it panics, the object is

@@ -6,6 +6,9 @@ use informer_core::{Header, Labels, ObjectKey, OwnerReference, ResourceVersion};
 use super::{HeaderError, MetadataSpans, Problem, RawHeader, string};
 use crate::scan::Cursor;
 
+const LABELS: &str = "metadata.labels";
+const ANNOTATIONS: &str = "metadata.annotations";
+
 impl RawHeader<'_> {
     /// Returns the key of the object (`namespace/name`) as a string, written into `buffer`; `None` if the
     /// object has no name.
@@ -47,7 +50,7 @@ impl RawHeader<'_> {
             .with_generation(metadata.generation)
             .with_deletion_timestamp(metadata.deletion_timestamp.as_deref().map(Box::from));
         if let Some(range) = &metadata.labels {
-            header = header.with_labels(pairs(text, range, "metadata.labels")?);
+            header = header.with_labels(pairs(text, range, LABELS)?);
         }
         if let Some(range) = &metadata.owners {
             header = header.with_owners(owners(text, range)?);
@@ -59,7 +62,28 @@ impl RawHeader<'_> {
 impl MetadataSpans<'_> {
     pub(crate) fn annotations(&self, text: &str) -> Result<Labels, HeaderError> {
         let Some(range) = &self.annotations else { return Ok(Labels::default()) };
-        Ok(pairs(text, range, "metadata.annotations")?.into_iter().collect())
+        Ok(pairs(text, range, ANNOTATIONS)?.into_iter().collect())
+    }
+
+    pub(crate) fn labels(&self, text: &str) -> Result<Labels, HeaderError> {
+        let Some(range) = &self.labels else { return Ok(Labels::default()) };
+        Ok(pairs(text, range, LABELS)?.into_iter().collect())
+    }
+
+    pub(crate) fn label<'a>(&self, text: &'a str, name: &str) -> Result<Option<Cow<'a, str>>, HeaderError> {
+        self.labels.as_ref().map_or(Ok(None), |range| value_of(name, text, range, LABELS))
+    }
+
+    pub(crate) fn annotation<'a>(
+        &self,
+        text: &'a str,
+        name: &str,
+    ) -> Result<Option<Cow<'a, str>>, HeaderError> {
+        self.annotations.as_ref().map_or(Ok(None), |range| value_of(name, text, range, ANNOTATIONS))
+    }
+
+    pub(crate) fn owners(&self, text: &str) -> Result<Vec<OwnerReference>, HeaderError> {
+        self.owners.as_ref().map_or_else(|| Ok(Vec::new()), |range| owners(text, range))
     }
 
     pub(crate) fn finalizers(&self, text: &str) -> Result<Box<[Box<str>]>, HeaderError> {
@@ -82,15 +106,43 @@ fn pairs<'a>(
     range: &Range<usize>,
     field: &'static str,
 ) -> Result<Vec<StringPair<'a>>, HeaderError> {
-    let (mut cursor, mut found, mut first) = (Cursor::over(text, range), Vec::new(), true);
+    let mut found = Vec::new();
+    for_each_pair(text, range, field, |key, value| found.push((key, value)))?;
+    Ok(found)
+}
+
+/// Returns the value of a key. All pairs are validated, so that an invalid one makes each object undecodable
+/// in the same way.
+fn value_of<'a>(
+    name: &str,
+    text: &'a str,
+    range: &Range<usize>,
+    field: &'static str,
+) -> Result<Option<Cow<'a, str>>, HeaderError> {
+    let mut found = None;
+    for_each_pair(text, range, field, |key, value| {
+        if key == name {
+            found = Some(value);
+        }
+    })?;
+    Ok(found)
+}
+
+fn for_each_pair<'a>(
+    text: &'a str,
+    range: &Range<usize>,
+    field: &'static str,
+    mut call: impl FnMut(Cow<'a, str>, Cow<'a, str>),
+) -> Result<(), HeaderError> {
+    let (mut cursor, mut first) = (Cursor::over(text, range), true);
     cursor.object()?;
     while let Some(key) = cursor.member(&mut first)? {
         let key = key.decode().map_err(|_| HeaderError::new(field, Problem::BadString))?;
         let value = string(&mut cursor, field)?;
         let value = value.ok_or(HeaderError::new(field, Problem::Type("an object of strings")))?;
-        found.push((key, value));
+        call(key, value);
     }
-    Ok(found)
+    Ok(())
 }
 
 fn owners(text: &str, range: &Range<usize>) -> Result<Vec<OwnerReference>, HeaderError> {

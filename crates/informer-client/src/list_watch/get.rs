@@ -19,7 +19,7 @@ impl<O: Representation> KubeListWatch<O> {
     /// those of a list are, with the same encodings.
     ///
     /// The read is consistent: it returns the newest state, or a later one. Namespace and selectors of this
-    /// source do not apply. A kind that the server does not serve has no objects.
+    /// source and its prefilter do not apply. A kind that the server does not serve has no objects.
     ///
     /// # Errors
     ///
@@ -44,6 +44,7 @@ impl<O: Representation> KubeListWatch<O> {
         let body = self.whole(&attempt, response).await?;
         match read(&mut objects, encoding, &body).map_err(|problem| protocol(&attempt, problem))? {
             Read::Fresh(object) | Read::Known(object) => Ok(Some(object)),
+            Read::Rejected { .. } => Ok(None),
             Read::OtherKind(other) => Err(protocol(&attempt, format_args!("the response is {other}"))),
             Read::Undecodable(undecodable) => {
                 let text = format!("{attempt}: the object cannot be decoded");

@@ -66,7 +66,8 @@ pub(super) fn read<O: Representation>(
     options: &ReadOptions,
     context: SourceContext<O>,
 ) -> ListStream<O> {
-    let objects = ObjectReader::new(origin, options.pruning.clone(), context);
+    let objects =
+        ObjectReader::new(origin, options.pruning.clone(), context).with_prefilter(options.prefilter.clone());
     let expected = Arc::new(Expected {
         list_kind: format!("{}List", objects.kind().kind()),
         api_version: objects.api_version().to_owned(),
@@ -195,12 +196,13 @@ struct CompletedList {
 /// Collects decoded objects of a list, to return many of them as one part of the list stream.
 struct Batch<'p, O> {
     items: Vec<Listed<O>>,
+    rejected: usize,
     parts: &'p mut VecDeque<ListPart<O>>,
 }
 
 impl<'p, O> Batch<'p, O> {
     fn new(parts: &'p mut VecDeque<ListPart<O>>) -> Self {
-        Self { items: Vec::new(), parts }
+        Self { items: Vec::new(), rejected: 0, parts }
     }
 
     /// Adds a decoded object to the batch. If the object has another kind than the list, returns an error
@@ -213,6 +215,7 @@ impl<'p, O> Batch<'p, O> {
                 self.flush();
                 self.parts.push_back(ListPart::Undecodable(undecodable));
             }
+            Read::Rejected { .. } => self.rejected += 1,
             Read::OtherKind(other) => return Err(other),
         }
         Ok(())
@@ -221,6 +224,9 @@ impl<'p, O> Batch<'p, O> {
     fn flush(&mut self) {
         if !self.items.is_empty() {
             self.parts.push_back(ListPart::Items(std::mem::take(&mut self.items)));
+        }
+        if self.rejected > 0 {
+            self.parts.push_back(ListPart::Rejected(std::mem::take(&mut self.rejected)));
         }
     }
 }

@@ -3,12 +3,13 @@ use std::sync::Arc;
 
 use informer_cache::Undecodable;
 use informer_cache::source::SourceContext;
-use informer_core::{Header, ResourceVersion};
+use informer_core::{Header, ObjectKey, ResourceVersion};
 use informer_schema::Scan;
 
 use super::Wire;
 use crate::header::{HeaderError, Problem, RawHeader};
 use crate::object::{Origin, RawBytes, RawObject};
+use crate::prefilter::{Prefilter, ReceivedBytes, ReceivedObject};
 use crate::scan::Cursor;
 use crate::splitter::Slice;
 use crate::{Pruning, Representation, ResourceKind};
@@ -20,6 +21,7 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
     api_version: Arc<str>,
     context: SourceContext<O>,
     pruning: Pruning,
+    prefilter: Option<Prefilter>,
     key: String,
     messages: usize,
 }
@@ -35,6 +37,11 @@ pub(super) enum Read<O> {
     /// The received object has the same uid and resourceVersion as this cached object, so it was not decoded.
     Known(Arc<O>),
     Undecodable(Undecodable),
+    /// The prefilter rejected the object, which was not decoded.
+    Rejected {
+        key: ObjectKey,
+        version: ResourceVersion,
+    },
     OtherKind(String),
 }
 
@@ -50,6 +57,7 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
             api_version: Arc::clone(&self.api_version),
             context: self.context.clone(),
             pruning: self.pruning.clone(),
+            prefilter: self.prefilter.clone(),
             key: String::new(),
             // A clone of an `ObjectReader` reads only one batch of a large response body. It examines the
             // first object of the batch for unknown fields, and then one in [`EXAMINED_OF`].
@@ -61,7 +69,19 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
 impl<O: Representation> ObjectReader<O> {
     pub(super) fn new(origin: Origin, pruning: Pruning, context: SourceContext<O>) -> Self {
         let api_version = origin.kind().gvk().api_version().into();
-        Self { origin: Arc::new(origin), api_version, context, pruning, key: String::new(), messages: 0 }
+        Self {
+            origin: Arc::new(origin),
+            api_version,
+            context,
+            pruning,
+            prefilter: None,
+            key: String::new(),
+            messages: 0,
+        }
+    }
+
+    pub(super) fn with_prefilter(self, prefilter: Option<Prefilter>) -> Self {
+        Self { prefilter, ..self }
     }
 
     pub(super) fn kind(&self) -> &ResourceKind {
@@ -87,8 +107,39 @@ impl<O: Representation> ObjectReader<O> {
         if may_be_known && let Some(known) = self.known_message(&scan) {
             return Read::Known(known);
         }
+        if let Some(excluded) = self.excluded_message(&scan, message) {
+            return excluded;
+        }
         self.examine(message);
         contained(|| self.decode_message(&scan, message)).unwrap_or_else(|error| set_aside(&scan, error))
+    }
+
+    /// Returns the result for an object that the prefilter excludes; `None` if the object is to be decoded.
+    fn excluded_message(&self, scan: &Scan<'_>, message: &[u8]) -> Option<Read<O>> {
+        let prefilter = self.prefilter.as_ref()?;
+        let bytes = ReceivedBytes::Protobuf { scan, message };
+        match prefilter.passes(&ReceivedObject::new(bytes, &self.origin, O::METADATA_ONLY)) {
+            Ok(true) => None,
+            Ok(false) => Some(match scan.key() {
+                Ok(key) => Read::Rejected { key, version: scan.resource_version().into() },
+                Err(error) => set_aside(scan, error),
+            }),
+            Err(error) => Some(set_aside(scan, error)),
+        }
+    }
+
+    /// Like [`excluded_message`](Self::excluded_message), for JSON.
+    fn excluded(&self, raw: &RawHeader<'_>, text: &str, cursor: Cursor<'_>) -> Option<Read<O>> {
+        let prefilter = self.prefilter.as_ref()?;
+        let bytes = ReceivedBytes::Json { raw, text, cursor };
+        match prefilter.passes(&ReceivedObject::new(bytes, &self.origin, O::METADATA_ONLY)) {
+            Ok(true) => None,
+            Ok(false) => Some(match raw.key() {
+                Ok(key) => Read::Rejected { key, version: raw.version() },
+                Err(error) => undecodable(raw, error),
+            }),
+            Err(error) => Some(undecodable(raw, error)),
+        }
     }
 
     fn decode_message(&self, scan: &Scan<'_>, message: &[u8]) -> Read<O> {
@@ -155,6 +206,8 @@ impl<O: Representation> ObjectReader<O> {
             undecodable(&raw, error)
         } else if may_be_known && let Some(known) = self.known(&raw) {
             Read::Known(known)
+        } else if let Some(excluded) = self.excluded(&raw, text, cursor) {
+            excluded
         } else {
             contained(|| self.decode(text, &raw)).unwrap_or_else(|error| undecodable(&raw, error))
         };

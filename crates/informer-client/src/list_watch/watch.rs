@@ -71,7 +71,8 @@ pub(super) fn read<O: Representation>(
     request: WatchRequest<O>,
 ) -> WatchStream<O> {
     let streams_a_list = request.send_initial_events;
-    let objects = ObjectReader::new(origin, options.pruning.clone(), request.context);
+    let objects = ObjectReader::new(origin, options.pruning.clone(), request.context)
+        .with_prefilter(options.prefilter.clone());
     let cutter = match response.encoding {
         Encoding::Json => WatchBodySplitter::Json(Frames::new(options.limits)),
         Encoding::Protobuf => WatchBodySplitter::Protobuf(Lengths::new(options.limits)),
@@ -230,6 +231,7 @@ fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String>
         (_, Read::Fresh(object) | Read::Known(object)) => WatchEvent::Deleted(object),
         ("DELETED", Read::Undecodable(what)) => WatchEvent::DeletedUndecodable(what),
         (_, Read::Undecodable(what)) => WatchEvent::Undecodable(what),
+        (_, Read::Rejected { key, version }) => WatchEvent::Rejected { key, version },
         (_, Read::OtherKind(other)) => {
             return Err(format!("the object of an event is {other}; check group and kind"));
         }

@@ -340,6 +340,12 @@ impl<'a> BodyRef<'a> {
     }
 }
 
+/// Returns true if a protobuf object may contain the field at `path` although the built-in schema has no such
+/// field, because a newer server sent it.
+pub(crate) fn has_hidden_field(message: &[u8], path: &FieldPath, origin: &Origin) -> bool {
+    BodyRef::of(Encoded::Protobuf(message)).may_have(path.segments(), origin)
+}
+
 fn wire<'o>(origin: &'o Origin, header: &Header) -> Result<&'o SharedKindSchema, DecodeError> {
     origin.wire().ok_or_else(|| DecodeError::new(origin.kind(), header, "", "the kind has no protobuf form"))
 }

@@ -10,6 +10,7 @@ mod discovery;
 mod kube;
 mod list;
 mod panics;
+mod prefilter;
 mod protobuf;
 mod representations;
 mod scope;

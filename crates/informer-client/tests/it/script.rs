@@ -132,6 +132,8 @@ pub(crate) fn watch_from<O: Object>(version: &str) -> WatchRequest<O> {
 pub(crate) struct Read<O> {
     pub(crate) items: Vec<Listed<O>>,
     pub(crate) undecodable: Vec<Undecodable>,
+    /// The number of objects that the prefilter rejected.
+    pub(crate) rejected: usize,
     pub(crate) end: ListEnd,
 }
 
@@ -152,15 +154,15 @@ pub(crate) async fn list<O: Representation>(
     request: ListRequest<O>,
 ) -> Result<Read<O>, SourceError> {
     let mut parts = source.list(request).await?;
-    let (mut items, mut undecodable) = (Vec::new(), Vec::new());
+    let (mut items, mut undecodable, mut rejected) = (Vec::new(), Vec::new(), 0);
     loop {
         match parts.next().await.expect("a list ends with its end or an error")? {
             ListPart::Items(more) => items.extend(more),
-            ListPart::Rejected(_) => {}
+            ListPart::Rejected(count) => rejected += count,
             ListPart::Undecodable(one) => undecodable.push(one),
             ListPart::End(end) => {
                 assert!(parts.next().await.is_none(), "nothing follows the end");
-                return Ok(Read { items, undecodable, end });
+                return Ok(Read { items, undecodable, rejected, end });
             }
         }
     }

@@ -81,8 +81,8 @@ impl InformerOptions {
         self
     }
 
-    /// Sets how the responses to list and watch requests are read: limits, encodings, timeouts, and the
-    /// fields that are removed from objects before they are cached.
+    /// Sets how the responses to list and watch requests are read: limits, encodings, timeouts, a predicate
+    /// on the received objects, and the fields that are removed from objects before they are cached.
     pub fn read_options(mut self, read: ReadOptions) -> Self {
         self.read = Some(read);
         self
@@ -105,10 +105,12 @@ impl InformerOptions {
     /// Caches only the objects of the representation `O` for which the predicate returns true. Objects of
     /// other representations are not filtered.
     ///
-    /// Use a filter for conditions that no label or field selector can express. An object that fails the
-    /// predicate does not exist for reads from the cache, handlers and controllers; if a cached object fails
-    /// it after a change, they see a deletion. Reads still contain the program's own writes: after a write, a
-    /// read waits until the cache has received that version, and then returns the object only if it passes.
+    /// Use a filter for conditions that no label or field selector can express. A
+    /// [`Prefilter`](informer_client::Prefilter) in the [`read_options`](Self::read_options) is cheaper,
+    /// because it runs before the object is decoded. An object that fails the predicate does not exist for
+    /// reads from the cache, handlers and controllers; if a cached object fails it after a change, they see a
+    /// deletion. Reads still contain the program's own writes: after a write, a read waits until the cache
+    /// has received that version, and then returns the object only if it passes.
     ///
     /// The predicate is called before a [transform](Self::transform).
     /// [`FilteredSource`](informer_cache::source::FilteredSource) has the requirements on it. Decoding a
@@ -132,6 +134,11 @@ impl InformerOptions {
         let predicate: Arc<Filter<O>> = Arc::new(predicate);
         self.filters.insert(TypeId::of::<O>(), Arc::new(predicate));
         self
+    }
+
+    /// Returns true if a predicate on the received bytes decides which objects are cached.
+    pub(super) fn has_prefilter(&self) -> bool {
+        self.read.as_ref().is_some_and(|read| read.prefilter.is_some())
     }
 
     pub(super) fn filter_of<O: Object>(&self) -> Option<Arc<Filter<O>>> {

@@ -42,7 +42,7 @@ pub(crate) struct InformerSelectors {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
     pub(crate) shares: Option<HashShares>,
-    /// True if the informer has a filter, a predicate of the program on the decoded object.
+    /// True if the informer has a filter or a prefilter, a predicate of the program on the object.
     pub(crate) has_filter: bool,
 }
 
@@ -106,7 +106,7 @@ impl InformerPlan {
             labels: self.options.labels.clone().unwrap_or_default(),
             fields: self.options.fields.clone().unwrap_or_default(),
             shares: self.options.shares.clone(),
-            has_filter: self.options.filter_of::<O>().is_some(),
+            has_filter: self.options.filter_of::<O>().is_some() || self.options.has_prefilter(),
         }
     }
 

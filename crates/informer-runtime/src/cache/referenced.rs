@@ -84,8 +84,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(800), Duration::fro
 ///   body.
 /// - *Events.* Changes of referenced objects are events of [`metadata`](Self::metadata). A controller watches
 ///   the metadata and maps an object to those that refer to it with [`ReferenceSet::owners`].
-/// - *Options.* The selectors, namespaces and the filter of [`Metadata`] decide which objects exist. The
-///   [`ReadOptions`](informer_client::ReadOptions) and the transform of [`Lazy`] apply to bodies.
+/// - *Options.* The selectors, namespaces, the prefilter and the filter of [`Metadata`] decide which objects
+///   exist. The other [`ReadOptions`](informer_client::ReadOptions) and the transform of [`Lazy`] apply to
+///   bodies.
 /// - *Permissions.* The program needs `list` and `watch` on the kind for the metadata, and `get` for the
 ///   bodies.
 ///

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_apiserver::{Fault, FaultAction, FaultMatch, Verb};
-use informer_client::{HashShares, Lazy, Metadata};
-use informer_core::Gvk;
+use informer_client::{HashShares, Lazy, Metadata, Prefilter, ReadOptions};
+use informer_core::{FieldPath, Gvk};
 use informer_runtime::{
     Cache, CachedClient, CancellationToken, ClientMetrics, Controller, InformerOptions, ListOptions, Manager,
     Outcome, Patch, ReadError, ResourceKind,
@@ -450,6 +450,25 @@ async fn filtered_cache_shows_own_writes_that_pass_and_hides_those_that_do_not()
     client.patch::<ConfigMap>("default/m", &Patch::merge(json!({"data": {"color": "red"}}))).await.unwrap();
     assert!(read().await.is_none(), "the read waits for the write that the filter rejects");
     assert!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn prefiltered_cache_shows_own_writes_that_pass_and_hides_those_that_do_not() {
+    let server = Server::start();
+    server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
+    let path: FieldPath = "data.color".parse().unwrap();
+    let prefilter = Prefilter::new(move |map| map.field(&path).as_deref() == Some("blue"));
+    let read = ReadOptions { prefilter: Some(prefilter), ..ReadOptions::default() };
+    let cache = server.cache().options(InformerOptions::default().read_options(read)).build();
+    cache.start();
+    let client = CachedClient::new(&cache);
+    let read =
+        async || client.get::<ConfigMap>("default/m").await.expect("the cache receives its own writes");
+    assert!(read().await.is_none(), "the prefilter rejects the map");
+    client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
+    assert_eq!(read().await.as_deref().map(color), Some("blue"));
+    client.patch::<ConfigMap>("default/m", &Patch::merge(json!({"data": {"color": "red"}}))).await.unwrap();
+    assert!(read().await.is_none(), "the read waits for the write that the prefilter rejects");
 }
 
 #[tokio::test(start_paused = true)]
