@@ -49,9 +49,9 @@ pub enum ReadError {
         /// The kind of the objects that were to be read.
         kind: String,
     },
-    /// The CustomResourceDefinition of the kind was deleted. Reads succeed again after it was created, see
+    /// The CustomResourceDefinition of the kind is missing. Reads succeed again after it was created, see
     /// [`CacheBuilder::follow_crds`](crate::CacheBuilder::follow_crds).
-    #[error("read {kind}: the server does not serve it, because its CRD was deleted; create the CRD again")]
+    #[error("read {kind}: the server does not serve it, because its CRD is missing; create the CRD")]
     NotServed {
         /// The kind of the objects that were to be read.
         kind: String,

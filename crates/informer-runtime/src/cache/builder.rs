@@ -206,9 +206,12 @@ impl CacheBuilder {
     /// as soon as the CRD is created.
     ///
     /// The cache watches the metadata of CRDs, so the program needs `list` and `watch` on
-    /// `customresourcedefinitions`. Without these permissions the option has no effect. Two changes are not
-    /// detected: a CRD that no longer serves one of its versions, and a CRD that is deleted before the first
-    /// list of CRDs is complete, right after the start of the cache.
+    /// `customresourcedefinitions`. Without these permissions the option has no effect.
+    ///
+    /// A kind also counts as missing if the server responds with 404 and the kind has no CRD, for example
+    /// because the CRD was deleted before the first list of CRDs. As an aggregated API server may serve such
+    /// a kind later without a CRD, its informer continues to list with backoff. A CRD that no longer serves
+    /// one of its versions is not detected.
     pub fn follow_crds(mut self) -> Self {
         self.follows_crds = true;
         self

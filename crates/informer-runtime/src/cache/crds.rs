@@ -1,25 +1,35 @@
 //! Follows the CustomResourceDefinitions of the server. The informers of a kind whose CRD is deleted end, and
 //! start again when the CRD returns.
 //!
+//! A CRD that was deleted before the first list of CRDs is not observed. Its kind is recognized by two facts:
+//! the lists of its informer fail with 404, and the synced store of CRDs does not contain the CRD.
+//!
 //! # Invariants
 //!
-//! 1. While an informer of the table is not served, it does not run, and reads of it fail.
+//! 1. While an informer of the table is not served, reads of it fail.
 //! 2. Only a deletion that the watch of CRDs shows ends an informer. Kinds of built-in groups and of
-//!    aggregated API servers have no CRD, so a missing CRD proves nothing.
+//!    aggregated API servers have no CRD, so a missing CRD does not prove that the kind will not be served.
+//!    An informer whose lists fail with 404 therefore continues with backoff, and is served again after a
+//!    list that succeeds.
 //!
 //! # Shutdown
 //!
 //! The task ends when the cache is stopped or dropped.
 
 use std::sync::Weak;
+use std::time::Duration;
 
 use informer_cache::{Event, SharedInformer};
 use informer_client::{Client, KubeListWatch, Metadata};
 use informer_core::Object;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::CacheInner;
 use crate::ResourceKind;
+
+/// The time between two checks for informers whose kind the server does not know.
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Returns the name of the CRD that a kind has if it is a custom resource.
 pub(super) fn crd_name(kind: &ResourceKind) -> String {
@@ -27,7 +37,7 @@ pub(super) fn crd_name(kind: &ResourceKind) -> String {
     format!("{}.{}", gvr.resource, gvr.group)
 }
 
-/// Watches the metadata of CRDs, and reports additions and deletions to the cache.
+/// Watches the metadata of CRDs, and reports additions, deletions and missing CRDs to the cache.
 pub(super) async fn follow(cache: Weak<CacheInner>, client: Client, stop: CancellationToken) {
     let kind = ResourceKind::new(
         "apiextensions.k8s.io",
@@ -40,11 +50,20 @@ pub(super) async fn follow(cache: Weak<CacheInner>, client: Client, stop: Cancel
         .build();
     let mut events = informer.events();
     let _run = informer.start();
+    let mut checks = tokio::time::interval(CHECK_PERIOD);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let event = tokio::select! {
             biased;
             () = stop.cancelled() => return,
             event = events.next() => event,
+            _ = checks.tick() => {
+                let Some(cache) = cache.upgrade() else { return };
+                if informer.has_synced() {
+                    cache.check_missing(|crd| informer.indexer().contains(crd));
+                }
+                continue;
+            }
         };
         let (Some(event), Some(cache)) = (event, cache.upgrade()) else { return };
         match event {
@@ -62,6 +81,14 @@ impl CacheInner {
         drop(runs);
         if ended > 0 {
             tracing::warn!(crd = name, "stopped the informers of a kind whose CRD was deleted");
+        }
+    }
+
+    /// Compares the informers with the CRDs of the server, of which `has_crd` returns those that exist.
+    fn check_missing(&self, has_crd: impl Fn(&str) -> bool) {
+        let missing = self.table.lock().update_missing(has_crd);
+        for kind in missing {
+            tracing::warn!(kind, "the server does not serve a kind that has no CRD; reads of it fail");
         }
     }
 

@@ -43,7 +43,7 @@ struct InformerInner<O: Object> {
     /// empty.
     scoped: Vec<ScopedInformer<O>>,
     closed: CancellationToken,
-    /// False while the CRD of the kind is deleted.
+    /// False while the CRD of the kind is deleted, or while the server does not know a kind without a CRD.
     served: watch::Sender<bool>,
 }
 
@@ -300,9 +300,10 @@ impl<O: Object> CacheInformer<O> {
         self.inner.closed.is_cancelled()
     }
 
-    /// Returns false while the CustomResourceDefinition of the kind is deleted, if the cache
-    /// [follows CRDs](super::CacheBuilder::follow_crds). The informer then does not run, and its store keeps the
-    /// last state.
+    /// Returns false while the CustomResourceDefinition of the kind is deleted, if the cache [follows
+    /// CRDs](super::CacheBuilder::follow_crds). The informer then does not run, and its store keeps the last
+    /// state. Also returns false while the server responds with 404 and the kind has no CRD; the informer
+    /// then continues to list with backoff.
     pub fn is_served(&self) -> bool {
         *self.inner.served.borrow()
     }
@@ -450,6 +451,8 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn set_served(&self, served: bool);
     /// Returns whether the last list failed because the server does not know the kind.
     fn is_missing(&self) -> bool;
+    /// Returns whether the last request of the informer failed.
+    fn is_failing(&self) -> bool;
     /// Returns whether the informer has handlers or more than `owned` handles.
     fn is_held(&self, owned: usize) -> bool;
     /// Returns the total number of rewinds of the informers of this kind. In a rewind an informer replaces
@@ -494,7 +497,7 @@ impl<O: Object> ErasedInformer for CacheInformer<O> {
     }
 
     fn set_served(&self, served: bool) {
-        self.inner.served.send_replace(served);
+        self.inner.served.send_if_modified(|held| std::mem::replace(held, served) != served);
     }
 
     fn is_missing(&self) -> bool {
@@ -502,6 +505,10 @@ impl<O: Object> ErasedInformer for CacheInformer<O> {
             let last = reflector.last_error.filter(|_| reflector.failures > 0);
             last.is_some_and(|error| error.kind() == SourceErrorKind::NotFound)
         })
+    }
+
+    fn is_failing(&self) -> bool {
+        self.informers().any(|informer| informer.state().reflector.failures > 0)
     }
 
     fn is_held(&self, owned: usize) -> bool {

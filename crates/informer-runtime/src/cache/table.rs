@@ -202,6 +202,23 @@ impl InformerTable {
         started
     }
 
+    /// Marks running informers as not served if their lists fail with 404 and their kind has no CRD. Marks
+    /// them as served after a list that succeeds. Returns the names of the kinds that are not served any
+    /// more.
+    pub(super) fn update_missing(&mut self, has_crd: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut missing = Vec::new();
+        for entry in self.entries.values().filter(|entry| !entry.runs.is_empty()) {
+            let informer = &entry.informer;
+            if !informer.is_served() {
+                informer.set_served(!informer.is_failing());
+            } else if informer.is_missing() && !has_crd(&informer.crd_name()) {
+                informer.set_served(false);
+                missing.push(informer.kind_name());
+            }
+        }
+        missing
+    }
+
     fn of_crd<'a>(&'a mut self, crd: &'a str) -> impl Iterator<Item = &'a mut InformerEntry> {
         self.entries.values_mut().filter(move |entry| entry.informer.crd_name() == crd)
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use informer_apiserver::Verb;
+use informer_apiserver::{Fault, FaultMatch, Verb};
 use informer_cache::handler::on_event;
 use informer_client::{Dynamic, Lazy, Metadata};
 use informer_core::Gvr;
@@ -164,4 +164,53 @@ async fn informer_that_is_created_before_its_crd_lists_when_the_crd_is_created()
     let kind = ResourceKind::of::<Pod>();
     assert!(cache.existing_informer::<Metadata<Pod>>(kind.gvk()).is_some());
     assert!(cache.existing_informer::<Lazy<Pod>>(kind.gvk()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn crd_deleted_before_the_first_list_of_crds_ends_the_reads_of_its_kind() {
+    let server = Server::start();
+    create_crd(&server);
+    create_widget(&server, "one").await;
+    let crds_fail = [FaultMatch::watch, FaultMatch::list]
+        .map(|requests| server.api.faults().on(requests("customresourcedefinitions")).status(503));
+    let cache = server.cache().follow_crds().build();
+    cache.start();
+    let informer = cache.dynamic(widgets());
+    let pods = cache.metadata::<Pod>();
+    informer.wait_for_sync(SOON).await.unwrap();
+    server.api.delete(&crds(), "", "widgets.example.com").unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(informer.is_served(), "the cache has no list of CRDs");
+    crds_fail.iter().for_each(Fault::remove);
+    let mut served = informer.served();
+    tokio::time::timeout(Duration::from_secs(120), served.wait_for(|served| !served)).await.unwrap().unwrap();
+    let error = cache.list_of::<Dynamic>(widgets(), &ListOptions::default()).await.unwrap_err();
+    assert!(matches!(error, ReadError::NotServed { .. }), "{error}");
+    assert!(pods.is_served() && cache.has_synced(), "a built-in kind has no CRD");
+    create_crd(&server);
+    create_widget(&server, "two").await;
+    tokio::time::timeout(SOON, served.wait_for(|served| *served)).await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(cache.list_of::<Dynamic>(widgets(), &ListOptions::default()).await.unwrap().len(), 1);
+    cache.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_without_a_crd_is_served_again_when_its_list_succeeds() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let pods_fail = [FaultMatch::watch, FaultMatch::list]
+        .map(|requests| server.api.faults().on(requests("pods")).status(404));
+    let cache = server.cache().follow_crds().build();
+    cache.start();
+    let pods = cache.informer::<Pod>();
+    let mut served = pods.served();
+    tokio::time::timeout(SOON, served.wait_for(|served| !served)).await.unwrap().unwrap();
+    let error = cache.get::<Pod>("default/web-0").await.unwrap_err();
+    assert!(matches!(error, ReadError::NotServed { .. }), "{error}");
+    // An aggregated API server may serve a kind later, without a CRD.
+    pods_fail.iter().for_each(Fault::remove);
+    tokio::time::timeout(Duration::from_secs(120), served.wait_for(|served| *served)).await.unwrap().unwrap();
+    assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
+    cache.stop().await;
 }
