@@ -51,10 +51,10 @@ fn build(root: &Path, arguments: &ConsoleArguments, check: bool, report: &mut Re
     let source = root.join(SOURCE);
     npm(&source, &["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"])?;
     npm(&source, &["run", "--silent", "check"])?;
-    let outputs = PAGES.map(|page| match check {
-        true => root.join("target/console").join(page.name),
-        false => root.join(page.committed),
-    });
+    let output = |page: Page| {
+        if check { root.join("target/console").join(page.name) } else { root.join(page.committed) }
+    };
+    let outputs = PAGES.map(output);
     let [console, server] = outputs.each_ref().map(|output| output.to_string_lossy());
     npm(&source, &["run", "--silent", "build", "--", &console, &server])?;
     for (page, output) in PAGES.iter().zip(&outputs) {

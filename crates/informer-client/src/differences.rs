@@ -95,13 +95,15 @@ enum Order {
     Relevance,
 }
 
+type Report<'r, 'a, N> = dyn FnMut(&[PathSegment<'a>], Option<N>, Option<N>) + 'r;
+
 /// A comparison of two values. `report` receives the path of each difference with both values.
 struct Walk<'a, 'r, N> {
     path: Vec<PathSegment<'a>>,
     /// The number of segments from which on values are reported as a whole.
     max_depth: usize,
     order: Order,
-    report: &'r mut dyn FnMut(&[PathSegment<'a>], Option<N>, Option<N>),
+    report: &'r mut Report<'r, 'a, N>,
 }
 
 impl<'a, N: Node<'a>> Walk<'a, '_, N> {

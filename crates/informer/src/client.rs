@@ -10,6 +10,7 @@
 //! | changes of objects without a cache | [`Client::watch`], [`WatchChanges`] |
 //! | kinds, static or discovered at run time | [`ResourceKind`], [`RestMapper`], [`Discovery`] |
 //! | single requests | [`Call`], [`Client::call`] |
+//! | what changed between two states of an object | [`differences`], [`changed_fields`] |
 //! | trace contexts of requests and objects | [`Client::trace_propagation`], [`TraceContext`] |
 //! | logs, exec, attach, port-forward, evictions | [`Client::kube_api`] |
 //!
@@ -21,11 +22,12 @@ pub use informer_client::OpenTelemetry;
 #[cfg(feature = "packed")]
 pub use informer_client::Packed;
 pub use informer_client::{
-    AnyTransform, Call, CallError, CallRetries, Client, ClientError, ClientOptions, DecodeError,
-    DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, Dynamic, Encoding, Encodings, HashKey,
-    HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, ListOptionsTweak,
-    ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin, ParseTraceContextError, PatchFormat,
-    Prefilter, Pruning, RawObject, ReadOptions, ReceivedObject, Representation, RequestError, ResourceKind,
-    ResourceScope, ResponseBody, RestMapper, SourceMemoryState, SplitLists, StaticKind, StaticResource,
-    StreamingLists, TRACE_ANNOTATION, TraceContext, TracePropagation, Typed, WatchChanges, program_name,
+    AnyTransform, Call, CallError, CallRetries, ChangedFields, Client, ClientError, ClientOptions,
+    DecodeError, Difference, DiscoveredGroup, DiscoveredKind, DiscoveredVersion, Discovery, Dynamic,
+    Encoding, Encodings, HashKey, HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits,
+    ListOptionsTweak, ListWatchOptions, MemoryBudget, MemoryState, Metadata, Origin, ParseTraceContextError,
+    PatchFormat, PathSegment, Prefilter, Pruning, RawObject, ReadOptions, ReceivedObject, Representation,
+    RequestError, ResourceKind, ResourceScope, ResponseBody, RestMapper, SourceMemoryState, SplitLists,
+    StaticKind, StaticResource, StreamingLists, TRACE_ANNOTATION, TraceContext, TracePropagation, Typed,
+    WatchChanges, changed_fields, differences, program_name,
 };

@@ -94,16 +94,7 @@ impl ApiService {
         let watch_param = query.flag("watch").unwrap_or_default();
         let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch_param);
         let user = self.shared.authenticate(&head);
-        let mut record = self.record(&head, &query, route.as_ref().ok());
-        // Unauthenticated requests are not logged, because they could displace other requests from the
-        // bounded request log.
-        let record = match &user {
-            Ok(user) => {
-                record.user.clone_from(&user.name);
-                self.shared.requests.push(record)
-            }
-            Err(_) => Arc::new(record),
-        };
+        let record = self.log(self.record(&head, &query, route.as_ref().ok()), user.as_ref().ok());
         // The router decides whether a request is a watch: `watch=true` applies to collections only, and the
         // legacy `/watch/` paths do not need the parameter.
         let watch = record.verb == Verb::Watch;
@@ -253,6 +244,18 @@ impl ApiService {
             self.shared.authorize(&user, &attributes())?;
         }
         Ok(user)
+    }
+
+    /// Logs a request, unless its user is not authenticated: such requests could displace other ones from the
+    /// bounded request log.
+    fn log(&self, mut record: RequestRecord, user: Option<&User>) -> Arc<RequestRecord> {
+        match user {
+            Some(user) => {
+                record.user.clone_from(&user.name);
+                self.shared.requests.push(record)
+            }
+            None => Arc::new(record),
+        }
     }
 
     fn record(&self, head: &request::Parts, query: &Query, route: Option<&Route>) -> RequestRecord {
