@@ -111,6 +111,9 @@ pub struct QueueStats {
     /// The longest time that one of the keys now in process has been in process. Zero in a queue without
     /// metrics.
     pub longest: Duration,
+    /// The time since the ready key that has waited for a worker the longest became ready. Zero in a queue
+    /// without ready keys or without metrics.
+    pub oldest: Duration,
     /// The number of ready keys by priority and group, highest priority first; at most 100 rows.
     pub depths: Vec<QueueDepth>,
     /// Number of ready keys that are in no row of `depths`, because it has at most 100 rows.

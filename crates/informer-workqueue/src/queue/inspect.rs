@@ -1,9 +1,12 @@
 //! Inspecting a queue, and cancelling waiting keys.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::state::{Effect, State};
 use super::{QueueKey, Shared, WorkQueue};
+use crate::clock::Nanos;
 use crate::metrics::{Observe, QueueDepth, QueueStats};
 
 /// Maximum number of waiting keys that are cancelled while the lock is held once.
@@ -111,8 +114,9 @@ impl<K: QueueKey> WorkQueue<K> {
     /// them.
     ///
     /// The call visits every priority and group with a ready key, and every key in process, under the lock:
-    /// call it per scrape, not per add. The times for which keys have been in process are measured only in a
-    /// queue with [`metrics`](crate::WorkQueueBuilder::metrics).
+    /// call it per scrape, not per add. The times for which keys have been ready or in process are measured
+    /// only in a queue with [`metrics`](crate::WorkQueueBuilder::metrics). There, the call also visits every
+    /// key of the queue to find the oldest ready one. It releases the lock in between.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.shared.stats()
@@ -146,17 +150,35 @@ impl<K: QueueKey> Observe for Shared<K> {
             }
         });
         let (unfinished, longest) = inner.state.in_process(now);
-        let stats = QueueStats {
+        let mut stats = QueueStats {
             ready: inner.state.ready(),
             waiting: inner.state.delays.len(),
             processing: inner.state.processing(),
             unfinished,
             longest,
+            oldest: Duration::ZERO,
             depths,
             others,
             order_failed: inner.state.order.has_failed(),
         };
         self.driver.settle(inner, Effect::default());
+        if stats.ready > 0 {
+            stats.oldest = self.oldest(now);
+        }
         stats
+    }
+}
+
+impl<K: QueueKey> Shared<K> {
+    /// Returns the time for which the oldest ready key has been ready. The lock is released between parts of
+    /// the search, so a key that is handed out meanwhile may count.
+    fn oldest(&self, now: Nanos) -> Duration {
+        let (mut oldest, mut next) = (None, Some(0));
+        while let Some(begin) = next {
+            let (found, rest) = self.driver.lock().state.search_oldest(begin);
+            oldest = found.into_iter().chain(oldest).min();
+            next = rest;
+        }
+        oldest.map_or(Duration::ZERO, |since| now.since(since))
     }
 }

@@ -105,6 +105,47 @@ async fn a_delayed_key_counts_as_added_and_ready_since_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn age_of_the_oldest_ready_key_follows_priorities_delays_and_hand_outs() {
+    let (queue, _recorder) = recorded();
+    let oldest = || queue.stats().oldest;
+    assert_eq!(oldest(), Duration::ZERO);
+    queue.add("low");
+    advance(MS * 5).await;
+    queue.add_with("high", AddOptions::new().priority(9));
+    queue.add_after("delayed", MS * 2);
+    advance(MS * 3).await;
+    assert_eq!(oldest(), MS * 8);
+    let high = queue.get().await.unwrap();
+    assert_eq!((*high, oldest()), ("high", MS * 8), "a key of low priority stays the oldest");
+    let low = queue.get().await.unwrap();
+    assert_eq!((*low, oldest()), ("low", MS), "a delayed key is ready since its deadline");
+    queue.get().await.unwrap().done();
+    queue.add("low");
+    assert_eq!(oldest(), Duration::ZERO, "a key in process is not ready");
+    advance(MS * 4).await;
+    low.done();
+    assert_eq!(oldest(), MS * 4, "it is ready since it was added again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn oldest_ready_key_is_found_behind_many_others_and_not_measured_without_metrics() {
+    let metrics: Arc<dyn QueueMetrics> = Arc::<Recorder>::default();
+    let queue = WorkQueue::builder().metrics(metrics).build();
+    queue.add_all(0..20_000_u32);
+    let mut items: Vec<_> = (0..20_000).map(|_| queue.try_get().expect("a ready key")).collect();
+    queue.add(19_999);
+    advance(MS).await;
+    queue.add_all(20_000..20_010);
+    items.pop().expect("the last key").done();
+    assert_eq!((queue.stats().ready, queue.stats().oldest), (11, MS));
+
+    let queue = WorkQueue::new();
+    queue.add("a");
+    advance(MS).await;
+    assert_eq!((queue.stats().ready, queue.stats().oldest), (1, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiting_key_that_is_added_again_counts_as_one_add() {
     for (again, priority) in [(Duration::ZERO, 0), (Duration::ZERO, 1), (MS * 50, 0)] {
         let (queue, recorder) = recorded();
