@@ -56,7 +56,7 @@ pub use controller::{InformerController, new_indexer_informer, new_informer};
 pub use event::Event;
 pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister, GenericRegistration};
 pub use informer_set::{AmbiguousInformer, InformerLease, InformerSet};
-pub use listener::{BufferPolicy, HandlerOptions, HandlerState};
+pub use listener::{BufferPolicy, HandlerLatency, HandlerOptions, HandlerState};
 pub use processor::MIN_RESYNC_PERIOD;
 pub use pump::PumpCounters;
 pub use shared_informer::{

@@ -21,6 +21,7 @@
 
 mod buffer;
 mod coalesce;
+mod latency;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use buffer::{EventBatch, ListenerBuffer};
+pub use latency::HandlerLatency;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -143,10 +145,12 @@ pub struct ProcessorListener<O> {
 }
 
 /// The buffer of a listener, and the synced state of which waiting tasks were last notified. One lock guards
-/// both, so that changes of the synced state are published in order.
+/// both, so that changes of the synced state are published in order. It also guards the histogram, so that a
+/// call is counted without another lock.
 struct Held<O> {
     buffer: ListenerBuffer<O>,
     synced: bool,
+    latency: HandlerLatency,
 }
 
 /// The counters of one handler, as in [`InformerState`](crate::InformerState).
@@ -166,6 +170,8 @@ pub struct HandlerState {
     /// Number of calls of the handler that held a runtime thread for longer than
     /// [`MAX_BLOCKING_TIME`](crate::handler::MAX_BLOCKING_TIME).
     pub blocked: u64,
+    /// The durations of the calls. Empty for a stream, whose consumer takes the events itself.
+    pub latency: HandlerLatency,
     /// True once the handler has handled every object of the first list.
     pub synced: bool,
 }
@@ -179,6 +185,7 @@ impl<O> ProcessorListener<O> {
             buffer: Mutex::new(Held {
                 buffer: ListenerBuffer::new(options.buffer, options.high_water),
                 synced: false,
+                latency: HandlerLatency::default(),
             }),
             wake: Notify::new(),
             synced: watch::Sender::new(false),
@@ -271,9 +278,9 @@ impl<O> ProcessorListener<O> {
 
     /// Returns the counters of the handler.
     pub fn state(&self) -> HandlerState {
-        let (depth, max_depth) = {
+        let (depth, max_depth, latency) = {
             let held = self.buffer.lock();
-            (held.buffer.depth(), held.buffer.max_depth())
+            (held.buffer.depth(), held.buffer.max_depth(), held.latency.clone())
         };
         HandlerState {
             name: self.name.clone(),
@@ -282,6 +289,7 @@ impl<O> ProcessorListener<O> {
             calls: self.calls.load(Ordering::Relaxed),
             panics: self.panics.load(Ordering::Relaxed),
             blocked: self.blocked.load(Ordering::Relaxed),
+            latency,
             synced: self.has_synced(),
         }
     }
@@ -292,7 +300,7 @@ impl<O> ProcessorListener<O> {
     where
         O: informer_core::Object,
     {
-        self.pop_next(false)
+        self.pop_next(None)
     }
 
     /// Reports that the handler has handled the event that [`pop`](Self::pop) returned last. The call is
@@ -301,14 +309,24 @@ impl<O> ProcessorListener<O> {
         self.finish(&mut self.buffer.lock());
     }
 
-    /// Returns the next pending event, like [`pop`](Self::pop). If `in_flight` is true, the previous event
-    /// counts as handled, as after [`finished`](Self::finished); the buffer is locked only once for both.
-    fn pop_next(&self, in_flight: bool) -> Option<Event<O>>
+    /// Reports, like [`finished`](Self::finished), that the handler has handled an event, and the duration of
+    /// its call.
+    fn finished_in(&self, took: Duration) {
+        let mut held = self.buffer.lock();
+        held.latency.record(took);
+        self.finish(&mut held);
+    }
+
+    /// Returns the next pending event, like [`pop`](Self::pop). If the previous event took some time, it
+    /// counts as handled, as after [`finished_in`](Self::finished_in); the buffer is locked only once for
+    /// both.
+    fn pop_next(&self, took: Option<Duration>) -> Option<Event<O>>
     where
         O: informer_core::Object,
     {
         let mut held = self.buffer.lock();
-        if in_flight {
+        if let Some(took) = took {
+            held.latency.record(took);
             self.finish(&mut held);
         }
         let event = held.buffer.pop();

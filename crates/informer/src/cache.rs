@@ -18,10 +18,10 @@ pub use informer_cache::handler::{
 };
 pub use informer_cache::{
     AddHandlerError, AmbiguousInformer, AnyObject, BufferPolicy, CacheSynced, Change, Event, EventStream,
-    GenericEvent, GenericInformer, GenericLister, GenericRegistration, HandlerOptions, HandlerRegistration,
-    HandlerState, InformerCrash, InformerLease, InformerRun, InformerSet, InformerState, MAX_HANDLERS,
-    MIN_RESYNC_PERIOD, PumpCounters, Replacement, SharedIndexInformer, SharedInformer, SharedInformerBuilder,
-    SyncError, Undecodable, UndecodableLog, Unsynced, wait_for_cache_sync,
+    GenericEvent, GenericInformer, GenericLister, GenericRegistration, HandlerLatency, HandlerOptions,
+    HandlerRegistration, HandlerState, InformerCrash, InformerLease, InformerRun, InformerSet, InformerState,
+    MAX_HANDLERS, MIN_RESYNC_PERIOD, PumpCounters, Replacement, SharedIndexInformer, SharedInformer,
+    SharedInformerBuilder, SyncError, Undecodable, UndecodableLog, Unsynced, wait_for_cache_sync,
 };
 pub use informer_cache::{controller, handler, metrics, queue, reflector};
 #[cfg(feature = "client")]

@@ -26,10 +26,10 @@ const MAX_BURST: u32 = 256;
 #[derive(Default)]
 struct Burst {
     events: u32,
-    /// True if the handler has handled the last event of the burst, but [`ProcessorListener::finished`] was
-    /// not called for that event. The event is counted when the next one is taken, so that the buffer is
-    /// locked only once per event.
-    in_flight: bool,
+    /// The duration of the call for the last event of the burst, while the event was not reported as
+    /// finished. The event is counted when the next one is taken, so that the buffer is locked only once per
+    /// event.
+    in_flight: Option<Duration>,
     /// The time at which the handler returned from the last event. The same time is used as the start of the
     /// next event, so that the clock is read only once per event.
     end: Option<Instant>,
@@ -50,16 +50,18 @@ impl<O: Object> ProcessorListener<O> {
                 self.wait(cancel).await;
                 continue;
             };
-            burst.end = Some(self.deliver(handler, event, burst.end).await);
-            (burst.in_flight, burst.events) = (true, burst.events + 1);
+            let begin = burst.end.unwrap_or_else(Instant::now);
+            let end = self.deliver(handler, event, begin).await;
+            let took = end - begin;
+            burst = Burst { events: burst.events + 1, in_flight: Some(took), end: Some(end) };
             if burst.events == MAX_BURST {
-                self.finished();
+                self.finished_in(took);
                 burst = Burst::default();
                 tokio::task::yield_now().await;
             }
         }
-        if burst.in_flight {
-            self.finished();
+        if let Some(took) = burst.in_flight {
+            self.finished_in(took);
         }
         // Several tasks may wait for events of this listener, and closing it wakes only one of them. Each
         // woken task therefore wakes the next one, so that all of them end.
@@ -72,8 +74,9 @@ impl<O: Object> ProcessorListener<O> {
     /// with a single handler, which is called by the task that writes the cache.
     pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
         while let Some(event) = self.pop() {
-            self.deliver(handler, event, None).await;
-            self.finished();
+            let begin = Instant::now();
+            let end = self.deliver(handler, event, begin).await;
+            self.finished_in(end - begin);
         }
     }
 
@@ -87,15 +90,9 @@ impl<O: Object> ProcessorListener<O> {
         }
     }
 
-    /// Delivers one event to the handler. `begin` is the time at which the handler returned from the previous
-    /// event.
-    async fn deliver<H: EventHandler<O>>(
-        &self,
-        handler: &mut H,
-        event: Event<O>,
-        begin: Option<Instant>,
-    ) -> Instant {
-        let begin = begin.unwrap_or_else(Instant::now);
+    /// Delivers one event to the handler, and returns the time at which the handler has returned. `begin` is
+    /// the time of the delivery, or the time at which the handler returned from the previous event.
+    async fn deliver<H: EventHandler<O>>(&self, handler: &mut H, event: Event<O>, begin: Instant) -> Instant {
         let key = event.key().clone();
         // `catch_unwind` around the call catches panics in the synchronous part of a handler, which runs
         // before the handler returns its future.

@@ -270,6 +270,25 @@ async fn a_handler_that_blocks_its_thread_is_counted() {
     assert_eq!(handler.state().blocked, 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn durations_of_calls_are_counted_including_calls_that_panic() {
+    let (informer, mut server) = informer();
+    let handler = informer
+        .add_handler(on_event_async(|event: Event<TestObject>| async move {
+            tokio::time::advance(Duration::from_millis(2)).await;
+            assert!(!event.key().as_str().ends_with('b'), "a handler that fails for b");
+        }))
+        .unwrap();
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
+    handler.wait_for_sync(SOON).await.unwrap();
+    let state = handler.state();
+    let buckets: Vec<_> = state.latency.buckets().collect();
+    assert_eq!((state.calls, state.panics), (2, 1));
+    assert_eq!(buckets, [(Some(Duration::from_millis(3)), 2)]);
+    assert_eq!(state.latency.total(), Duration::from_millis(4));
+}
+
 /// Runs on two threads, so that handlers are added and removed concurrently with events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adding_and_removing_handlers_in_a_hundred_tasks_does_not_affect_others() {
