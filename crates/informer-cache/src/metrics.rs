@@ -34,11 +34,14 @@ trait Probed: Send + Sync {
     fn state(&self) -> Option<InformerState>;
 
     fn is_alive(&self) -> bool;
+
+    fn request_relist(&self) -> bool;
 }
 
 struct Distant<T> {
     informer: Weak<T>,
     state: fn(&T) -> InformerState,
+    relist: fn(&T),
 }
 
 impl<T: Send + Sync> Probed for Distant<T> {
@@ -49,11 +52,23 @@ impl<T: Send + Sync> Probed for Distant<T> {
     fn is_alive(&self) -> bool {
         self.informer.strong_count() > 0
     }
+
+    fn request_relist(&self) -> bool {
+        let informer = self.informer.upgrade();
+        informer.is_some_and(|informer| {
+            (self.relist)(&informer);
+            true
+        })
+    }
 }
 
 impl InformerProbe {
-    pub(crate) fn new<T: Send + Sync + 'static>(informer: &Arc<T>, state: fn(&T) -> InformerState) -> Self {
-        Self(Arc::new(Distant { informer: Arc::downgrade(informer), state }))
+    pub(crate) fn new<T: Send + Sync + 'static>(
+        informer: &Arc<T>,
+        state: fn(&T) -> InformerState,
+        relist: fn(&T),
+    ) -> Self {
+        Self(Arc::new(Distant { informer: Arc::downgrade(informer), state, relist }))
     }
 
     /// Returns the state of the informer; `None` once the informer was dropped.
@@ -65,6 +80,16 @@ impl InformerProbe {
     /// remove unused probes.
     pub fn is_alive(&self) -> bool {
         self.0.is_alive()
+    }
+
+    /// Makes the informer list all objects again after a backoff, for example because an operator suspects
+    /// that its cache is wrong. Returns false if the informer was dropped.
+    ///
+    /// The list is a consistent read, and its reason is
+    /// [`RelistReason::Requested`](crate::reflector::RelistReason::Requested). Requests before that list are
+    /// combined into one.
+    pub fn request_relist(&self) -> bool {
+        self.0.request_relist()
     }
 
     /// Returns true if this probe and `other` read the same informer.

@@ -112,8 +112,8 @@ pub enum RelistReason {
     ContinueExpired,
     /// The previous list was older than a resourceVersion seen before. The new list is a consistent read.
     StaleList,
-    /// The consumer of the queue received an object whose resourceVersion was older than the cached one. The
-    /// new list is a consistent read.
+    /// The consumer of the queue received an object whose resourceVersion was older than the cached one, or
+    /// the program requested a list. The new list is a consistent read.
     Requested,
     /// A streaming list failed and is replaced by an ordinary list.
     StreamingFallback,
