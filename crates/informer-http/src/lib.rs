@@ -5,13 +5,15 @@
 //!
 //! A [`Server`] accepts connections, enforces their limit and their timeouts, and drains them. A [`Service`]
 //! responds to the requests. The timeouts ([`Timeouts`]), the connection limit and the backoff after a failed
-//! `accept` are state machines without I/O. Their time is that of a [`Clock`], which a test can advance.
+//! `accept` are state machines without I/O. Their time is that of a [`Clock`], which a test can advance. An
+//! [`OriginPolicy`] rejects requests that a web page of another site has caused.
 
 mod backoff;
 mod clock;
 mod connection;
 mod monitor;
 mod options;
+mod origin;
 mod server;
 mod service;
 mod slots;
@@ -25,6 +27,7 @@ pub use hyper::body::Incoming;
 pub use monitor::LongRunning;
 pub use options::ServerOptions;
 pub use rustls::ServerConfig;
+pub use origin::{ForeignRequest, OriginPolicy};
 pub use server::Server;
 pub use service::{Certificates, Connection, Service};
 pub use slots::Serving;
