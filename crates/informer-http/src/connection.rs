@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, watch};
@@ -20,6 +20,7 @@ use crate::options::ServerOptions;
 use crate::service::{Certificates, Connection, Service};
 use crate::slots::Slot;
 use crate::socket::{ResetFlag, Socket, Transport};
+use crate::stream_executor::StreamExecutor;
 use crate::tls::TlsConfig;
 use crate::upgrade::{PendingUpgrade, Upgrade};
 
@@ -154,8 +155,8 @@ impl<S: Service> ConnectionDriver<S> {
     }
 }
 
-fn builder(http2_streams: Option<u32>) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(http2_streams: Option<u32>) -> auto::Builder<StreamExecutor> {
+    let mut builder = auto::Builder::new(StreamExecutor);
     let Some(streams) = http2_streams else { return builder.http1_only() };
     builder
         .http2()

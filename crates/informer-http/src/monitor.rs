@@ -4,8 +4,9 @@
 //! # Lock order
 //!
 //! The timer of a connection has a lock. It is held for one call of the timer, and never together with
-//! another lock.
+//! another lock. The same holds for the lock of the streams.
 
+use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,8 +17,10 @@ use std::time::Duration;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::stream_executor::current_stream;
 use crate::timer::{ConnectionTimer, TimeoutCheck, Timeouts};
 
 /// Marks a response whose body may take any time, such as a watch. It is an extension of the response.
@@ -30,12 +33,14 @@ pub(crate) struct ConnectionMonitor {
     timer: Arc<Mutex<ConnectionTimer>>,
     /// The number of the next response.
     next: Arc<AtomicU64>,
+    /// The tokens that reset the HTTP/2 streams of the long-running responses, by number.
+    streams: Arc<Mutex<HashMap<u64, CancellationToken>>>,
 }
 
 impl ConnectionMonitor {
     pub(crate) fn new(timeouts: Timeouts, clock: Arc<dyn Clock>) -> Self {
         let timer = Arc::new(Mutex::new(ConnectionTimer::new(timeouts, clock.elapsed())));
-        Self { clock, timer, next: Arc::default() }
+        Self { clock, timer, next: Arc::default(), streams: Arc::default() }
     }
 
     /// Wraps the stream of a connection, in order to record reads and blocked writes.
@@ -55,9 +60,20 @@ impl ConnectionMonitor {
             let check = self.timer.lock().check_timeout(self.clock.elapsed());
             match check {
                 TimeoutCheck::Pending(due) => self.clock.sleep_until(due).await,
+                TimeoutCheck::Stalled(response) => self.reset_stream(response),
                 TimeoutCheck::TimedOut => return false,
                 TimeoutCheck::Idle => return true,
             }
+        }
+    }
+
+    /// Resets the stream of a response whose client does not read.
+    fn reset_stream(&self, response: u64) {
+        let stream = self.streams.lock().remove(&response);
+        // The task of the stream drops the response later, so the response no longer counts as stalled.
+        self.timer.lock().on_part_accepted(response);
+        if let Some(stream) = stream {
+            stream.cancel();
         }
     }
 
@@ -73,6 +89,9 @@ impl InFlightGuard {
     pub(crate) fn on_response<B>(self, body: B, long_running: bool) -> InFlightBody<B> {
         self.0.timer.lock().on_response(long_running, self.0.clock.elapsed());
         let number = long_running.then(|| self.0.next.fetch_add(1, Ordering::Relaxed));
+        if let Some((number, stream)) = number.zip(current_stream()) {
+            self.0.streams.lock().insert(number, stream);
+        }
         InFlightBody { body, number, in_flight: self }
     }
 }
@@ -103,6 +122,9 @@ impl<B> InFlightBody<B> {
 impl<B> Drop for InFlightBody<B> {
     fn drop(&mut self) {
         self.report(|timer, number, _| timer.on_part_accepted(number));
+        if let Some(number) = self.number {
+            self.in_flight.0.streams.lock().remove(&number);
+        }
     }
 }
 

@@ -17,7 +17,8 @@ pub struct Timeouts {
     /// A [`LongRunning`](crate::LongRunning) response has this timeout only after its body has ended.
     pub response: Duration,
     /// The timeout for the client to accept a part of a [`LongRunning`](crate::LongRunning) response. Over
-    /// HTTP/1.1, each byte that the client accepts extends it. `None` if such a response may wait forever.
+    /// HTTP/1.1, each byte that the client accepts extends it. Over HTTP/2, only the stream of the response is
+    /// reset. `None` if such a response may wait forever.
     pub stalled: Option<Duration>,
 }
 
@@ -49,6 +50,8 @@ pub(crate) enum TimeoutCheck {
     Pending(Duration),
     /// The client was too slow to send a request or to read a response.
     TimedOut,
+    /// The client was too slow to read this long-running response over HTTP/2. Its other streams continue.
+    Stalled(u64),
     /// The client sent no request within the idle timeout.
     Idle,
 }
@@ -192,12 +195,13 @@ impl ConnectionTimer {
     pub(crate) fn check_timeout(&self, now: Duration) -> TimeoutCheck {
         let Timeouts { head, idle, response, .. } = self.timeouts;
         let next_check = now + self.timeouts.check_interval();
-        let stalled =
-            self.timeouts.stalled.zip(self.stalled.values().min()).map(|(wait, since)| *since + wait);
-        if stalled.is_some_and(|due| due <= now) {
-            return TimeoutCheck::TimedOut;
+        let stalled = self.stalled.iter().min_by_key(|(_, since)| **since);
+        let stalled = self.timeouts.stalled.zip(stalled);
+        let stalled = stalled.map(|(wait, (response, since))| (*response, *since + wait));
+        if let Some((response, _)) = stalled.filter(|(_, due)| *due <= now) {
+            return if self.http2 { TimeoutCheck::Stalled(response) } else { TimeoutCheck::TimedOut };
         }
-        let next_check = stalled.map_or(next_check, |due| due.min(next_check));
+        let next_check = stalled.map_or(next_check, |(_, due)| due.min(next_check));
         let (wait, over) = match self.state {
             ConnectionState::First { .. } | ConnectionState::Head => (head, TimeoutCheck::TimedOut),
             ConnectionState::Next => (idle, TimeoutCheck::Idle),

@@ -76,6 +76,13 @@ impl Transport for DuplexStream {
 /// Returns the client's side of a connection to a server, and the server's task. The buffer of the connection
 /// is small, so a client that does not read soon blocks the server.
 async fn connected(tls: Option<TlsConfig>) -> (DuplexStream, JoinHandle<()>) {
+    connected_with(tls, None).await
+}
+
+async fn connected_with(
+    tls: Option<TlsConfig>,
+    http2_streams: Option<u32>,
+) -> (DuplexStream, JoinHandle<()>) {
     let (peer, here) = tokio::io::duplex(1024);
     let slot = Slots::new(1).take().await;
     let options = ServerOptions {
@@ -83,7 +90,7 @@ async fn connected(tls: Option<TlsConfig>) -> (DuplexStream, JoinHandle<()>) {
         tls,
         max_connections: 1,
         timeouts: TIMEOUTS,
-        http2_streams: None,
+        http2_streams,
     };
     let driver = ConnectionDriver { options, service: Pages, stop: CancellationToken::new() };
     let run = async move {
@@ -245,5 +252,65 @@ async fn stream_that_its_client_reads_slowly_stays_open() {
         sleep(STALLED * 2 / 3).await;
         peer.read_exact(&mut [0; 4096]).await.expect("an open connection");
     }
+    assert!(!task.is_finished());
+}
+
+/// Sends an HTTP/2 frame.
+async fn send_frame(peer: &mut DuplexStream, (kind, flags, stream): (u8, u8, u8), payload: &[u8]) {
+    let length = u8::try_from(payload.len()).expect("a short frame");
+    peer.write_all(&[0, 0, length, kind, flags, 0, 0, 0, stream]).await.expect("the server reads");
+    peer.write_all(payload).await.expect("the server reads");
+}
+
+/// Requests a path with fewer than 128 bytes over HTTP/2.
+async fn send_request(peer: &mut DuplexStream, stream: u8, path: &str) {
+    // The method GET and the scheme http by index, and the path as a literal without Huffman coding.
+    let mut block = vec![0x82, 0x86, 0x04, u8::try_from(path.len()).expect("a short path")];
+    block.extend(path.as_bytes());
+    const END_STREAM_AND_HEADERS: u8 = 0x5;
+    send_frame(peer, (1, END_STREAM_AND_HEADERS, stream), &block).await;
+}
+
+/// Reads a frame, and returns its kind, its stream and its payload.
+async fn read_frame(peer: &mut DuplexStream) -> (u8, u8, Vec<u8>) {
+    let mut head = [0; 9];
+    peer.read_exact(&mut head).await.expect("a frame");
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; length as usize];
+    peer.read_exact(&mut payload).await.expect("a payload");
+    (head[3], head[8], payload)
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_http2_stream_is_reset_and_other_streams_continue() {
+    const DATA: u8 = 0;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: (u8, u8, u8) = (4, 0, 0);
+    const WINDOW_UPDATE: (u8, u8, u8) = (8, 0, 0);
+    const CANCEL: [u8; 4] = [0, 0, 0, 8];
+    let (mut peer, task) = connected_with(None, Some(8)).await;
+    peer.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.expect("the server reads");
+    send_frame(&mut peer, SETTINGS, &[]).await;
+    // Only the window of the stream limits the server, and not that of the connection.
+    send_frame(&mut peer, WINDOW_UPDATE, &[0, 0xff, 0xff, 0xff]).await;
+    let start = Instant::now();
+    send_request(&mut peer, 1, "/stream").await;
+    let reset = async {
+        loop {
+            if let (RST_STREAM, 1, reason) = read_frame(&mut peer).await {
+                return reason;
+            }
+        }
+    };
+    let reason = timeout(STALLED + Duration::from_secs(10), reset).await.expect("the stream is reset");
+    assert_eq!(reason, CANCEL);
+    assert!(start.elapsed() >= STALLED, "{:?}", start.elapsed());
+    send_request(&mut peer, 3, "/short").await;
+    let body = loop {
+        if let (DATA, 3, body) = read_frame(&mut peer).await {
+            break body;
+        }
+    };
+    assert_eq!(body, b"short");
     assert!(!task.is_finished());
 }

@@ -179,5 +179,10 @@ fn another_response_over_http2_does_not_extend_a_stalled_one() {
     waiting.on_response(true, at(0));
     waiting.on_part(0, at(1));
     waiting.on_progress(at(10));
-    assert_eq!(end(&waiting, 10), (16, TimeoutCheck::TimedOut));
+    assert_eq!(end(&waiting, 10), (16, TimeoutCheck::Stalled(0)));
+    waiting.on_request(at(11));
+    waiting.on_response(true, at(11));
+    waiting.on_part(1, at(12));
+    waiting.on_part_accepted(0);
+    assert_eq!(end(&waiting, 12), (27, TimeoutCheck::Stalled(1)), "only the stalled stream ends");
 }
