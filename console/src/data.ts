@@ -8,6 +8,14 @@ export interface Handler {
   calls: number;
   panics: number;
   blocked: number;
+  secondsTotal: number;
+  latency: LatencyBucket[];
+}
+
+/** The calls of a handler that took at most `upToSeconds` and are in no shorter bucket. */
+export interface LatencyBucket {
+  upToSeconds: number | null;
+  calls: number;
 }
 
 export interface Informer {
@@ -44,6 +52,7 @@ export interface Queue {
   waiting: number;
   processing: number;
   longestSeconds: number;
+  oldestSeconds: number;
   depths: { priority: number | null; group: string | null; ready: number }[];
   otherDepths: number;
   orderFailed: boolean;
@@ -136,6 +145,17 @@ export const sum = <T>(all: T[], of: (one: T) => number): number =>
 
 export const finished = (one: Controller): number =>
   one.results.success + one.results.error + one.results.requeue + one.results.requeue_after;
+
+/** The bound of the bucket with a quantile: infinite for the last bucket, and `null` without calls. */
+export function quantile(latency: LatencyBucket[], of: number): number | null {
+  const rank = Math.max(1, Math.ceil(sum(latency, (one) => one.calls) * of));
+  let counted = 0;
+  for (const { upToSeconds, calls } of latency) {
+    counted += calls;
+    if (counted >= rank) return upToSeconds ?? Infinity;
+  }
+  return null;
+}
 
 /** The parts of an informer's name, such as `pods.v1 namespace=a form=Metadata`. */
 export function informerName(name: string): { resource: string; scope: string; form: string } {

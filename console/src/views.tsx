@@ -2,7 +2,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Chart } from "./chart";
 import {
-  type Controller, finished, type Informer, informerName, type Queue, type Reconcile, type Snapshot, type KeyHistory, sum,
+  type Controller, finished, type Informer, informerName, type LatencyBucket, quantile, type Queue, type Reconcile, type Snapshot,
+  type KeyHistory, sum,
 } from "./data";
 import { bytes, clock, count, NONE, rate, seconds } from "./format";
 import { problems } from "./health";
@@ -224,6 +225,29 @@ const informerColumns: Column<Informer>[] = [
   { title: "Undecodable", value: (one) => one.undecodable, width: "7rem", numeric: true, narrow: false },
 ];
 
+/** The bounds of the buckets, which are the same for all handlers. */
+const BOUNDS = [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, null];
+
+const bound = (value: number | null) => (value === Infinity ? "over 10 s" : seconds(value));
+
+function latencyText(latency: LatencyBucket[]): string {
+  const text = ({ upToSeconds, calls }: LatencyBucket) => `${count(calls)} ${upToSeconds === null ? "longer" : `up to ${seconds(upToSeconds)}`}`;
+  return latency.map(text).join(", ") || "no calls";
+}
+
+/** The histogram of a handler as small bars, from 10 µs to 10 s. */
+function Latency({ latency }: { latency: LatencyBucket[] }) {
+  const calls = BOUNDS.map((bound) => latency.find((one) => one.upToSeconds === bound)?.calls ?? 0);
+  const most = Math.max(1, ...calls);
+  // A bucket with a few calls among many must be visible, so the height is logarithmic.
+  const height = (value: number) => (value === 0 ? 0 : 2 + (Math.log1p(value) / Math.log1p(most)) * 16);
+  return (
+    <svg class="histogram" viewBox={`0 0 ${BOUNDS.length * 7} 18`} role="img" aria-label={latencyText(latency)}>
+      {calls.map((value, at) => <rect key={at} x={at * 7} y={18 - height(value)} width="6" height={height(value)} />)}
+    </svg>
+  );
+}
+
 export function Informers({ snapshot }: ViewProps) {
   const notes = snapshot.informers.filter((one) => one.lastError || Object.keys(one.relists).length > 1);
   const handlers = snapshot.informers.flatMap((one) => one.handlers.map((handler, at) => ({ ...handler, of: one.name, at })));
@@ -238,7 +262,11 @@ export function Informers({ snapshot }: ViewProps) {
         { title: "Pending", value: (one) => one.depth, show: (one) => count(one.depth), width: "5.5rem", numeric: true },
         { title: "Most pending", value: (one) => one.depthMax, show: (one) => count(one.depthMax), width: "8rem", numeric: true, narrow: false },
         { title: "Calls", value: (one) => one.calls, show: (one) => count(one.calls), width: "6rem", numeric: true },
-        { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true },
+        { title: "p50", value: (one) => quantile(one.latency, 0.5) ?? -1, show: (one) => bound(quantile(one.latency, 0.5)), width: "5rem", numeric: true, narrow: false },
+        { title: "p99", value: (one) => quantile(one.latency, 0.99) ?? -1, show: (one) => bound(quantile(one.latency, 0.99)), width: "5rem", numeric: true },
+        { title: "Latency", value: (one) => latencyText(one.latency), show: (one) => <Latency latency={one.latency} />, width: "7rem", narrow: false },
+        { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true,
+          show: (one) => (one.panics > 0 ? <Badge level="warn">{count(one.panics)}</Badge> : "0") },
       ]} />
       {notes.length > 0 && <h2>Lists and errors</h2>}
       {notes.map((one) => (
@@ -255,6 +283,7 @@ export function Informers({ snapshot }: ViewProps) {
 const queueColumns: Column<Queue>[] = [
   { title: "Queue", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Ready", value: (one) => one.ready, show: (one) => count(one.ready), width: "5rem", numeric: true },
+  { title: "Oldest", value: (one) => one.oldestSeconds, show: (one) => seconds(one.oldestSeconds), width: "6rem", numeric: true },
   { title: "Delayed", value: (one) => one.waiting, show: (one) => count(one.waiting), width: "5.5rem", numeric: true },
   { title: "In process", value: (one) => one.processing, width: "6.5rem", numeric: true, narrow: false },
   { title: "Longest", value: (one) => one.longestSeconds, show: (one) => seconds(one.longestSeconds), width: "6.5rem", numeric: true },

@@ -26,11 +26,19 @@ function reconcile(number, ago) {
   };
 }
 
+/** The histogram of a handler: nearly all calls are fast, and one of 1,000 is slow. */
+function latency(calls) {
+  const slow = Math.floor(calls / 1000);
+  const medium = Math.floor(calls / 10);
+  return [[0.00003, calls - slow - medium], [0.001, medium], [0.3, slow]]
+    .filter(([, calls]) => calls > 0).map(([upToSeconds, calls]) => ({ upToSeconds, calls }));
+}
+
 const informer = (name, objects, more = {}) => ({
   name, what: name, running: true, synced: true, phase: "Watching", version: "184467", versionAgeSeconds: 1.4,
   lastError: null, failures: 0, nextAttemptSeconds: null, lists: 1, relists: { first: 1 }, events: 0, watches: 3, resyncs: 0,
   objects, bytes: objects * 840, changes: 0, queued: 0, undecodable: 0, undecodableTotal: 0, panics: 0, crash: null, crashes: 0,
-  handlers: [{ name: "website", synced: true, depth: 3, depthMax: 41, calls: 0, panics: 0, blocked: 0 }], ...more,
+  handlers: [{ name: "website", synced: true, depth: 3, depthMax: 41, calls: 0, panics: 0, blocked: 0, secondsTotal: 0, latency: [] }], ...more,
 });
 
 export class Mock {
@@ -45,7 +53,7 @@ export class Mock {
     const uptimeSeconds = Date.now() / 1000 - this.born;
     const total = Math.round(uptimeSeconds * 40);
     const wave = Math.sin(uptimeSeconds / 20);
-    const grow = (one) => ({ ...one, events: total * 2, changes: total * 2, handlers: one.handlers.map((handler) => ({ ...handler, calls: total * 2 })) });
+    const grow = (one) => ({ ...one, events: total * 2, changes: total * 2, handlers: one.handlers.map((handler) => ({ ...handler, calls: total * 2, secondsTotal: total / 500, latency: latency(total * 2) })) });
     const bad = this.healthy ? {} : { synced: false, phase: "BackingOff", failures: 4, lastError: "list ingresses.v1.networking.k8s.io: 403 Forbidden: cannot list resource; grant `list` and `watch` in the role of the operator" };
     const informers = [
       informer("websites.v1.example.com", 1000), informer("deployments.v1.apps", 1000, { relists: { first: 1, watch_expired: 2 }, lists: 3 }),
@@ -53,7 +61,7 @@ export class Mock {
       informer("ingresses.v1.networking.k8s.io", this.healthy ? 12 : 0, bad),
     ].map(grow);
     const queue = (name, ready) => ({
-      name, ready, waiting: 12, processing: 3, unfinishedSeconds: 0.2, longestSeconds: 0.08, otherDepths: 0, orderFailed: false,
+      name, ready, waiting: 12, processing: 3, unfinishedSeconds: 0.2, longestSeconds: 0.08, oldestSeconds: ready / 400, otherDepths: 0, orderFailed: false,
       depths: ready ? [{ priority: 0, group: null, ready }, { priority: -100, group: null, ready: 4 }] : [],
       added: total, retries: Math.round(total / 23), started: total, queuedSecondsTotal: total * 0.03, done: total, workedSecondsTotal: total * 0.05,
     });

@@ -41,8 +41,9 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 pub use data::{
     ClientSnapshot, ConsoleEvent, ConsoleSnapshot, ControllerHistory, ControllerSnapshot, HandlerSnapshot,
-    InformerSnapshot, KeyHistory, LeaseSnapshot, OmittedParts, ProcessSnapshot, QueueDepthSnapshot,
-    QueueSnapshot, QueuedCauses, ReconcileResults, ReconcileSnapshot, RequestTotals, ShardSnapshot,
+    InformerSnapshot, KeyHistory, LatencyBucket, LeaseSnapshot, OmittedParts, ProcessSnapshot,
+    QueueDepthSnapshot, QueueSnapshot, QueuedCauses, ReconcileResults, ReconcileSnapshot, RequestTotals,
+    ShardSnapshot,
 };
 pub use snapshot::{ConsoleData, ConsoleEvents};
 

@@ -293,6 +293,7 @@ fn relists(counts: &RelistCounts) -> Value {
 }
 
 fn handler(state: &HandlerState) -> Value {
+    let bucket = |(bound, calls): (Option<Duration>, u64)| json!({"upToSeconds": bound.map(|bound| bound.as_secs_f64()), "calls": calls});
     json!({
         "name": state.name,
         "synced": state.synced,
@@ -301,6 +302,8 @@ fn handler(state: &HandlerState) -> Value {
         "calls": state.calls,
         "panics": state.panics,
         "blocked": state.blocked,
+        "secondsTotal": state.latency.total().as_secs_f64(),
+        "latency": state.latency.buckets().map(bucket).collect::<Vec<_>>(),
     })
 }
 
@@ -332,6 +335,7 @@ fn queue(name: &str, stats: &QueueStats) -> Value {
         "processing": stats.processing,
         "unfinishedSeconds": stats.unfinished.as_secs_f64(),
         "longestSeconds": stats.longest.as_secs_f64(),
+        "oldestSeconds": stats.oldest.as_secs_f64(),
         "depths": stats.depths.iter().map(depth).collect::<Vec<_>>(),
         "otherDepths": stats.others,
         "orderFailed": stats.order_failed,

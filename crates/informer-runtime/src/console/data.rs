@@ -133,6 +133,38 @@ pub struct HandlerSnapshot {
     pub panics: u64,
     /// The number of polls that blocked the thread of the runtime for too long.
     pub blocked: u64,
+    /// The sum of the durations of the calls.
+    pub seconds_total: f64,
+    /// The numbers of calls by duration, shortest first, without empty buckets.
+    pub latency: Vec<LatencyBucket>,
+}
+
+/// The number of calls of a handler that took some time, from the delivery of an event until the handler has
+/// returned. The bounds are the same for all handlers, about three per power of ten.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LatencyBucket {
+    /// The longest duration of a call in this bucket; `None` if it has no bound.
+    pub up_to_seconds: Option<f64>,
+    /// The number of calls that are in this bucket, and not in one of shorter durations.
+    pub calls: u64,
+}
+
+impl HandlerSnapshot {
+    /// Returns the bound of the bucket that contains a quantile of the durations, such as 0.99. Returns
+    /// infinity for the bucket without a bound, and `None` without calls.
+    pub fn latency_quantile(&self, quantile: f64) -> Option<f64> {
+        let calls: u64 = self.latency.iter().map(|bucket| bucket.calls).sum();
+        // At least one call counts, so that the quantile 0 is the bound of the shortest call.
+        let rank = (calls as f64 * quantile).ceil().max(1.0);
+        let mut counted = 0;
+        let found = self.latency.iter().find(|bucket| {
+            counted += bucket.calls;
+            counted as f64 >= rank
+        });
+        found.map(|bucket| bucket.up_to_seconds.unwrap_or(f64::INFINITY))
+    }
 }
 
 /// The state of a work queue.
@@ -152,6 +184,8 @@ pub struct QueueSnapshot {
     pub unfinished_seconds: f64,
     /// The time since the first of the processed keys was taken.
     pub longest_seconds: f64,
+    /// The time since the oldest of the ready keys became ready.
+    pub oldest_seconds: f64,
     /// The numbers of ready keys by priority and group.
     pub depths: Vec<QueueDepthSnapshot>,
     /// The number of ready keys that are not in `depths`.

@@ -146,10 +146,15 @@ async fn snapshot_and_history_show_the_reconciles_of_a_key_and_no_secret() {
     let informer = &snapshot["informers"][0];
     assert_eq!((&informer["name"], &informer["objects"]), (&json!("secrets.v1"), &json!(1)));
     assert_eq!(informer["relists"], json!({"first": 1}));
+    let handler = &informer["handlers"][0];
+    let calls: u64 =
+        handler["latency"].as_array().expect("buckets").iter().filter_map(|one| one["calls"].as_u64()).sum();
+    assert_eq!((&handler["calls"], calls), (&json!(1), 1), "{handler}");
     let controller = &snapshot["controllers"][0];
     assert_eq!((&controller["name"], &controller["kind"]), (&json!("rotate"), &json!("Secret")));
     assert_eq!((&controller["results"]["error"], &controller["results"]["success"]), (&json!(1), &json!(1)));
     let queue = &snapshot["queues"][0];
+    assert_eq!(queue["oldestSeconds"], json!(0.0));
     assert_eq!((&queue["name"], &queue["retries"], &queue["done"]), (&json!("rotate"), &json!(1), &json!(2)));
     assert_eq!(snapshot["manager"], "Running");
 
@@ -289,6 +294,18 @@ async fn public_types_have_the_fields_of_the_data() {
     same::<super::KeyHistory>(&running.json("/debug/informer/v1/history?key=default%2Fs").await);
     assert_eq!(running.data.snapshot().informers.len(), 1);
     running.stop().await;
+}
+
+#[test]
+fn latency_quantile_is_the_bound_of_its_bucket() {
+    let latency = [(Some(0.001), 90), (Some(0.03), 9), (None, 1)];
+    let latency = latency.map(|(bound, calls)| json!({"upToSeconds": bound, "calls": calls}));
+    let handler: super::HandlerSnapshot =
+        serde_json::from_value(json!({"latency": latency})).expect("a handler");
+    let quantiles = [0.0, 0.5, 0.9, 0.91, 0.99, 1.0].map(|quantile| handler.latency_quantile(quantile));
+    let (short, long, none) = (Some(0.001), Some(0.03), Some(f64::INFINITY));
+    assert_eq!(quantiles, [short, short, short, long, long, none]);
+    assert_eq!(super::HandlerSnapshot::default().latency_quantile(0.5), None);
 }
 
 #[tokio::test]
