@@ -42,7 +42,7 @@ Examples:
       Runs informers for three kinds in all namespaces.
 
 Keys:
-  1-6, Tab, h, l     select a view          j, k, g, G, Ctrl-D, Ctrl-U   select a row
+  1-7, Tab, h, l     select a view          j, k, g, G, Ctrl-D, Ctrl-U   select a row
   /                  filter the rows        s, S                         sort by the next column, reverse
   Enter              history of the key     Esc                          clear the filter, go back
   p                  pause                  ?, q                         help, quit

@@ -24,6 +24,7 @@ pub(super) enum Tab {
     #[default]
     Overview,
     Informers,
+    Handlers,
     Queues,
     Controllers,
     Reconciles,
@@ -31,13 +32,21 @@ pub(super) enum Tab {
 }
 
 impl Tab {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Overview, Self::Informers, Self::Queues, Self::Controllers, Self::Reconciles, Self::Key];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Overview,
+        Self::Informers,
+        Self::Handlers,
+        Self::Queues,
+        Self::Controllers,
+        Self::Reconciles,
+        Self::Key,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
             Self::Informers => "Informers",
+            Self::Handlers => "Handlers",
             Self::Queues => "Queues",
             Self::Controllers => "Controllers",
             Self::Reconciles => "Reconciles",
@@ -176,7 +185,7 @@ impl App {
             KeyCode::Char('?') | KeyCode::F(1) => self.shows_help = true,
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('/') => self.is_filtering = self.tab != Tab::Overview,
-            KeyCode::Char(digit @ '1'..='6') => self.tab = Tab::ALL[digit as usize - '1' as usize],
+            KeyCode::Char(digit @ '1'..='7') => self.tab = Tab::ALL[digit as usize - '1' as usize],
             KeyCode::Tab | KeyCode::Right | KeyCode::Char('l') => self.tab = self.tab.next(1),
             KeyCode::BackTab | KeyCode::Left | KeyCode::Char('h') => {
                 self.tab = self.tab.next(Tab::ALL.len() - 1)

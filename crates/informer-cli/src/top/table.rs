@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use informer::runtime::console::{ConsoleSnapshot, InformerSnapshot, QueueSnapshot, ReconcileSnapshot};
+use informer::runtime::console::{
+    ConsoleSnapshot, HandlerSnapshot, InformerSnapshot, QueueSnapshot, ReconcileSnapshot,
+};
 use tokio::time::Instant;
 
 use super::app::Tab;
@@ -51,6 +53,21 @@ impl TableCell {
         Self { text, value }
     }
 
+    /// Returns the mean of a number of durations with this sum.
+    fn mean(total: f64, number: u64) -> Self {
+        let mean = (number > 0).then(|| total / number as f64);
+        Self::of(optional_seconds(mean), mean.unwrap_or(-1.0))
+    }
+
+    /// Returns the upper bound of a quantile of the durations of a handler's calls.
+    fn quantile(handler: &HandlerSnapshot, quantile: f64) -> Self {
+        match handler.latency_quantile(quantile) {
+            None => Self::of(NONE.to_owned(), -1.0),
+            Some(bound) if bound.is_infinite() => Self::of("> 10 s".to_owned(), bound),
+            Some(bound) => Self::of(seconds(bound), bound),
+        }
+    }
+
     fn compare(&self, other: &Self) -> Ordering {
         self.value.total_cmp(&other.value).then_with(|| self.text.cmp(&other.text))
     }
@@ -95,13 +112,25 @@ const INFORMERS: &[Column] = &[
     wide(number("VERSION AGE", 11)),
     wide(number("UNDECODABLE", 11)),
 ];
+const HANDLERS: &[Column] = &[
+    text("HANDLER"),
+    text("INFORMER"),
+    number("PENDING", 7),
+    number("CALLS", 8),
+    number("P50", 8),
+    number("P99", 8),
+    number("PANICS", 6),
+    wide(number("MEAN", 8)),
+    wide(number("BLOCKED", 7)),
+];
 const QUEUES: &[Column] = &[
     text("QUEUE"),
     number("READY", 7),
+    number("OLDEST", 10),
     number("DELAYED", 7),
     number("BUSY", 5),
-    number("LONGEST", 8),
-    number("ADDED", 8),
+    number("LONGEST", 10),
+    wide(number("ADDED", 8)),
     number("RETRIES", 7),
     wide(number("MEAN WAIT", 9)),
     wide(number("MEAN WORK", 9)),
@@ -129,6 +158,7 @@ const RECONCILES: &[Column] = &[
 pub(super) fn columns(tab: Tab) -> &'static [Column] {
     match tab {
         Tab::Informers => INFORMERS,
+        Tab::Handlers => HANDLERS,
         Tab::Queues => QUEUES,
         Tab::Controllers => CONTROLLERS,
         Tab::Reconciles => RECONCILES,
@@ -147,6 +177,7 @@ pub(super) fn rows(
     let Some(snapshot) = &samples.now else { return (Vec::new(), 0) };
     let mut rows: Vec<TableRow> = match tab {
         Tab::Informers => snapshot.informers.iter().map(|one| informer(one, samples)).collect(),
+        Tab::Handlers => snapshot.informers.iter().flat_map(handlers).collect(),
         Tab::Queues => snapshot.queues.iter().map(queue).collect(),
         Tab::Controllers => controllers(snapshot, samples),
         Tab::Reconciles => samples
@@ -198,22 +229,39 @@ fn informer(one: &InformerSnapshot, samples: &Samples) -> TableRow {
     }
 }
 
-fn queue(one: &QueueSnapshot) -> TableRow {
-    let mean = |total: f64, number: u64| {
-        let mean = (number > 0).then(|| total / number as f64);
-        TableCell::of(optional_seconds(mean), mean.unwrap_or(-1.0))
+fn handlers(informer: &InformerSnapshot) -> impl Iterator<Item = TableRow> + '_ {
+    let row = |(number, one): (usize, &HandlerSnapshot)| TableRow {
+        cells: vec![
+            one.name.as_str().into(),
+            informer.name.as_str().into(),
+            TableCell::number(one.depth),
+            TableCell::number(one.calls),
+            TableCell::quantile(one, 0.5),
+            TableCell::quantile(one, 0.99),
+            TableCell::number(one.panics),
+            TableCell::mean(one.seconds_total, one.latency.iter().map(|bucket| bucket.calls).sum()),
+            TableCell::number(one.blocked),
+        ],
+        level: if one.panics > 0 { Severity::Warn } else { Severity::Plain },
+        id: format!("{} {number}", informer.name),
+        key: None,
     };
+    informer.handlers.iter().enumerate().map(row)
+}
+
+fn queue(one: &QueueSnapshot) -> TableRow {
     TableRow {
         cells: vec![
             one.name.as_str().into(),
             TableCell::number(one.ready),
+            TableCell::of(seconds(one.oldest_seconds), one.oldest_seconds),
             TableCell::number(one.waiting),
             TableCell::number(one.processing),
             TableCell::of(seconds(one.longest_seconds), one.longest_seconds),
             TableCell::number(one.added),
             TableCell::number(one.retries),
-            mean(one.queued_seconds_total, one.started),
-            mean(one.worked_seconds_total, one.done),
+            TableCell::mean(one.queued_seconds_total, one.started),
+            TableCell::mean(one.worked_seconds_total, one.done),
         ],
         level: if one.order_failed { Severity::Bad } else { Severity::Plain },
         id: one.name.clone(),

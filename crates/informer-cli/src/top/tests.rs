@@ -29,7 +29,9 @@ fn reconcile(number: u64, error: Option<&str>) -> Value {
 }
 
 fn event(second: u64, reconciles: &[Value]) -> ConsoleEvent {
-    let handlers = json!([{"name": "website", "depth": 3, "calls": 9}]);
+    let latency = json!([{"upToSeconds": 0.001, "calls": 8}, {"upToSeconds": null, "calls": 1}]);
+    let handlers =
+        json!([{"name": "website", "depth": 3, "calls": 9, "secondsTotal": 18.0, "latency": latency}]);
     let total = second * 40;
     serde_json::from_value(json!({
         "version": 1, "manager": "Running",
@@ -40,7 +42,8 @@ fn event(second: u64, reconciles: &[Value]) -> ConsoleEvent {
             {"name": "pods.v1 form=Metadata", "running": true, "synced": false, "phase": "BackingOff",
              "objects": 48_210, "bytes": 9_000_000, "failures": 4, "lastError": "list pods: 403 Forbidden"},
         ],
-        "queues": [{"name": "website", "ready": 30, "waiting": 12, "processing": 3, "added": total}],
+        "queues": [{"name": "website", "ready": 30, "oldestSeconds": 75.0, "waiting": 12, "processing": 3,
+            "added": total}],
         "controllers": [{"name": "website", "kind": "Website.example.com", "phase": "Reconciling", "workers": 8,
             "active": 3, "results": {"success": total, "error": 2, "requeue": 0, "requeue_after": 1}}],
         "client": {"server": "10.96.0.1:443", "requests": []},
@@ -125,14 +128,28 @@ async fn tables_are_filtered_and_sorted() {
     assert!(line(&sorted, "pods.v1") < line(&sorted, "websites"), "{sorted}");
     let reversed = screen.keys("S");
     assert!(line(&reversed, "pods.v1") > line(&reversed, "websites"), "{reversed}");
-    let dropped = screen.keys("5");
+    let dropped = screen.keys("6");
     assert!(dropped.contains("3 reconciles; 120 more ended and were not delivered"), "{dropped}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn latency_of_handlers_and_oldest_key_of_queues_are_shown() {
+    let mut screen = Screen::new(80, 24);
+    let handlers = screen.keys("3");
+    for part in ["7 Key", "1 handler", "1.0 ms", "> 10 s", "PANICS"] {
+        assert!(handlers.contains(part), "{part} is missing:\n{handlers}");
+    }
+    let queues = screen.keys("4");
+    assert!(queues.contains("OLDEST") && queues.contains("1 min 15 s"), "{queues}");
+    let mut wide = Screen::new(120, 24);
+    let handlers = wide.keys("3");
+    assert!(handlers.contains("MEAN") && handlers.contains("2.0 s"), "{handlers}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn enter_opens_the_history_of_a_key() {
     let mut screen = Screen::new(80, 24);
-    let text = screen.keys("5/sealed\n\n");
+    let text = screen.keys("6/sealed\n\n");
     assert!(text.contains("Reading the history of default/shop-2"), "{text}");
     let now = screen.now();
     let key = screen.app.history_due(now, Duration::from_secs(1)).expect("a key");
@@ -159,7 +176,7 @@ async fn enter_opens_the_history_of_a_key() {
 #[tokio::test(start_paused = true)]
 async fn selected_row_stays_selected_while_newer_rows_arrive() {
     let mut screen = Screen::new(80, 24);
-    screen.keys("5j");
+    screen.keys("6j");
     let key = |app: &mut App| {
         let selected = app.table().selected;
         app.row_keys[selected].clone()
@@ -208,14 +225,14 @@ async fn lost_connection_pause_help_and_quit() {
 async fn small_and_large_terminals_do_not_panic() {
     for (width, height) in [(1, 1), (10, 3), (20, 5), (79, 10), (250, 80)] {
         let mut screen = Screen::new(width, height);
-        screen.keys("123456?x1234jjGg");
+        screen.keys("1234567?x1234jjGg");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_color_draws_without_colors() {
     let mut screen = Screen::new(80, 24);
-    for tab in ["1", "2", "3", "4", "5", "6"] {
+    for tab in ["1", "2", "3", "4", "5", "6", "7"] {
         screen.keys(tab);
         assert!(!has_colors(&screen.terminal));
     }

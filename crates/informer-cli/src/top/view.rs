@@ -17,7 +17,7 @@ use crate::format::{bytes, count, optional_seconds, plural, rate, seconds};
 use crate::screen::{BOLD, MUTED, REVERSED, Theme};
 
 const HELP: &[(&str, &str)] = &[
-    ("1 to 6, Tab, h, l, arrows", "select a view"),
+    ("1 to 7, Tab, h, l, arrows", "select a view"),
     ("j, k, arrows, g, G", "select a row"),
     ("Ctrl-D, Ctrl-U, Page keys", "scroll by ten rows"),
     ("/", "filter the rows; in the view Key, enter a key"),
@@ -86,7 +86,8 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
 fn draw_tabs(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let mut x = area.x;
     for (number, tab) in (1..).zip(Tab::ALL) {
-        let text = format!(" {number} {} ", tab.title());
+        // The titles of all views fit into 80 columns.
+        let text = format!(" {number} {}", tab.title());
         let width = text.len() as u16;
         let place = Rect { x, width, ..area }.intersection(area);
         let style = if tab == app.tab { REVERSED } else { MUTED };
