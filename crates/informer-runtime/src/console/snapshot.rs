@@ -167,9 +167,16 @@ impl DataSource {
         let (mut new, mut dropped) = (Vec::new(), 0);
         let (mut runs, is_first) = (HashMap::new(), sent.is_none());
         let before = sent.take().unwrap_or_default();
-        for controller in self.instrumentation.controllers() {
-            let after = before.get(&controller.run()).copied().unwrap_or_default();
-            let max = MAX_RECONCILES.min(MAX_ALL_RECONCILES.saturating_sub(new.len()));
+        let controllers = self.instrumentation.controllers();
+        let after = |run: u64| before.get(&run).copied().unwrap_or_default();
+        let wanted = controllers.iter().map(|controller| {
+            let after = after(controller.run());
+            let (_, total) = controller.reconciles(after, 0, now);
+            usize::try_from(total.saturating_sub(after)).unwrap_or(usize::MAX).min(MAX_RECONCILES)
+        });
+        let shares = fair_shares(&wanted.collect::<Vec<_>>(), MAX_ALL_RECONCILES);
+        for (controller, max) in controllers.into_iter().zip(shares) {
+            let after = after(controller.run());
             let (mut ended, total) = controller.reconciles(after, max, now);
             if !is_first {
                 dropped += total.saturating_sub(after).saturating_sub(ended.len() as u64);
@@ -185,6 +192,19 @@ impl DataSource {
     }
 }
 
+/// Divides a limit among controllers that want these numbers of reconciles. A controller gets less than it
+/// wants only if no other one gets more than it, up to a difference of one.
+fn fair_shares(wanted: &[usize], limit: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_key(|&at| wanted[at]);
+    let (mut shares, mut rest) = (vec![0; wanted.len()], limit);
+    for (served, &at) in order.iter().enumerate() {
+        shares[at] = wanted[at].min(rest / (wanted.len() - served));
+        rest -= shares[at];
+    }
+    shares
+}
+
 /// Returns the resident memory of the process; `None` if `/proc/self/status`, which Linux has, cannot be
 /// read.
 fn resident_bytes() -> Option<u64> {
@@ -192,4 +212,18 @@ fn resident_bytes() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fair_shares;
+
+    #[test]
+    fn flood_of_one_controller_leaves_room_for_the_others() {
+        assert_eq!(fair_shares(&[500, 3, 0, 500], 1_000), [498, 3, 0, 499]);
+        assert_eq!(fair_shares(&[500, 3], 1_000), [500, 3], "nothing is left out");
+        assert_eq!(fair_shares(&[500; 5], 2_000), [400; 5]);
+        assert_eq!(fair_shares(&[5, 5, 5], 2), [0, 1, 1]);
+        assert_eq!(fair_shares(&[], 2), [0; 0]);
+    }
 }
