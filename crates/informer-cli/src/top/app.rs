@@ -10,7 +10,7 @@ use ratatui::layout::{Position, Rect};
 use tokio::time::Instant;
 
 use super::sample::Samples;
-use super::table::{self, Sort, TableRow};
+use super::table::{self, RowCache, Sort, TableRow};
 use crate::live::LiveUpdate;
 
 /// The number of rows of Ctrl-D and Ctrl-U, and of Page Down and Page Up.
@@ -105,8 +105,8 @@ pub(super) struct App {
     pub(super) lost: Option<String>,
     pub(super) tab: Tab,
     tables: [TableView; Tab::ALL.len()],
-    /// The keys of the rows of the last frame.
-    pub(super) row_keys: Vec<Option<String>>,
+    /// The rows of the last frame of a table.
+    pub(super) rows: RowCache,
     pub(super) areas: Areas,
     pub(super) is_filtering: bool,
     pub(super) shows_help: bool,
@@ -127,7 +127,7 @@ impl App {
 
     pub(super) fn update(&mut self, update: LiveUpdate, now: Instant) {
         match update {
-            LiveUpdate::Event(_) if self.is_paused => {}
+            LiveUpdate::Event(event) if self.is_paused => self.samples.hold(*event, now),
             LiveUpdate::Event(event) => {
                 self.lost = None;
                 self.samples.add(*event, now);
@@ -183,7 +183,7 @@ impl App {
         match code {
             KeyCode::Char('q') => self.quit = true,
             KeyCode::Char('?') | KeyCode::F(1) => self.shows_help = true,
-            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('p' | ' ') => self.toggle_pause(),
             KeyCode::Char('/') => self.is_filtering = self.tab != Tab::Overview,
             KeyCode::Char(digit @ '1'..='7') => self.tab = Tab::ALL[digit as usize - '1' as usize],
             KeyCode::Tab | KeyCode::Right | KeyCode::Char('l') => self.tab = self.tab.next(1),
@@ -244,9 +244,21 @@ impl App {
     }
 
     fn open_selected(&mut self) {
-        let selected = self.table().selected;
-        if let Some(Some(key)) = self.row_keys.get(selected) {
-            self.open(key.clone());
+        if let Some(key) = self.selected_key().map(str::to_owned) {
+            self.open(key);
+        }
+    }
+
+    /// Returns the key of the selected row of the last frame.
+    pub(super) fn selected_key(&self) -> Option<&str> {
+        let selected = self.tables[self.tab as usize].selected;
+        self.rows.of(self.tab)?.get(selected)?.key.as_deref()
+    }
+
+    fn toggle_pause(&mut self) {
+        self.is_paused = !self.is_paused;
+        if !self.is_paused {
+            self.samples.resume();
         }
     }
 

@@ -30,8 +30,15 @@ pub(super) struct Samples {
     /// The last reconciles, oldest first.
     pub(super) reconciles: VecDeque<SampledReconcile>,
     seen: HashSet<String>,
-    /// The number of reconciles that the source did not deliver.
+    /// The number of reconciles that the source did not deliver, or that ended during a pause and are more
+    /// than are kept.
     pub(super) dropped: u64,
+    /// The reconciles that were received during a pause, oldest first.
+    held: VecDeque<SampledReconcile>,
+    /// The number of reconciles that were not delivered during a pause.
+    held_dropped: u64,
+    /// The number of changes of the data that is shown.
+    pub(super) version: u64,
     /// The ended reconciles per second, oldest first.
     pub(super) series: VecDeque<u64>,
 }
@@ -54,22 +61,53 @@ impl Samples {
         self.before = self.now.replace(snapshot).filter(|_| is_same);
         self.interval = self.at.replace(now).filter(|_| is_same).map(|before| now - before);
         self.dropped += dropped;
-        for reconcile in reconciles {
-            if self.seen.insert(reconcile.id.clone()) {
-                let ago = Duration::try_from_secs_f64(reconcile.began_seconds_ago).unwrap_or_default();
-                let began = now.checked_sub(ago).unwrap_or(now);
-                self.reconciles.push_back(SampledReconcile { reconcile, began });
-            }
-        }
-        while self.reconciles.len() > MAX_RECONCILES {
-            if let Some(oldest) = self.reconciles.pop_front() {
-                self.seen.remove(&oldest.reconcile.id);
-            }
-        }
+        let new = self.unseen(reconciles, now);
+        self.reconciles.extend(new);
+        self.limit();
+        self.version += 1;
         let rate = self.rate(|all| Some(all.controllers.iter().map(finished).sum()));
         self.series.push_back(rate.unwrap_or_default().round() as u64);
         if self.series.len() > MAX_SAMPLES {
             self.series.pop_front();
+        }
+    }
+
+    /// Keeps the reconciles of an event that is received during a pause, until [`resume`](Self::resume).
+    pub(super) fn hold(&mut self, event: ConsoleEvent, now: Instant) {
+        self.held_dropped += event.dropped;
+        let new = self.unseen(event.reconciles, now);
+        self.held.extend(new);
+        while self.held.len() > MAX_RECONCILES {
+            if let Some(oldest) = self.held.pop_front() {
+                self.seen.remove(&oldest.reconcile.id);
+                self.held_dropped += 1;
+            }
+        }
+    }
+
+    /// Shows the reconciles that were received during a pause.
+    pub(super) fn resume(&mut self) {
+        self.reconciles.append(&mut self.held);
+        self.limit();
+        self.dropped += std::mem::take(&mut self.held_dropped);
+        self.version += 1;
+    }
+
+    /// Returns the reconciles that were not received before.
+    fn unseen(&mut self, reconciles: Vec<ReconcileSnapshot>, now: Instant) -> Vec<SampledReconcile> {
+        let new = reconciles.into_iter().filter(|reconcile| self.seen.insert(reconcile.id.clone()));
+        new.map(|reconcile| {
+            let ago = Duration::try_from_secs_f64(reconcile.began_seconds_ago).unwrap_or_default();
+            SampledReconcile { reconcile, began: now.checked_sub(ago).unwrap_or(now) }
+        })
+        .collect()
+    }
+
+    fn limit(&mut self) {
+        while self.reconciles.len() > MAX_RECONCILES {
+            if let Some(oldest) = self.reconciles.pop_front() {
+                self.seen.remove(&oldest.reconcile.id);
+            }
         }
     }
 

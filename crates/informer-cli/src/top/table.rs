@@ -166,8 +166,52 @@ pub(super) fn columns(tab: Tab) -> &'static [Column] {
     }
 }
 
+/// The rows of a table. They are built again only if the data, the filter or the order has changed, and not
+/// for each key that the user presses.
+#[derive(Default)]
+pub(super) struct RowCache {
+    input: Option<RowInput>,
+    rows: Vec<TableRow>,
+    /// The number of rows without the filter.
+    pub(super) total: usize,
+}
+
+/// The input from which rows are built. The ages of the rows are those at the last change.
+#[derive(PartialEq)]
+struct RowInput {
+    tab: Tab,
+    /// The version of the samples.
+    version: u64,
+    filter: String,
+    sort: Option<Sort>,
+}
+
+impl RowCache {
+    /// Returns the rows of a view; `None` if the last frame has shown another one.
+    pub(super) fn of(&self, tab: Tab) -> Option<&[TableRow]> {
+        self.input.as_ref().filter(|input| input.tab == tab).map(|_| self.rows.as_slice())
+    }
+
+    /// Returns the rows that match the filter, in the order of the sort.
+    pub(super) fn update(
+        &mut self,
+        tab: Tab,
+        samples: &Samples,
+        filter: &str,
+        sort: Option<Sort>,
+        now: Instant,
+    ) -> &[TableRow] {
+        let input = RowInput { tab, version: samples.version, filter: filter.to_owned(), sort };
+        if self.input.as_ref() != Some(&input) {
+            (self.rows, self.total) = rows(tab, samples, filter, sort, now);
+            self.input = Some(input);
+        }
+        &self.rows
+    }
+}
+
 /// Returns the rows that match the filter, in the order of the sort, and the number of all rows.
-pub(super) fn rows(
+fn rows(
     tab: Tab,
     samples: &Samples,
     filter: &str,

@@ -177,10 +177,7 @@ async fn enter_opens_the_history_of_a_key() {
 async fn selected_row_stays_selected_while_newer_rows_arrive() {
     let mut screen = Screen::new(80, 24);
     screen.keys("6j");
-    let key = |app: &mut App| {
-        let selected = app.table().selected;
-        app.row_keys[selected].clone()
-    };
+    let key = |app: &mut App| app.selected_key().map(str::to_owned);
     assert_eq!(key(&mut screen.app).as_deref(), Some("default/shop-2"));
     screen.receive(&[reconcile(4, None), reconcile(5, None)]);
     screen.text();
@@ -189,6 +186,42 @@ async fn selected_row_stays_selected_while_newer_rows_arrive() {
     screen.receive(&[reconcile(6, None)]);
     screen.text();
     assert_eq!(key(&mut screen.app).as_deref(), Some("default/shop-6"), "the first row follows the newest");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_are_built_again_only_after_a_change_of_data_filter_or_order() {
+    let mut screen = Screen::new(80, 24);
+    screen.keys("6");
+    let rows = |screen: &Screen| screen.app.rows.of(Tab::Reconciles).map(<[_]>::as_ptr);
+    let first = rows(&screen);
+    screen.keys("jkG");
+    assert_eq!(rows(&screen), first, "keys that only select rows");
+    screen.receive(&[reconcile(4, None)]);
+    screen.text();
+    let second = rows(&screen);
+    assert_ne!(second, first);
+    screen.keys("/shop");
+    let third = rows(&screen);
+    assert_ne!(third, second);
+    screen.keys("\ns");
+    assert_ne!(rows(&screen), third);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconciles_of_a_pause_are_shown_when_it_ends_and_excess_is_counted() {
+    let mut screen = Screen::new(80, 24);
+    screen.keys("6p");
+    screen.receive(&[reconcile(4, None)]);
+    screen.receive(&[reconcile(4, None), reconcile(5, None)]);
+    let paused = screen.text();
+    assert!(paused.contains("3 reconciles"), "{paused}");
+    let resumed = screen.keys("p");
+    assert!(resumed.contains("5 reconciles; 120 more"), "{resumed}");
+    screen.keys("p");
+    let many: Vec<Value> = (100..20_200).map(|number| reconcile(number, None)).collect();
+    screen.receive(&many);
+    let resumed = screen.keys("p");
+    assert!(resumed.contains("20000 reconciles; 220 more"), "{resumed}");
 }
 
 #[tokio::test(start_paused = true)]

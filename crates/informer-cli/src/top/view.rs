@@ -49,7 +49,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, now: Ins
     app.areas = super::app::Areas::default();
     draw_title(frame, app, theme, top);
     draw_tabs(frame, app, tabs);
-    app.row_keys.clear();
     match app.tab {
         _ if app.samples.now.is_none() => {
             let text = app.lost.as_deref().map_or("Waiting for the first snapshot…".to_owned(), plain);
@@ -215,8 +214,9 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
     let tab = app.tab;
     let view = app.table();
     let (filter, sort) = (view.filter.clone(), view.sort);
-    let (rows, total) = table::rows(tab, &app.samples, &filter, sort, now);
-    app.row_keys = rows.iter().map(|row| row.key.clone()).collect();
+    // The rows are read while the state of the table changes.
+    let mut cache = std::mem::take(&mut app.rows);
+    let rows = cache.update(tab, &app.samples, &filter, sort, now);
     let columns = table::columns(tab);
     let shown: Vec<(usize, &Column)> =
         columns.iter().enumerate().filter(|(_, column)| area.width >= column.from).collect();
@@ -238,7 +238,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
     app.areas.rows = body;
     let height = usize::from(body.height);
     let view = app.table();
-    view.follow(&rows);
+    view.follow(rows);
     view.offset = view.offset.clamp((view.selected + 1).saturating_sub(height.max(1)), view.selected);
     let (selected, offset) = (view.selected, view.offset);
     for (at, row) in rows.iter().enumerate().skip(offset).take(height) {
@@ -248,8 +248,11 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
             frame.buffer_mut().set_style(place, REVERSED);
         }
     }
+    let shown = rows.len();
+    let total = cache.total;
+    app.rows = cache;
     let all = plural(total, tab.title().to_lowercase().trim_end_matches('s'));
-    let mut text = if rows.len() == total { all } else { format!("{} of {all}", rows.len()) };
+    let mut text = if shown == total { all } else { format!("{shown} of {all}") };
     if tab == Tab::Reconciles && app.samples.dropped > 0 {
         text += &format!("; {} more ended and were not delivered", count(app.samples.dropped));
     }
