@@ -124,6 +124,8 @@ export interface Snapshot {
   leases: Lease[];
   client: { server: string; requests: { verb: string; code: number; count: number; seconds: number }[] };
   omitted: { informers: number; queues: number; controllers: number; leases: number };
+  /** The token that actions need; `null` if the program does not allow actions. */
+  actions: { token: string } | null;
   /** Only in events. */
   reconciles?: Reconcile[];
   /** The reconciles that ended since the last event and are missing in `reconciles`; only in events. */

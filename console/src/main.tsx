@@ -99,6 +99,13 @@ function App() {
         {connection === "lost" && (
           <p class="card warn" role="alert">No connection to the program{snapshot ? "; the figures are from before" : ""}: {store.problem}</p>
         )}
+        <div role="status" class="live">
+          {store.notice && (
+            <p class={`card notice ${store.notice.level}`}>
+              {store.notice.text} <button type="button" onClick={() => store.dismiss()}>Dismiss</button>
+            </p>
+          )}
+        </div>
         {locked
           ? <Login />
           : snapshot

@@ -33,6 +33,8 @@ export class Store {
   #at = 0;
   #before = 0;
   #listeners = new Set<() => void>();
+  /** The result of the last action. */
+  notice: { level: "ok" | "bad"; text: string } | null = null;
   /** The token is kept in memory only. */
   #token = "";
   #retry: (() => void) | null = null;
@@ -67,6 +69,25 @@ export class Store {
 
   get headers(): Record<string, string> {
     return this.#token ? { authorization: `Bearer ${this.#token}` } : {};
+  }
+
+  /** Runs an action, and shows its result. */
+  async act(action: "requeue" | "relist" | "drop", body: Record<string, string>): Promise<void> {
+    const headers = { ...this.headers, "content-type": "application/json", "x-informer-token": this.snapshot?.actions?.token ?? "" };
+    try {
+      const response = await fetch(`v1/actions/${action}`, { method: "POST", headers, body: JSON.stringify(body) });
+      if (!response.ok) throw new Error((await response.text()).slice(0, 300));
+      const { message } = (await response.json()) as { message: string };
+      this.notice = { level: "ok", text: message };
+    } catch (error) {
+      this.notice = { level: "bad", text: error instanceof Error ? error.message : String(error) };
+    }
+    this.#changed();
+  }
+
+  dismiss(): void {
+    this.notice = null;
+    this.#changed();
   }
 
   async run(): Promise<void> {

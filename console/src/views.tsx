@@ -28,6 +28,35 @@ const result = (value: string | null) => {
   return <Badge level={value === "error" ? "bad" : "ok"}>{value.startsWith("requeue") ? "requeued" : value}</Badge>;
 };
 
+interface ActionProps {
+  store: Store;
+  action: "requeue" | "relist" | "drop";
+  body: Record<string, string>;
+  /** The effect, of which the user is asked. */
+  question: string;
+  children: string;
+}
+
+function Action({ store, action, body, question, children }: ActionProps) {
+  return (
+    <button type="button" class="action" onClick={() => {
+      if (confirm(question)) void store.act(action, body);
+    }}>{children}</button>
+  );
+}
+
+/** The actions on an informer. */
+function InformerActions({ store, name }: { store: Store; name: string }) {
+  return (
+    <>
+      <Action store={store} action="relist" body={{ informer: name }}
+        question={`Relist ${name}? The informer reads all objects from the API server again.`}>Relist</Action>{" "}
+      <Action store={store} action="drop" body={{ informer: name }}
+        question={`Drop ${name}? Its objects are removed from the cache, and the next read lists them again. An informer that is in use stays.`}>Drop</Action>
+    </>
+  );
+}
+
 function Tile({ title, value, detail, link }: { title: string; value: string; detail: string; link: string }) {
   return (
     <a class="card tile" href={link}>
@@ -248,12 +277,15 @@ function Latency({ latency }: { latency: LatencyBucket[] }) {
   );
 }
 
-export function Informers({ snapshot }: ViewProps) {
+export function Informers({ store, snapshot }: ViewProps) {
   const notes = snapshot.informers.filter((one) => one.lastError || Object.keys(one.relists).length > 1);
   const handlers = snapshot.informers.flatMap((one) => one.handlers.map((handler, at) => ({ ...handler, of: one.name, at })));
   return (
     <>
-      <Table name="informers" rows={snapshot.informers} columns={informerColumns} id={(one) => one.name}
+      <Table name="informers" rows={snapshot.informers} id={(one) => one.name}
+        columns={snapshot.actions
+          ? [...informerColumns.filter(({ title }) => title !== "Version"), { title: "Actions", value: () => "", show: (one) => <InformerActions store={store} name={one.name} />, width: "8.5rem" }]
+          : informerColumns}
         empty="This manager has no informers. Add a controller or read through the cache." />
       <h2>Handlers</h2>
       <Table name="handlers" rows={handlers} id={(one) => `${one.of} ${one.at}`} empty="No informer has a handler." columns={[
@@ -407,7 +439,25 @@ interface Entry extends Reconcile {
   end: number;
 }
 
-export function Key({ store, parameter }: ViewProps) {
+/** Enqueues a key in a controller: by default in one that knows the key. */
+function Requeue({ store, snapshot, name, known }: { store: Store; snapshot: Snapshot; name: string; known: string[] }) {
+  const [chosen, setChosen] = useState("");
+  const all = snapshot.controllers.map((one) => one.name);
+  const controller = all.includes(chosen) ? chosen : (known.find((one) => all.includes(one)) ?? all[0] ?? "");
+  return (
+    <section class="card actions">
+      <label>Controller{" "}
+        <select value={controller} onChange={(event) => setChosen(event.currentTarget.value)}>
+          {all.map((one) => <option value={one} key={one}>{one}</option>)}
+        </select>
+      </label>{" "}
+      <Action store={store} action="requeue" body={{ controller, key: name }}
+        question={`Requeue ${name} in controller ${controller}? It is reconciled as soon as a worker is free.`}>Requeue</Action>
+    </section>
+  );
+}
+
+export function Key({ store, snapshot, parameter }: ViewProps) {
   const key = parameter("key");
   const [text, setText] = useState(key);
   const [shown, setShown] = useState<{ of: KeyHistory; at: number } | null>(null);
@@ -447,6 +497,9 @@ export function Key({ store, parameter }: ViewProps) {
         <button type="submit">Show</button>
       </form>
       {problem && <p class="error-text" role="alert">The history cannot be read: {problem}</p>}
+      {key && snapshot.actions && snapshot.controllers.length > 0 && (
+        <Requeue store={store} snapshot={snapshot} name={key} known={shown?.of.controllers.map((of) => of.controller) ?? []} />
+      )}
       {shown && <HistoryView history={shown.of} at={shown.at} />}
       {!key && <p class="muted lead">Enter a key, or choose one in the list of reconciles, to see why it was reconciled.</p>}
     </>

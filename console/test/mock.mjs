@@ -79,6 +79,7 @@ export class Mock {
       leases: [{ kind: "leader-election", namespace: "shops", name: "website-operator", identity: "website-operator-5d9c-x7k2p", active: true, holder: "website-operator-5d9c-x7k2p", failures: 0, failingSeconds: null, lastError: null }],
       client: { server: "10.96.0.1:443", requests: [{ verb: "apply", code: 200, count: total, seconds: total * 0.012 }, { verb: "patch", code: 409, count: Math.round(total / 40), seconds: total / 4000 }, { verb: "get", code: 200, count: 311, seconds: 2.1 }] },
       omitted: { informers: 0, queues: 0, controllers: 0, leases: 0 },
+      actions: this.actions ? { token: this.actions } : null,
     };
   }
 
@@ -109,6 +110,14 @@ export class Mock {
     }
     if (this.token && request.headers.authorization !== `Bearer ${this.token}`) {
       return send(401, "text/plain", "401 unauthorized: a bearer token of the cluster is required\n");
+    }
+    if (name.startsWith("v1/actions/")) {
+      if (request.headers["x-informer-token"] !== this.actions) return send(403, "text/plain", "403: the header X-Informer-Token is missing or wrong\n");
+      let body = "";
+      for await (const chunk of request) body += chunk;
+      (this.acted ??= []).push({ method: request.method, action: name.slice(11), body: JSON.parse(body) });
+      if (name.endsWith("drop")) return send(409, "text/plain", "409: drop: a controller uses the informer\n");
+      return send(200, "application/json", JSON.stringify({ message: `${name.slice(11)} done` }));
     }
     if (name === "v1/snapshot") return send(200, "application/json", JSON.stringify(this.snapshot()));
     if (name === "v1/history") {

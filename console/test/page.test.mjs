@@ -102,6 +102,38 @@ test("page reconnects after the server restarts, and keeps its series", async (t
   await close();
 });
 
+test("actions are offered only if they are allowed, and run only after a confirmation", async (t) => {
+  const { mock, url } = await served(t, { actions: "0f1e2d" });
+  const { page, errors, close } = await open(browser, url);
+  await page.waitForSelector(".tiles");
+  await go(page, "informers");
+  const relist = page.getByRole("button", { name: "Relist" }).first();
+  page.once("dialog", (dialog) => dialog.dismiss());
+  await relist.click();
+  assert.equal(mock.acted, undefined);
+  page.on("dialog", (dialog) => dialog.accept());
+  await relist.click();
+  await page.getByText("relist done").waitFor();
+  await page.getByRole("button", { name: "Drop" }).first().click();
+  await page.getByText("409: drop: a controller uses the informer").waitFor();
+  await go(page, "key?key=default%2Fshop-23");
+  await page.getByRole("button", { name: "Requeue" }).click();
+  await page.getByText("requeue done").waitFor();
+  assert.deepEqual(mock.acted.map(({ action }) => action), ["relist", "drop", "requeue"]);
+  assert.deepEqual(mock.acted[2].body, { controller: "website", key: "default/shop-23" });
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(violations.map(({ id }) => id), []);
+  assert.deepEqual(errors, []);
+  await close();
+
+  const readOnly = await served(t, {});
+  const second = await open(browser, readOnly.url);
+  await second.page.waitForSelector(".tiles");
+  await go(second.page, "informers");
+  assert.equal(await second.page.getByRole("button", { name: "Relist" }).count(), 0);
+  await second.close();
+});
+
 test("hostile name is shown as text", async (t) => {
   const { url } = await served(t, {});
   const { page, errors, close } = await open(browser, url);

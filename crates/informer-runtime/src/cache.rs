@@ -34,6 +34,8 @@ mod run;
 mod table;
 mod task;
 mod typed_index;
+#[cfg(feature = "console")]
+mod weak;
 
 use std::any::TypeId;
 use std::fmt;
@@ -59,6 +61,8 @@ pub use referenced::{
     BODY_LEASE, BodyReference, MAX_BODY_FETCHES, MAX_BODY_LEASES, ReferenceSet, Referenced, ReferencedState,
 };
 pub use typed_index::{TypedIndex, typed};
+#[cfg(feature = "console")]
+pub(crate) use weak::{RemoveError, WeakCache};
 
 use crate::observers::Observers;
 use crate::{KubeObject, ResourceKind};

@@ -100,6 +100,8 @@ pub enum ReconcileCause {
     },
     /// This replica of a sharded controller now owns the key.
     KeyGained,
+    /// A user of the console enqueued the request.
+    Console,
 }
 
 /// The object whose event enqueued a request.
@@ -233,6 +235,21 @@ pub(crate) trait ControllerPage: Send + Sync {
     /// reconciles that have the key as request or as cause. Returns `None` if there are none of these.
     #[cfg(feature = "console")]
     fn history(&self, key: &str, now: Instant) -> Option<Value>;
+
+    /// Adds the request of a key to the queue.
+    #[cfg(feature = "console")]
+    fn enqueue_key(&self, key: &str) -> Result<(), EnqueueError>;
+}
+
+/// The reason why the console cannot enqueue a request.
+#[cfg(feature = "console")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EnqueueError {
+    #[error("the controller does not run in this replica")]
+    NotRunning,
+    /// Only the requests of controllers of objects are created from their text.
+    #[error("the key is invalid, or the controller has not reconciled it")]
+    UnknownKey,
 }
 
 impl<R: ReconcileRequest> CauseLog<R> {
@@ -314,6 +331,16 @@ impl<R: ReconcileRequest> CauseLog<R> {
         (records.iter().map(|record| record.page(run, now)).collect(), total)
     }
 
+    /// Returns a request that is queued, runs or has ended recently, by its text.
+    pub(crate) fn find(&self, key: &str) -> Option<R> {
+        // `Display` of a request is code of the program, so it does not run under the lock.
+        let queued: Vec<R> = self.by_request.lock().keys().cloned().collect();
+        let running = self.recent.running(usize::MAX);
+        let (ended, _) = self.recent.ended(0, usize::MAX);
+        let known = running.iter().chain(&ended).map(|record| &record.request);
+        known.chain(&queued).find(|request| request.to_string() == key).cloned()
+    }
+
     pub(crate) fn history(&self, key: &str, run: u64, now: Instant) -> Option<Value> {
         let all: Vec<R> = self.by_request.lock().keys().cloned().collect();
         // `Display` of a request is code of the program, so it does not run under the lock.
@@ -351,7 +378,9 @@ impl ReconcileCause {
             | Self::Deleted { object }
             | Self::Resync { object }
             | Self::Generic { object } => Some(object),
-            Self::Enqueued | Self::Requeued(_) | Self::Retried { .. } | Self::KeyGained => None,
+            Self::Enqueued | Self::Requeued(_) | Self::Retried { .. } | Self::KeyGained | Self::Console => {
+                None
+            }
         }
     }
 
@@ -425,6 +454,7 @@ impl fmt::Display for ReconcileCause {
             Self::Requeued(delay) => write!(f, "requeue requested after {delay:?}"),
             Self::Retried { failures } => write!(f, "retry of failure {failures}"),
             Self::KeyGained => f.write_str("this replica gained the key"),
+            Self::Console => f.write_str("enqueued in the console"),
         }
     }
 }

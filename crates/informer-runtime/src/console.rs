@@ -11,6 +11,7 @@
 //!    snapshot.
 //! 2. The data contains names, numbers, errors and resourceVersions. It is computed from the states of
 //!    informers, queues and controllers, which contain no object.
+//! 3. The console changes nothing, unless the program [allows actions](Console::allow_actions).
 //!
 //! # Lock order
 //!
@@ -20,34 +21,36 @@
 //!
 //! Open streams end when their server stops.
 
+mod actions;
 mod data;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN};
-use http::uri::Authority;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use serde_json::Value;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION};
+use http::{Method, Request, Response, StatusCode};
+use informer_http::{ForeignRequest, OriginPolicy};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
 pub use data::{
-    ClientSnapshot, ConsoleEvent, ConsoleSnapshot, ControllerHistory, ControllerSnapshot, HandlerSnapshot,
-    InformerSnapshot, KeyHistory, LatencyBucket, LeaseSnapshot, OmittedParts, ProcessSnapshot,
-    QueueDepthSnapshot, QueueSnapshot, QueuedCauses, ReconcileResults, ReconcileSnapshot, RequestTotals,
-    ShardSnapshot,
+    ActionsSnapshot, ClientSnapshot, ConsoleEvent, ConsoleSnapshot, ControllerHistory, ControllerSnapshot,
+    HandlerSnapshot, InformerSnapshot, KeyHistory, LatencyBucket, LeaseSnapshot, OmittedParts,
+    ProcessSnapshot, QueueDepthSnapshot, QueueSnapshot, QueuedCauses, ReconcileResults, ReconcileSnapshot,
+    RequestTotals, ShardSnapshot,
 };
 pub use snapshot::{ConsoleData, ConsoleEvents};
 
 use crate::http_server::{HttpServer, ResponseStream, text, typed_response};
+use actions::ActionKind;
 
 /// The path of the page. The page uses relative paths only, so a proxy may serve it under any prefix.
 const PAGE: &str = "/debug/informer";
@@ -64,10 +67,6 @@ const MAX_KEY_BYTES: usize = 1_024;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
-
 /// The page may load its own script and style sheet and read its own data, and nothing else.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
@@ -81,72 +80,134 @@ const ASSETS: [(&str, &str, &str); 3] = [
     ("console.js", "text/javascript; charset=utf-8", include_str!("console/assets/console.js")),
 ];
 
-struct Console {
+/// The console of a manager, which [`Manager::console`](crate::Manager::console) serves.
+///
+/// It is created from an [`HttpServer`], or from an address. By default it only reads.
+///
+/// ```
+/// use informer_runtime::console::Console;
+/// # use informer_runtime::Manager;
+/// # fn example(manager: Manager) -> Manager {
+/// manager.console(Console::at("127.0.0.1:8082").allow_actions(true))
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "add it to a manager"]
+pub struct Console {
+    server: HttpServer,
+    allows_actions: bool,
+}
+
+impl Console {
+    /// Creates a console that listens at an address with a port, such as `127.0.0.1:8082`.
+    pub fn at(address: impl Into<String>) -> Self {
+        Self::from(HttpServer::at(address))
+    }
+
+    /// Sets whether users of the console may run actions: enqueue a key in a controller, make an informer
+    /// list again, and remove an unused informer and its objects from the cache. The default is false.
+    ///
+    /// If the server [authorizes](HttpServer::authorized_by) requests, the user needs permission for the verb
+    /// `post` and the path of the action, such as `/debug/informer/v1/actions/relist`. A server without
+    /// authorization runs actions only if it listens on a loopback address. Then each program of the machine
+    /// can run them. Each action is logged with its user and its result.
+    pub fn allow_actions(mut self, allow: bool) -> Self {
+        self.allows_actions = allow;
+        self
+    }
+}
+
+impl<S: Into<HttpServer>> From<S> for Console {
+    fn from(server: S) -> Self {
+        Self { server: server.into(), allows_actions: false }
+    }
+}
+
+struct ConsoleRoutes {
     data: ConsoleData,
     listeners: Arc<AtomicUsize>,
     /// The address of a server that does not authorize requests; `None` if the server authorizes them.
     open_address: Option<watch::Receiver<Option<SocketAddr>>>,
+    /// The token that actions need; `None` if they are not allowed.
+    token: Option<String>,
 }
 
 /// Adds the page and its data to a server.
-pub(crate) fn routes(server: HttpServer, data: ConsoleData) -> HttpServer {
-    let console = Arc::new(Console {
+pub(crate) fn routes(console: Console, data: ConsoleData) -> HttpServer {
+    let server = console.server.named("console");
+    let console = Arc::new(ConsoleRoutes {
         data,
         listeners: Arc::default(),
         open_address: (!server.authorizes()).then(|| server.bound()),
+        token: console.allows_actions.then(actions::random_token),
     });
-    let data =
-        |server: HttpServer, name: &str, respond: fn(&Arc<Console>, &Request<Bytes>) -> Response<Bytes>| {
-            let console = Arc::clone(&console);
-            server.route(format!("{PAGE}/v1/{name}"), move |request| {
-                let response = console.check(request.method(), request.headers());
-                let response = response.unwrap_or_else(|| respond(&console, &request));
-                std::future::ready(with_policy(response))
-            })
-        };
-    let server = data(server, "snapshot", |console, _| json_response(&console.data.snapshot_page()));
+    let data = |server: HttpServer,
+                name: &str,
+                respond: fn(&Arc<ConsoleRoutes>, &Request<Bytes>) -> Response<Bytes>| {
+        let console = Arc::clone(&console);
+        server.route(format!("{PAGE}/v1/{name}"), move |request| {
+            let response = console.check(&request).unwrap_or_else(|| respond(&console, &request));
+            std::future::ready(with_policy(response))
+        })
+    };
+    let server = data(server, "snapshot", |console, _| {
+        json_response(&console.with_actions(console.data.snapshot_page()))
+    });
     let server = data(server, "events", |console, _| console.events());
-    let server = data(server, "history", Console::history);
+    let mut server = data(server, "history", ConsoleRoutes::history);
+    for action in ActionKind::ALL {
+        let console = Arc::clone(&console);
+        server = server.route(format!("{PAGE}/v1/actions/{}", action.name()), move |request| {
+            std::future::ready(with_policy(console.act(action, &request)))
+        });
+    }
     let page = Arc::clone(&console);
     let respond = move |request: Request<Bytes>| {
-        let response = page.check(request.method(), request.headers());
-        let response = response.unwrap_or_else(|| asset(request.uri().path()));
+        let response = page.check(&request).unwrap_or_else(|| asset(request.uri().path()));
         std::future::ready(with_policy(response))
     };
     server.public_route(PAGE, respond.clone()).public_route(format!("{PAGE}/"), respond)
 }
 
-impl Console {
-    /// Refuses a request that is not a read, or that a page of another site may have sent. Such a page can
-    /// bind its own name to the loopback address (DNS rebinding), so a server without authorization on
-    /// a loopback address accepts only `localhost` and IP addresses as `Host`.
-    fn check(&self, method: &Method, headers: &HeaderMap) -> Option<Response<Bytes>> {
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            return Some(text(StatusCode::METHOD_NOT_ALLOWED, "405: the console is read only; use GET\n"));
+impl ConsoleRoutes {
+    /// Refuses a request that is not a read, or that a page of another site may have sent.
+    fn check(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Some(text(StatusCode::METHOD_NOT_ALLOWED, "405: this path is read only; use GET\n"));
         }
-        let header = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let host = header(&HOST);
-        let foreign_origin = |origin: &str| {
-            let of_origin = origin.split_once("://").map(|(_, of_origin)| of_origin);
-            of_origin.is_none() || of_origin != host
-        };
-        // A link on another site is followed, because the site cannot read the response.
-        let is_link =
-            header(&SEC_FETCH_MODE) == Some("navigate") && header(&SEC_FETCH_DEST) == Some("document");
-        let is_foreign = header(&SEC_FETCH_SITE) == Some("cross-site") && !is_link;
-        if is_foreign || header(&ORIGIN).is_some_and(foreign_origin) {
-            return Some(text(StatusCode::FORBIDDEN, "403: the request comes from a page of another site\n"));
-        }
+        let problem = self.check_origin(request).err()?;
+        Some(text(StatusCode::FORBIDDEN, format!("403: {problem}\n")))
+    }
+
+    /// Returns an error if a page of another site may have sent a request. Such a page can bind its own name
+    /// to the loopback address (DNS rebinding), so a server without authorization on a loopback address
+    /// accepts only `localhost` and IP addresses as `Host`.
+    fn check_origin(&self, request: &Request<Bytes>) -> Result<(), String> {
+        let is_open = self.open_address.is_some() && self.is_protected();
+        let policy = OriginPolicy { hosts: if is_open { Some(&[]) } else { None }, links: true };
+        let checked = policy.check(request.method(), request.uri(), request.headers());
+        checked.map_err(|foreign| match foreign {
+            ForeignRequest::Host(_) => {
+                format!("{foreign}, which has no authorization and accepts only local names; use localhost")
+            }
+            ForeignRequest::Origin(_) | ForeignRequest::Site => {
+                format!("the request comes from a page of another site: {foreign}")
+            }
+        })
+    }
+
+    /// Returns true if the server authorizes requests or listens on a loopback address.
+    fn is_protected(&self) -> bool {
         // The address is unknown before the server has reported it.
-        let is_loopback = self.open_address.as_ref().is_some_and(|address| {
+        self.open_address.as_ref().is_none_or(|address| {
             address.borrow().is_none_or(|address| address.ip().to_canonical().is_loopback())
-        });
-        if is_loopback && !host.is_none_or(is_local_host) {
-            let problem =
-                "403: this server has no authorization and accepts only local host names; use localhost\n";
-            return Some(text(StatusCode::FORBIDDEN, problem));
-        }
-        None
+        })
+    }
+
+    /// Adds the token of the actions to a snapshot.
+    fn with_actions(&self, mut page: Value) -> Value {
+        page["actions"] = json!(self.token.as_ref().map(|token| json!({"token": token})));
+        page
     }
 
     fn history(self: &Arc<Self>, request: &Request<Bytes>) -> Response<Bytes> {
@@ -177,14 +238,14 @@ impl Console {
 
 /// A client that reads events.
 struct Listener {
-    console: Arc<Console>,
+    console: Arc<ConsoleRoutes>,
     timer: Interval,
     events: ConsoleEvents,
 }
 
 impl Listener {
     /// Creates a listener, unless there are too many.
-    fn new(console: &Arc<Console>) -> Option<Self> {
+    fn new(console: &Arc<ConsoleRoutes>) -> Option<Self> {
         let more = |listeners| (listeners < MAX_LISTENERS).then_some(listeners + 1);
         console.listeners.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         let mut timer = tokio::time::interval(PERIOD);
@@ -195,7 +256,7 @@ impl Listener {
     fn events(self) -> impl Stream<Item = Bytes> + Send + 'static {
         stream::unfold(self, |mut listener| async move {
             listener.timer.tick().await;
-            let event = listener.events.next_page();
+            let event = listener.console.with_actions(listener.events.next_page());
             Some((Bytes::from(format!("event: snapshot\ndata: {event}\n\n")), listener))
         })
     }
@@ -234,12 +295,4 @@ fn with_policy(mut response: Response<Bytes>) -> Response<Bytes> {
     headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
-}
-
-/// Returns true if a page of another site cannot have bound this `Host` to the address of the server.
-fn is_local_host(authority: &str) -> bool {
-    let Ok(authority) = authority.parse::<Authority>() else { return false };
-    let host = authority.host().trim_end_matches('.');
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }

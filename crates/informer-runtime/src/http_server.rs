@@ -43,6 +43,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use access::Access;
+#[cfg(feature = "console")]
+pub(crate) use access::AuthenticatedUser;
 #[cfg(feature = "prometheus")]
 pub(crate) use certificate_metrics::CertificateMetrics;
 #[doc(inline)]

@@ -100,6 +100,8 @@ impl Instrumentation {
     pub(crate) fn show(self: &Arc<Self>, client: &CachedClient) {
         let informers: Arc<dyn InformerMetrics> = Arc::clone(self) as _;
         client.cache().show_in(&informers);
+        #[cfg(feature = "console")]
+        self.console.add_cache(client.cache());
         if let Some(budget) = client.cache().memory_budget() {
             let mut budgets = self.budgets.lock();
             if budgets.len() < MAX_PROBES {
@@ -156,6 +158,12 @@ impl Instrumentation {
             |probe| Some(informer(&probe.state()?, now)),
             InformerProbe::is_alive,
         )
+    }
+
+    /// Returns the probe of the first informer of this name.
+    #[cfg(feature = "console")]
+    pub(crate) fn informer_named(&self, name: &str) -> Option<InformerProbe> {
+        all(&self.informers).into_iter().find(|probe| probe.state().is_some_and(|state| state.name == name))
     }
 
     /// Adds an election or a member of a shard group to the page `/debug/leases`, which shows at most

@@ -298,6 +298,8 @@ impl Manager {
     /// [record causes](crate::ControllerOptions::record_causes), and keeps the last 1,000 reconciles of each.
     /// Snapshots are computed only while a page or another client reads them.
     ///
+    /// The console only reads, unless it [allows actions](crate::console::Console::allow_actions).
+    ///
     /// ```
     /// # use informer_runtime::Manager;
     /// # fn example(manager: Manager) -> Manager {
@@ -305,8 +307,8 @@ impl Manager {
     /// # }
     /// ```
     #[cfg(feature = "console")]
-    pub fn console(self, server: impl Into<HttpServer>) -> Self {
-        let server = crate::console::routes(server.into().named("console"), self.console_data());
+    pub fn console(self, console: impl Into<crate::console::Console>) -> Self {
+        let server = crate::console::routes(console.into(), self.console_data());
         self.serve(server)
     }
 

@@ -144,6 +144,25 @@ impl InformerTable {
         removed.iter().filter_map(|key| self.entries.remove(key)).collect()
     }
 
+    /// Removes the entry of an informer. Returns `None` if the table has no such entry.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the informer is in use.
+    #[cfg(feature = "console")]
+    pub(super) fn remove_unused(
+        &mut self,
+        informer: &Arc<dyn ErasedInformer>,
+    ) -> Result<Option<InformerEntry>, super::RemoveError> {
+        let found = self.entries.iter().find(|(_, entry)| Arc::ptr_eq(&entry.informer, informer));
+        let Some((key, entry)) = found else { return Ok(None) };
+        if entry.informer.is_held(ENTRY_HANDLES) {
+            return Err(super::RemoveError::Used);
+        }
+        let key = key.clone();
+        Ok(self.entries.remove(&key))
+    }
+
     pub(super) fn informers(&self) -> Vec<Arc<dyn ErasedInformer>> {
         self.entries.values().map(|entry| Arc::clone(&entry.informer)).collect()
     }

@@ -27,6 +27,18 @@ pub struct ConsoleSnapshot {
     pub client: ClientSnapshot,
     /// The numbers of parts that are not in the snapshot, because there are too many.
     pub omitted: OmittedParts,
+    /// The actions of the console over HTTP; `None` if they are not allowed.
+    pub actions: Option<ActionsSnapshot>,
+}
+
+/// The actions that users of the console may run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ActionsSnapshot {
+    /// The value of the header `X-Informer-Token` that an action needs. It protects from pages of other
+    /// sites, and grants no permission.
+    pub token: String,
 }
 
 /// The process of a manager.

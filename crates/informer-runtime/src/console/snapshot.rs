@@ -74,6 +74,10 @@ impl ConsoleData {
         ConsoleEvents { data: self.clone(), sent: None }
     }
 
+    pub(super) fn instrumentation(&self) -> &Instrumentation {
+        &self.0.instrumentation
+    }
+
     pub(super) fn snapshot_page(&self) -> Value {
         self.0.snapshot(now())
     }
@@ -144,6 +148,8 @@ impl DataSource {
                 "controllers": all.len().saturating_sub(MAX_SHOWN),
                 "leases": more_leases,
             },
+            // The routes add the actions.
+            "actions": null,
         })
     }
 

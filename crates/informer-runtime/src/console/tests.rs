@@ -1,3 +1,5 @@
+mod actions;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use super::ConsoleData;
+use super::{Console, ConsoleData};
 use crate::http_server::HttpServer;
 use crate::{Controller, ControllerHandle, Manager, ManagerHandle, ManagerStatus, Outcome, ReconcileError};
 
@@ -71,7 +73,8 @@ async fn request(address: std::net::SocketAddr, path: &str, headers: &str) -> St
 
 /// Runs a controller of Secrets whose first reconcile fails, on a server with one Secret. Returns after
 /// `reconciles` reconciles have begun.
-async fn running(console: HttpServer, reconciles: usize) -> Running {
+async fn running(console: impl Into<Console>, reconciles: usize) -> Running {
+    let console = console.into();
     let server = ApiServer::builder().build();
     let annotations = json!({"token": MARKER});
     let data = json!({"metadata": {"name": "s", "namespace": "default", "annotations": annotations},
@@ -90,7 +93,7 @@ async fn running(console: HttpServer, reconciles: usize) -> Running {
             if before == 0 { Err(ReconcileError::from("the vault is sealed")) } else { Ok(Outcome::Done) }
         }
     });
-    let mut bound = console.bound();
+    let mut bound = console.server.bound();
     let client = Client::from_service(server.service(), "default");
     let trigger = controller.handle();
     let manager = Manager::new(client).console(console).controller(controller);
@@ -222,7 +225,7 @@ async fn requests_of_other_sites_are_refused() {
 async fn data_needs_permission_and_page_does_not() {
     let reviewer = Client::from_service(ApiServer::builder().build().service(), "default");
     let running = running(here().authorized_by(reviewer).plain_http(), 0).await;
-    for data in ["snapshot", "events", "history?key=a"] {
+    for data in ["snapshot", "events", "history?key=a", "actions/relist"] {
         let response = running.get(&format!("/debug/informer/v1/{data}")).await;
         assert!(response.starts_with("HTTP/1.1 401"), "{data}: {response}");
     }

@@ -387,6 +387,25 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
     fn history(&self, key: &str, now: std::time::Instant) -> Option<Value> {
         self.causes()?.history(key, self.run, now)
     }
+
+    #[cfg(feature = "console")]
+    fn enqueue_key(&self, key: &str) -> Result<(), crate::causes::EnqueueError> {
+        use crate::causes::EnqueueError;
+
+        if !self.accepts_requests() {
+            return Err(EnqueueError::NotRunning);
+        }
+        let request = parse_request(key).or_else(|| self.causes()?.find(key));
+        self.enqueue(request.ok_or(EnqueueError::UnknownKey)?, ReconcileCause::Console);
+        Ok(())
+    }
+}
+
+/// Parses a request; `None` if the controller has its own type of requests.
+#[cfg(feature = "console")]
+fn parse_request<R: ReconcileRequest>(key: &str) -> Option<R> {
+    let request: Box<dyn std::any::Any> = Box::new(key.parse::<crate::Request>().ok()?);
+    request.downcast::<R>().ok().map(|request| *request)
 }
 
 /// A guard that detaches the sources of a controller when a run or a warm-up ends. If the future of the run

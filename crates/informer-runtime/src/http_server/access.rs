@@ -93,6 +93,13 @@ impl Rejection {
     }
 }
 
+/// The name of the user of a request, as an extension of the request.
+#[derive(Debug, Clone)]
+pub(crate) struct AuthenticatedUser(
+    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "only the console logs the user"))]
+    pub(crate) String,
+);
+
 /// The spec of a SubjectAccessReview (user, verb and path), encoded as JSON. It is the key of a cached
 /// permission.
 type ReviewSpec = String;
@@ -123,7 +130,8 @@ impl Access {
         }
     }
 
-    pub(super) async fn check(&self, head: &Parts) -> Result<(), Rejection> {
+    /// Authenticates and authorizes a request. Returns the name of its user.
+    pub(super) async fn authorize(&self, head: &Parts) -> Result<AuthenticatedUser, Rejection> {
         let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.split_once(' ')).and_then(|(scheme, token)| {
             let token = token.trim();
@@ -140,7 +148,10 @@ impl Access {
         if user["extra"].is_object() {
             spec["extra"] = user["extra"].clone();
         }
-        if self.allows(spec).await? { Ok(()) } else { Err(Rejection::Forbidden) }
+        if !self.allows(spec).await? {
+            return Err(Rejection::Forbidden);
+        }
+        Ok(AuthenticatedUser(user["username"].as_str().unwrap_or_default().to_owned()))
     }
 
     /// Returns the user to whom a bearer token belongs, from the cache or by a TokenReview. Returns `None`

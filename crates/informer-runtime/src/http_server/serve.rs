@@ -145,12 +145,13 @@ impl Responder {
         let Some(route) = self.routes.find(request.uri().path()) else {
             return text(StatusCode::NOT_FOUND, "404 page not found\n");
         };
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let handled = async {
-            if let Some(access) = self.access.as_ref().filter(|_| !route.public)
-                && let Err(refused) = access.check(&head).await
-            {
-                return text(refused.status(), format!("{refused}\n"));
+            if let Some(access) = self.access.as_ref().filter(|_| !route.public) {
+                match access.authorize(&head).await {
+                    Ok(user) => drop(head.extensions.insert(user)),
+                    Err(refused) => return text(refused.status(), format!("{refused}\n")),
+                }
             }
             let body = match Limited::new(body, self.body_max).collect().await {
                 Ok(body) => body.to_bytes(),

@@ -1,8 +1,8 @@
-//! The counters that the console shows in addition to the debug pages.
+//! The counters that the console shows in addition to the debug pages, and the caches for its actions.
 //!
 //! # Lock order
 //!
-//! The lock of the request counts is never held together with another lock.
+//! The locks of the request counts and of the caches are never held together with another lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use informer_core::Gvk;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::Instrumentation;
+use super::{Instrumentation, MAX_PROBES};
+use crate::cache::WeakCache;
 use crate::causes::CauseSwitch;
-use crate::{ClientMetrics, OperationVerb};
+use crate::{Cache, ClientMetrics, OperationVerb};
 
 /// The maximum number of combinations of verb and status code that are counted. There are eight verbs, and an
 /// API server uses some ten status codes.
@@ -26,6 +27,23 @@ pub(crate) struct ConsoleCounters {
     /// True once the manager has a console. Controllers then record causes and reconciles.
     pub(crate) enabled: Arc<AtomicBool>,
     pub(crate) requests: Arc<RequestCounts>,
+    /// The caches that the manager shows.
+    caches: Mutex<Vec<WeakCache>>,
+}
+
+impl ConsoleCounters {
+    pub(super) fn add_cache(&self, cache: &Cache) {
+        let mut caches = self.caches.lock();
+        caches.retain(WeakCache::is_alive);
+        if caches.len() < MAX_PROBES {
+            caches.push(cache.downgrade());
+        }
+    }
+
+    pub(crate) fn caches(&self) -> Vec<Cache> {
+        let caches = self.caches.lock().clone();
+        caches.iter().filter_map(WeakCache::upgrade).collect()
+    }
 }
 
 /// The requests of a client, by verb and status code.

@@ -60,7 +60,7 @@ fn server() -> (ApiServer, Access) {
 #[tokio::test(start_paused = true)]
 async fn only_authorized_users_may_get_the_path() {
     let (_server, access) = server();
-    let check = async |method, path, token| access.check(&head(method, path, token)).await;
+    let check = async |method, path, token| access.authorize(&head(method, path, token)).await.map(drop);
     assert_eq!(check("GET", "/metrics", Some("Bearer scraper")).await, Ok(()));
     assert_eq!(check("GET", "/metrics?x=y", Some("bearer scraper")).await, Ok(()));
     assert_eq!(check("POST", "/metrics", Some("Bearer scraper")).await, Err(Rejection::Forbidden));
@@ -75,7 +75,7 @@ async fn only_authorized_users_may_get_the_path() {
 async fn reviews_are_cached_and_renewed() {
     let (server, access) = server();
     let reviews = || server.requests().iter().filter(|request| request.verb == Verb::Create).count();
-    let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
+    let ask = async || access.authorize(&head("GET", "/metrics", Some("Bearer scraper"))).await.map(drop);
     let before = reviews();
     for _ in 0..10 {
         assert_eq!(ask().await, Ok(()));
@@ -96,7 +96,7 @@ async fn requests_are_denied_while_reviews_fail() {
     let broken =
         FaultAction::Status { code: 500, reason: None, message: None, retry_after: None, body: None };
     server.faults().on(FaultMatch::verb(Verb::Create)).then(broken);
-    let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
+    let ask = async || access.authorize(&head("GET", "/metrics", Some("Bearer scraper"))).await.map(drop);
     assert_eq!(ask().await, Err(Rejection::ReviewFailed));
     server.faults().clear();
     assert_eq!(ask().await, Ok(()), "a failure is not cached");
@@ -139,13 +139,13 @@ async fn server_that_authorizes_requests_uses_tls_by_default() {
 async fn flood_of_unknown_tokens_is_rate_limited_and_known_users_are_still_served() {
     let (server, access) = server();
     let reviews = || server.count_requests(Verb::Create, "tokenreviews");
-    let scrape = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
+    let scrape = async || access.authorize(&head("GET", "/metrics", Some("Bearer scraper"))).await.map(drop);
     assert_eq!(scrape().await, Ok(()));
     let before = reviews();
     let mut limited = 0;
     for number in 0..1000 {
         let token = format!("Bearer random-{number}");
-        match access.check(&head("GET", "/metrics", Some(&token))).await {
+        match access.authorize(&head("GET", "/metrics", Some(&token))).await.map(drop) {
             Err(Rejection::Unauthorized) => {}
             Err(Rejection::TooManyRequests) => limited += 1,
             other => panic!("{other:?}"),
@@ -155,15 +155,21 @@ async fn flood_of_unknown_tokens_is_rate_limited_and_known_users_are_still_serve
     assert_eq!(scrape().await, Ok(()), "remembered");
     tokio::time::sleep(USER_TTL).await;
     for number in 0..UNKNOWN_BURST {
-        let _ = access.check(&head("GET", "/metrics", Some(&format!("Bearer later-{number}")))).await;
+        let _ = access
+            .authorize(&head("GET", "/metrics", Some(&format!("Bearer later-{number}"))))
+            .await
+            .map(drop);
     }
-    let one_more = access.check(&head("GET", "/metrics", Some("Bearer one-more"))).await;
+    let one_more = access.authorize(&head("GET", "/metrics", Some("Bearer one-more"))).await.map(drop);
     assert_eq!(one_more, Err(Rejection::TooManyRequests));
     assert_eq!(scrape().await, Ok(()), "a token that was valid is reviewed again without a limit");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = reviews();
     for number in 0..100 {
-        let _ = access.check(&head("GET", "/metrics", Some(&format!("Bearer last-{number}")))).await;
+        let _ = access
+            .authorize(&head("GET", "/metrics", Some(&format!("Bearer last-{number}"))))
+            .await
+            .map(drop);
     }
     assert_eq!(reviews() - before, UNKNOWN_PER_SECOND as usize);
 }
@@ -174,16 +180,17 @@ async fn flood_of_forbidden_requests_is_rate_limited() {
     let reviews = || server.count_requests(Verb::Create, "subjectaccessreviews");
     for number in 0..1000 {
         let path = format!("/debug/{number}");
-        let refused = access.check(&head("GET", &path, Some("Bearer other"))).await.unwrap_err();
+        let refused =
+            access.authorize(&head("GET", &path, Some("Bearer other"))).await.map(drop).unwrap_err();
         assert!(matches!(refused, Rejection::Forbidden | Rejection::TooManyRequests), "{refused:?}");
     }
     assert_eq!(reviews(), UNKNOWN_BURST as usize);
     assert_eq!(
-        access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await,
+        access.authorize(&head("GET", "/metrics", Some("Bearer scraper"))).await.map(drop),
         Err(Rejection::TooManyRequests)
     );
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Ok(()));
+    assert_eq!(access.authorize(&head("GET", "/metrics", Some("Bearer scraper"))).await.map(drop), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +203,11 @@ async fn valid_tokens_do_not_use_up_the_limit_for_unknown_ones() {
     let access = Access::new(operator_of(&ApiServer::builder().tokens(tokens).rbac(true).build()));
     for number in 0..200 {
         let token = format!("Bearer admin-{number}");
-        assert_eq!(access.check(&head("GET", "/metrics", Some(&token))).await, Ok(()), "{number}");
+        assert_eq!(
+            access.authorize(&head("GET", "/metrics", Some(&token))).await.map(drop),
+            Ok(()),
+            "{number}"
+        );
     }
 }
 
@@ -206,9 +217,9 @@ async fn tokens_are_not_kept_in_memory() {
     tokens.add("operator", User::new("operator").groups(["system:masters"]));
     tokens.add("s3cret", User::new("jane").groups(["system:masters"]));
     let access = Access::new(operator_of(&ApiServer::builder().tokens(tokens).rbac(true).build()));
-    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer s3cret"))).await, Ok(()));
+    assert_eq!(access.authorize(&head("GET", "/metrics", Some("Bearer s3cret"))).await.map(drop), Ok(()));
     assert_eq!(
-        access.check(&head("GET", "/metrics", Some("Bearer gue55"))).await,
+        access.authorize(&head("GET", "/metrics", Some("Bearer gue55"))).await.map(drop),
         Err(Rejection::Unauthorized)
     );
     let held = format!("{:?} {:?}", access.users.lock(), access.permissions.lock());

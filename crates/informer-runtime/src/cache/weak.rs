@@ -1,0 +1,54 @@
+//! A reference to a cache that does not keep it alive, for the actions of the console.
+
+use std::sync::{Arc, Weak};
+
+use super::informer::ErasedInformer;
+use super::{Cache, CacheInner};
+
+/// A reference to a cache that does not keep it alive.
+#[derive(Clone)]
+pub(crate) struct WeakCache(Weak<CacheInner>);
+
+/// The reason why an informer is not removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RemoveError {
+    #[error("the cache has no such informer")]
+    Unknown,
+    #[error("a controller, a handler or the program uses the informer; relist it instead")]
+    Used,
+}
+
+impl WeakCache {
+    /// Returns the cache; `None` if it was dropped.
+    pub(crate) fn upgrade(&self) -> Option<Cache> {
+        self.0.upgrade().map(|shared| Cache { shared })
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+impl Cache {
+    pub(crate) fn downgrade(&self) -> WeakCache {
+        WeakCache(Arc::downgrade(&self.shared))
+    }
+
+    /// Removes the informer of this name, and those of the other namespaces of its kind and representation.
+    /// The next read creates them again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such informer, or if it is in use: its handlers would get no more
+    /// events.
+    pub(crate) fn remove_unused(&self, name: &str) -> Result<(), RemoveError> {
+        let informers = self.shared.table.lock().informers();
+        // The states are read without the lock of the table.
+        let is_named =
+            |informer: &&Arc<dyn ErasedInformer>| informer.states().iter().any(|state| state.name == name);
+        let found = informers.iter().find(is_named).ok_or(RemoveError::Unknown)?;
+        let removed = self.shared.table.lock().remove_unused(found)?;
+        removed.ok_or(RemoveError::Unknown)?.informer.close();
+        Ok(())
+    }
+}
