@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
 use informer::runtime::HttpServer;
+use informer::runtime::console::Console;
 
 use crate::failure::{Failure, chain};
 use crate::live::LiveArguments;
@@ -18,8 +19,8 @@ use crate::live::LiveArguments;
 ///
 /// With --attach, the page is that of a running program that serves the console; the command adds the bearer
 /// token to its requests. Without it, the command runs an informer for each named kind of a cluster, caches
-/// the metadata of the objects, and records their changes. It only reads, and listens on the loopback
-/// interface.
+/// the metadata of the objects, and records their changes. It only reads the cluster, and listens on the
+/// loopback interface.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -34,17 +35,22 @@ pub(crate) struct ConsoleArguments {
     /// The port on 127.0.0.1; by default the system chooses a free one.
     #[arg(short, long, default_value_t = 0)]
     port: u16,
+    /// Let the page requeue keys, relist informers and drop unused informers. With --attach, the program must
+    /// allow actions, too, and the user of the token needs permission for them.
+    #[arg(long)]
+    allow_actions: bool,
 }
 
 pub(crate) async fn run(arguments: ConsoleArguments) -> Result<(), Failure> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
     if let Some(client) = arguments.live.attach.client()? {
-        return proxy::serve(client, address).await;
+        return proxy::serve(client, address, arguments.allow_actions).await;
     }
     let manager = arguments.live.manager().await?;
     let server = HttpServer::at(address.to_string());
     let mut bound = server.bound();
-    let running = manager.console(server).run_until(std::future::pending::<()>());
+    let console = Console::from(server).allow_actions(arguments.allow_actions);
+    let running = manager.console(console).run_until(std::future::pending::<()>());
     let announced = async {
         if let Ok(address) = bound.wait_for(Option::is_some).await
             && let Some(address) = *address

@@ -64,7 +64,7 @@ const RULES: [(&str, &[&str], &[&str]); 12] = [
         ],
         &["kube-runtime"],
     ),
-    ("informer-cli", &["informer", "informer-apiserver"], &["kube-runtime"]),
+    ("informer-cli", &["informer", "informer-apiserver", "informer-http"], &["kube-runtime"]),
 ];
 
 pub(super) fn check(root: &Path, report: &mut Report) {

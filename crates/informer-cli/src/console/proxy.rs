@@ -2,9 +2,8 @@
 //!
 //! # Invariants
 //!
-//! It forwards only GET and HEAD requests for paths of the console. Because it adds a token, it refuses
-//! requests that a page of another site may have sent: those with a `Host` that is not local, with another
-//! `Origin`, or with `Sec-Fetch-Site: cross-site` other than the navigation of a link.
+//! It forwards only reads of paths of the console, and actions if they are allowed. Because it adds a token,
+//! it refuses requests that a page of another site may have sent. The user may follow a link on such a page.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,16 +12,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, LOCATION, ORIGIN,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::{Either, Full};
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use informer::client::ResponseBody;
+use informer_http::{ForeignRequest, OriginPolicy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -51,10 +51,20 @@ const FORWARDED: [HeaderName; 7] = [
 /// The delay after a connection that could not be accepted, for example because of too many open files.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
+/// The headers of an action that are forwarded.
+const ACTION_HEADERS: [HeaderName; 2] = [CONTENT_TYPE, HeaderName::from_static("x-informer-token")];
+
+/// The maximum size of the body of an action, which names a controller or an informer and a key.
+const MAX_ACTION_BYTES: usize = 64 << 10;
+
 type ProxyBody = Either<ResponseBody, Full<Bytes>>;
 
 /// Serves until the future is dropped.
-pub(super) async fn serve(client: ConsoleClient, address: SocketAddr) -> Result<(), Failure> {
+pub(super) async fn serve(
+    client: ConsoleClient,
+    address: SocketAddr,
+    allows_actions: bool,
+) -> Result<(), Failure> {
     let failed = |error| Failure::io(&format!("listen on {address}"), error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
@@ -76,7 +86,7 @@ pub(super) async fn serve(client: ConsoleClient, address: SocketAddr) -> Result<
                 };
                 let client = client.clone();
                 connections.spawn(async move {
-                    connection(stream, client, address.port()).await;
+                    connection(stream, client, allows_actions).await;
                     drop(slot);
                 });
             }
@@ -85,10 +95,10 @@ pub(super) async fn serve(client: ConsoleClient, address: SocketAddr) -> Result<
     }
 }
 
-async fn connection(stream: TcpStream, client: ConsoleClient, port: u16) {
+async fn connection(stream: TcpStream, client: ConsoleClient, allows_actions: bool) {
     let respond = service_fn(move |request| {
         let client = client.clone();
-        async move { Ok::<_, Infallible>(respond(&client, &request, port).await) }
+        async move { Ok::<_, Infallible>(respond(&client, request, allows_actions).await) }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -97,14 +107,27 @@ async fn connection(stream: TcpStream, client: ConsoleClient, port: u16) {
     }
 }
 
-async fn respond(client: &ConsoleClient, request: &Request<Incoming>, port: u16) -> Response<ProxyBody> {
-    if let Some(refused) = refusal(request.method(), request.headers(), port) {
+async fn respond(
+    client: &ConsoleClient,
+    request: Request<Incoming>,
+    allows_actions: bool,
+) -> Response<ProxyBody> {
+    if let Some(refused) = refusal(request.method(), request.uri(), request.headers(), allows_actions) {
         return refused;
     }
-    let Some(rest) = console_path(request.uri()) else {
+    let Some(rest) = console_path(request.method(), request.uri()) else {
         return text(StatusCode::NOT_FOUND, format!("404: the page is at {PAGE}/\n"));
     };
-    match client.get(&rest).await {
+    let forwarded = if *request.method() == Method::POST {
+        let (head, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, MAX_ACTION_BYTES).collect().await else {
+            return text(StatusCode::BAD_REQUEST, "400: the body is incomplete or too large\n");
+        };
+        client.post(&rest, action_headers(&head.headers), body.to_bytes()).await
+    } else {
+        client.get(&rest).await
+    };
+    match forwarded {
         Ok(upstream) => {
             let (parts, body) = upstream.into_parts();
             let mut response = Response::new(Either::Left(body));
@@ -122,14 +145,26 @@ async fn respond(client: &ConsoleClient, request: &Request<Incoming>, port: u16)
     }
 }
 
-/// The paths of the console below [`PAGE`].
+fn action_headers(headers: &HeaderMap) -> HeaderMap {
+    let kept = ACTION_HEADERS.into_iter().filter_map(|name| {
+        let value = headers.get(&name)?.clone();
+        Some((name, value))
+    });
+    kept.collect()
+}
+
+/// The paths of the console below [`PAGE`] that are read.
 const PATHS: [&str; 7] =
     ["", "/", "/console.css", "/console.js", "/v1/snapshot", "/v1/events", "/v1/history"];
 
+/// The paths of actions below [`PAGE`].
+const ACTIONS: [&str; 3] = ["/v1/actions/requeue", "/v1/actions/relist", "/v1/actions/drop"];
+
 /// Returns the path and query of a request below [`PAGE`]; `None` if it is not a path of the console. Other
 /// paths, such as those with `..`, could reach another part of the program with its token.
-fn console_path(uri: &Uri) -> Option<String> {
-    let path = uri.path().strip_prefix(PAGE).filter(|path| PATHS.contains(path))?;
+fn console_path(method: &Method, uri: &Uri) -> Option<String> {
+    let known = if *method == Method::POST { &ACTIONS[..] } else { &PATHS[..] };
+    let path = uri.path().strip_prefix(PAGE).filter(|path| known.contains(path))?;
     Some(uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
 }
 
@@ -142,28 +177,27 @@ fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<ProxyBody> {
     response
 }
 
-fn refusal(method: &Method, headers: &HeaderMap, port: u16) -> Option<Response<ProxyBody>> {
-    let forbidden = |problem| Some(text(StatusCode::FORBIDDEN, format!("403: {problem}\n")));
-    if !matches!(*method, Method::GET | Method::HEAD) {
-        return Some(text(StatusCode::METHOD_NOT_ALLOWED, "405: the console is read only; use GET\n"));
+fn refusal(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    allows_actions: bool,
+) -> Option<Response<ProxyBody>> {
+    let forbidden = |problem: &str| Some(text(StatusCode::FORBIDDEN, format!("403: {problem}\n")));
+    let policy = OriginPolicy { links: true, ..OriginPolicy::default() };
+    if let Err(foreign) = policy.check(method, uri, headers) {
+        let remedy = match foreign {
+            ForeignRequest::Host(_) => "use 127.0.0.1",
+            ForeignRequest::Origin(_) | ForeignRequest::Site => "open the page of the console itself",
+        };
+        return forbidden(&format!("{foreign}; {remedy}"));
     }
-    let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let is_local = |host: &str| {
-        ["localhost", "127.0.0.1"].iter().any(|name| host.strip_prefix(name) == Some(&format!(":{port}")))
-    };
-    let host = header(HOST.as_str());
-    if !host.is_some_and(is_local) {
-        return forbidden("this proxy accepts only local host names; use 127.0.0.1");
+    match *method {
+        Method::GET | Method::HEAD => None,
+        Method::POST if allows_actions => None,
+        Method::POST => forbidden("this proxy is read only; start it with --allow-actions"),
+        _ => Some(text(StatusCode::METHOD_NOT_ALLOWED, "405: use GET, or POST for actions\n")),
     }
-    let is_foreign = header(ORIGIN.as_str()).is_some_and(|origin| origin.strip_prefix("http://") != host);
-    let is_link =
-        header("sec-fetch-mode") == Some("navigate") && header("sec-fetch-dest") == Some("document");
-    // Another port of this machine is another origin of the same site.
-    let is_other_origin = matches!(header("sec-fetch-site"), Some("cross-site" | "same-site"));
-    if is_foreign || (is_other_origin && !is_link) {
-        return forbidden("the request comes from a page of another site");
-    }
-    None
 }
 
 #[cfg(test)]
@@ -172,33 +206,59 @@ mod tests {
 
     #[test]
     fn only_paths_of_the_console_are_forwarded() {
-        let path = |uri: &str| console_path(&uri.parse().unwrap());
+        let path = |uri: &str| console_path(&Method::GET, &uri.parse().unwrap());
         assert_eq!(path("/debug/informer/").as_deref(), Some("/"));
         assert_eq!(path("/debug/informer/v1/history?key=a%2Fb").as_deref(), Some("/v1/history?key=a%2Fb"));
         for other in ["/", "/metrics", "/debug/informer/../../metrics", "/debug/informer/%2e%2e/metrics"] {
             assert_eq!(path(other), None, "{other}");
         }
         assert_eq!(path("/debug/informer//v1/events"), None);
+        let action = |uri: &str| console_path(&Method::POST, &uri.parse().unwrap());
+        assert_eq!(action("/debug/informer/v1/actions/relist").as_deref(), Some("/v1/actions/relist"));
+        assert_eq!(
+            (action("/debug/informer/v1/events"), path("/debug/informer/v1/actions/relist")),
+            (None, None)
+        );
     }
 
     #[test]
-    fn requests_of_other_sites_are_refused() {
-        let status = |headers: &[(&'static str, &'static str)]| {
+    fn only_the_headers_of_an_action_are_forwarded() {
+        let headers =
+            [("x-informer-token", "a"), ("content-type", "application/json"), ("authorization", "b")];
+        let headers =
+            headers.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let kept = action_headers(&headers.into_iter().collect());
+        let mut names: Vec<&str> = kept.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["content-type", "x-informer-token"]);
+    }
+
+    #[test]
+    fn requests_of_other_sites_and_actions_that_are_not_allowed_are_refused() {
+        let status = |method: Method, allows_actions, headers: &[(&'static str, &'static str)]| {
             let headers = headers
                 .iter()
-                .map(|(name, value)| (HeaderName::from_static(name), http::HeaderValue::from_static(value)));
-            refusal(&Method::GET, &headers.collect(), 8082).map(|response| response.status().as_u16())
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            let uri = Uri::from_static("/debug/informer/v1/actions/relist");
+            refusal(&method, &uri, &headers.collect(), allows_actions)
+                .map(|response| response.status().as_u16())
         };
-        assert_eq!(status(&[("host", "127.0.0.1:8082")]), None);
-        assert_eq!(status(&[("host", "localhost:8082"), ("origin", "http://localhost:8082")]), None);
-        assert_eq!(status(&[]), Some(403));
-        assert_eq!(status(&[("host", "attacker.example:8082")]), Some(403));
-        assert_eq!(status(&[("host", "localhost.attacker.example:8082")]), Some(403));
-        assert_eq!(status(&[("host", "localhost:8082"), ("origin", "http://attacker.example")]), Some(403));
-        for site in ["cross-site", "same-site"] {
-            assert_eq!(status(&[("host", "localhost:8082"), ("sec-fetch-site", site)]), Some(403), "{site}");
-        }
-        let refused = refusal(&Method::POST, &HeaderMap::new(), 8082).map(|response| response.status());
-        assert_eq!(refused, Some(StatusCode::METHOD_NOT_ALLOWED));
+        let own = ("host", "127.0.0.1:8082");
+        let link = [
+            own,
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        assert_eq!(status(Method::GET, false, &[own]), None);
+        assert_eq!(status(Method::GET, false, &[own, ("origin", "http://127.0.0.1:8082")]), None);
+        assert_eq!(status(Method::GET, false, &link), None);
+        assert_eq!(status(Method::GET, false, &[("host", "attacker.example:8082")]), Some(403));
+        assert_eq!(status(Method::GET, false, &[own, ("origin", "http://attacker.example")]), Some(403));
+        assert_eq!(status(Method::GET, false, &[own, ("sec-fetch-site", "same-site")]), Some(403));
+        assert_eq!(status(Method::POST, false, &[own]), Some(403));
+        assert_eq!(status(Method::POST, true, &[own]), None);
+        assert_eq!(status(Method::POST, true, &link), Some(403));
+        assert_eq!(status(Method::DELETE, true, &[own]), Some(405));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use informer::client::{Client, ResponseBody};
 use informer::kube_client::Config;
@@ -111,8 +111,29 @@ impl ConsoleClient {
     /// Sends a GET request for a path below that of the console, such as `/v1/events`. The response has any
     /// status.
     pub(crate) async fn get(&self, path: &str) -> Result<Response<ResponseBody>, String> {
-        let request = Request::builder().method(Method::GET).uri(format!("{}{path}", self.path));
-        let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
+        self.send(Method::GET, path, HeaderMap::new(), Bytes::new()).await
+    }
+
+    /// Sends a POST request with these headers for a path below that of the console.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<ResponseBody>, String> {
+        self.send(Method::POST, path, headers, body).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<ResponseBody>, String> {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.path)).body(body);
+        let mut request = request.map_err(|error| error.to_string())?;
+        *request.headers_mut() = headers;
         let response = timeout(RESPONSE_TIMEOUT, self.client.request(request)).await;
         let response = response.map_err(|_| format!("no response in {} s", RESPONSE_TIMEOUT.as_secs()))?;
         response.map_err(|error| chain(&error))

@@ -9,13 +9,28 @@ use tokio::time::timeout;
 
 use crate::command::{DEADLINE, Running, run, start};
 
+fn address_of(url: &str) -> &str {
+    url.strip_prefix("http://").unwrap().split('/').next().unwrap()
+}
+
 /// Sends a GET request and returns the status and the body of the response.
 async fn get(url: &str, path: &str, host: Option<&str>) -> (u16, String) {
-    let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let host = host.unwrap_or(address);
+    let host = host.unwrap_or_else(|| address_of(url));
     // With HTTP/1.0 the response is not chunked.
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    send(url, &format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n")).await
+}
+
+/// Sends an action to a console and returns the status and the body of the response.
+async fn post(url: &str, action: &str, token: &str, body: &Value) -> (u16, String) {
+    let (host, body) = (address_of(url), body.to_string());
+    let length = body.len();
+    let head = format!("POST /debug/informer/v1/actions/{action} HTTP/1.0\r\nHost: {host}\r\n");
+    let types = format!("Content-Type: application/json\r\nX-Informer-Token: {token}\r\n");
+    send(url, &format!("{head}{types}Content-Length: {length}\r\n\r\n{body}")).await
+}
+
+async fn send(url: &str, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address_of(url)).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     timeout(DEADLINE, stream.read_to_string(&mut text)).await.expect("a response").unwrap();
@@ -73,6 +88,24 @@ async fn own_informers_are_served_and_another_command_attaches_to_them() {
     assert!(!history.to_string().contains("do-not-show-this"), "{history}");
     assert_eq!(get(&proxy, SNAPSHOT, Some("attacker.example")).await.0, 403);
     assert_eq!(get(&proxy, "/metrics", None).await.0, 404);
+}
+
+#[tokio::test]
+async fn actions_need_the_option_of_the_console_and_of_the_proxy() {
+    let server = ApiServer::builder().build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let (_own, url) = console(&["cm", "-A", "--allow-actions", "--server", &listening.url()]).await;
+    let is_running = |page: &Value| page["controllers"][0]["phase"] == "Running";
+    let snapshot = until(&url, "/debug/informer/v1/snapshot", is_running).await;
+    let token = snapshot["actions"]["token"].as_str().expect("a token");
+    let body = json!({"controller": snapshot["controllers"][0]["name"], "key": "default/a"});
+    let (_reading, reading) = console(&["--attach", &url]).await;
+    let (status, problem) = post(&reading, "requeue", token, &body).await;
+    assert!(status == 403 && problem.contains("--allow-actions"), "{status} {problem}");
+    let (_acting, acting) = console(&["--attach", &url, "--allow-actions"]).await;
+    let (status, done) = post(&acting, "requeue", token, &body).await;
+    assert!(status == 200 && done.contains("reconciles default/a"), "{status} {done}");
+    assert_eq!(post(&acting, "requeue", "other", &body).await.0, 403);
 }
 
 #[tokio::test]
