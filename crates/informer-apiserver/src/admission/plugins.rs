@@ -2,7 +2,8 @@
 //!
 //! A new plugin is a file below this module that implements [`AdmissionPlugin`], and an entry of [`PLUGINS`].
 //! No lock is held while a plugin runs. Plugins do not run for writes of the server itself or of the
-//! embedding program. In each phase all plugins run before the policies and webhooks. ResourceQuota is
+//! embedding program. A plugin validates writes to the main resource, unless [`AdmissionPlugin::validates`]
+//! names subresources. In each phase all plugins run before the policies and webhooks. ResourceQuota is
 //! charged last, see `pipeline/quota_usage.rs`.
 
 mod certificates;
@@ -10,6 +11,7 @@ mod classes;
 mod limit_ranger;
 mod object_defaults;
 mod owner_references;
+mod pod_resize;
 mod pod_security;
 mod priority;
 mod runtime_class;
@@ -31,6 +33,7 @@ use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimRes
 use limit_ranger::LimitRanger;
 use object_defaults::{DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition};
 use owner_references::OwnerReferencesPermissionEnforcement;
+use pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
 use pod_security::PodSecurity;
 use priority::Priority;
 use runtime_class::RuntimeClass;
@@ -44,10 +47,18 @@ trait AdmissionPlugin: Sync {
         true
     }
 
+    /// Returns true if the plugin validates writes of this kind.
+    fn validates(&self, mode: WriteMode) -> bool {
+        mode == WriteMode::Main
+    }
+
     /// Changes or rejects a new object before the mutating webhooks are called.
     fn mutate(&self, _admission: &Admission, _write: &mut NewObject<'_>) -> Result<(), ApiError> {
         Ok(())
     }
+
+    /// Changes the pod in a resize before the mutating webhooks are called.
+    fn mutate_resize(&self, _admission: &Admission, _write: &mut NewObject<'_>) {}
 
     /// Rejects a write before the validating webhooks are called, or returns warnings for the client.
     fn validate(&self, _admission: &Admission, _write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
@@ -55,7 +66,7 @@ trait AdmissionPlugin: Sync {
     }
 }
 
-const PLUGINS: [&dyn AdmissionPlugin; 13] = [
+const PLUGINS: [&dyn AdmissionPlugin; 15] = [
     &LimitRanger,
     &TaintNodesByCondition,
     &PodSecurity,
@@ -69,6 +80,8 @@ const PLUGINS: [&dyn AdmissionPlugin; 13] = [
     &CertificateSubjectRestriction,
     &DefaultIngressClass,
     &PodTopologyLabels,
+    &NodeDeclaredFeatureValidator,
+    &PodResizeValidator,
 ];
 
 /// The names of plugins that a server enables or disables. A plugin that is in neither list has its default.
@@ -168,6 +181,15 @@ impl Admission {
         self.plugins.0.iter().try_for_each(|plugin| plugin.mutate(self, &mut write))
     }
 
+    /// Changes a pod that is resized. `old` is the stored pod.
+    pub(crate) fn run_resize_plugins(&self, scope: Scope<'_>, old: &Object, object: &mut Object) {
+        if scope.validation == FieldValidation::Unchecked || is_terminating(old) {
+            return;
+        }
+        let mut write = NewObject { kind: scope.kind(), namespace: scope.namespace, object };
+        self.plugins.0.iter().for_each(|plugin| plugin.mutate_resize(self, &mut write));
+    }
+
     /// Adds the warnings of the plugins to `warnings`. If a plugin rejects the write, the warnings of the
     /// plugins before it are kept.
     pub(crate) fn run_validating_plugins(
@@ -176,10 +198,10 @@ impl Admission {
         mut warnings: Vec<String>,
     ) -> Result<Vec<String>, ApiError> {
         let PendingWrite { scope, mode, .. } = write;
-        if scope.validation == FieldValidation::Unchecked || mode != WriteMode::Main || scope.scales {
+        if scope.validation == FieldValidation::Unchecked || scope.scales {
             return Ok(warnings);
         }
-        for plugin in &self.plugins.0 {
+        for plugin in self.plugins.0.iter().filter(|plugin| plugin.validates(mode)) {
             match plugin.validate(self, write) {
                 Ok(found) => warnings.extend(found),
                 Err(error) => return Err(error.warned(warnings)),
@@ -197,6 +219,10 @@ impl Admission {
 
 fn set(object: &mut Object, name: &str, value: Value) {
     object.entry("spec").or_insert(Value::Null)[name] = value;
+}
+
+fn is_terminating(object: &Object) -> bool {
+    part(object, "metadata")["deletionTimestamp"].is_string()
 }
 
 /// Returns a top-level field of an object, or `null` if it is missing.

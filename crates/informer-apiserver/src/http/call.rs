@@ -91,6 +91,8 @@ impl Call<'_> {
         match self.route.subresource.as_deref() {
             None => WriteMode::Main,
             Some("finalize") => WriteMode::Finalize,
+            Some("ephemeralcontainers") => WriteMode::EphemeralContainers,
+            Some("resize") => WriteMode::Resize,
             Some(_) => WriteMode::Status,
         }
     }

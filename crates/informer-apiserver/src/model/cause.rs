@@ -8,6 +8,7 @@ use serde::Serialize;
 pub(crate) struct Cause {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) reason: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) field: String,

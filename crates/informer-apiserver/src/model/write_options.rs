@@ -33,6 +33,10 @@ pub(crate) enum WriteMode {
     Finalize,
     /// A write to `/scale`, whose body is a Scale object.
     Scale,
+    /// A write to `/ephemeralcontainers` of a pod.
+    EphemeralContainers,
+    /// A write to `/resize` of a pod, which changes the CPU and memory of its containers.
+    Resize,
     /// A write of the embedding program, which changes everything, including the status.
     Whole,
     /// A write of the embedding program like [`Whole`](Self::Whole), but without defaults and validation, for

@@ -381,15 +381,20 @@ fn subresource(mode: WriteMode) -> &'static str {
         WriteMode::Status => "status",
         WriteMode::Finalize => "finalize",
         WriteMode::Scale => "scale",
+        WriteMode::EphemeralContainers => "ephemeralcontainers",
+        WriteMode::Resize => "resize",
     }
 }
 
 /// Returns the fields that the server resets in a write of this kind, so that no manager owns them.
 fn reset_fields(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
+    if let Some(strategy) = kind.subresource_strategy(mode) {
+        return strategy.reset_fields;
+    }
     match mode {
         WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],
-        WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => &[],
         WriteMode::Finalize => &["status"],
         WriteMode::Status => kind.descriptor.status_reset_fields,
+        _ => &[],
     }
 }

@@ -191,20 +191,24 @@ pub(crate) fn merge_update(
     whole: &Value,
     mut new: Object,
     mode: WriteMode,
+    now: impl FnOnce() -> String,
 ) -> Result<(Object, Vec<String>), ApiError> {
     let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
+    let strategy = kind.subresource_strategy(mode);
     // The managed fields of this write replace the stored ones, so they are kept aside during the merge.
     let managed = match mode {
         WriteMode::Status | WriteMode::Finalize => Some(object_meta::take_fields(&mut new)),
+        _ if strategy.is_some() => Some(object_meta::take_fields(&mut new)),
         _ => None,
     };
-    match mode {
-        WriteMode::Status => new = with_status(kind, old, &mut new),
-        WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
-        WriteMode::Main if kind.traits.has(Traits::STATUS) => {
+    match (strategy, mode) {
+        (Some(strategy), _) => kind.prepare_subresource(strategy, (whole, &mut new), &now()),
+        (None, WriteMode::Status) => new = with_status(kind, old, &mut new),
+        (None, WriteMode::Finalize) => new = namespace::with_finalizers(old, &mut new),
+        (None, WriteMode::Main) if kind.traits.has(Traits::STATUS) => {
             object_meta::copy_member("status", old, &mut new)
         }
-        WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => {}
+        (None, _) => {}
     }
     if let Some(managed) = managed {
         object_meta::set_fields(&mut new, managed);
@@ -212,24 +216,9 @@ pub(crate) fn merge_update(
     if mode != WriteMode::Raw {
         kind.carry_over(old, &mut new, mode);
     }
-    let mut problems = match mode {
-        WriteMode::Main | WriteMode::Whole => {
-            kind.admit_update(whole, &mut new, mode);
-            let mut problems = validate_change(kind, whole, &mut new);
-            if mode == WriteMode::Whole {
-                problems.extend(validate_status(kind, &mut new));
-            }
-            problems
-        }
-        WriteMode::Status => {
-            let mut problems = validate_status(kind, &mut new);
-            problems.extend(
-                kind.rules().into_iter().flat_map(|rules| rules.check_status_update(&mut new, whole)),
-            );
-            problems
-        }
-        WriteMode::Finalize => namespace::added_finalizer_causes(old, &new),
-        WriteMode::Scale | WriteMode::Raw => Vec::new(),
+    let mut problems = match strategy {
+        Some(strategy) => strategy.check(&mut new, whole),
+        None => validate_update(kind, (old, whole), &mut new, mode),
     };
     let (causes, warnings) = match mode {
         WriteMode::Main | WriteMode::Whole | WriteMode::Status => {
@@ -252,6 +241,33 @@ pub(crate) fn merge_update(
         metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
     }
     Ok((new, warnings))
+}
+
+/// Validates an update, except for its metadata. `old` and `whole` are the stored object.
+fn validate_update(
+    kind: &Kind,
+    (old, whole): (&Object, &Value),
+    new: &mut Object,
+    mode: WriteMode,
+) -> Vec<Cause> {
+    match mode {
+        WriteMode::Main | WriteMode::Whole => {
+            kind.admit_update(whole, new, mode);
+            let mut problems = validate_change(kind, whole, new);
+            if mode == WriteMode::Whole {
+                problems.extend(validate_status(kind, new));
+            }
+            problems
+        }
+        WriteMode::Status => {
+            let mut problems = validate_status(kind, new);
+            let changes = kind.rules().map(|rules| rules.check_status_update(new, whole));
+            problems.extend(changes.into_iter().flatten());
+            problems
+        }
+        WriteMode::Finalize => namespace::added_finalizer_causes(old, new),
+        _ => Vec::new(),
+    }
 }
 
 fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {

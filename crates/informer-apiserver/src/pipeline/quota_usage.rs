@@ -298,6 +298,7 @@ fn is_counted(evaluator: &Evaluator, QuotaWrite { mode, old, .. }: QuotaWrite<'_
     match (evaluator, old, mode) {
         (Evaluator::Claims, Some(_), WriteMode::Main | WriteMode::Status)
         | (Evaluator::Services, Some(_), WriteMode::Main)
+        | (Evaluator::Pods, Some(_), WriteMode::Resize)
         | (_, None, _) => true,
         (Evaluator::Pods, Some(old), WriteMode::Main) => {
             scopes::is_terminating(old) != scopes::is_terminating(object)

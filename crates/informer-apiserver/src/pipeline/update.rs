@@ -134,9 +134,12 @@ impl Pipeline {
         let Value::Object(old) = whole else { return Err(ApiError::unknown_resource().into()) };
         let written = existing.written();
         let before = Some((old, current.version));
+        if mode == WriteMode::Resize {
+            self.run_resize_plugins(scope, old, &mut object);
+        }
         self.admit(scope, Phase::Mutate, Some(&mut object), before).await?;
         scope.check_escalation(self, Some(old), &object)?;
-        let (mut new, schema_warnings) = merge_update(kind, whole, object, mode)?;
+        let (mut new, schema_warnings) = merge_update(kind, whole, object, mode, || self.now())?;
         scope.check_params(self, current.key.name(), Some(old), &new)?;
         let mut api_warnings = scope.api_warnings(&mut new, Some(whole), mode);
         api_warnings.splice(0..0, schema_warnings);

@@ -23,6 +23,7 @@ mod owners;
 mod page;
 mod pod_security;
 mod pod_specs;
+mod pod_subresources;
 mod pod_validation;
 mod policies;
 mod ports;

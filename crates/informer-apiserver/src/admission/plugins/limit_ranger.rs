@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::{AdmissionPlugin, NewObject, PendingWrite, part};
+use super::{AdmissionPlugin, NewObject, PendingWrite, is_terminating};
 use crate::admission::Admission;
 use crate::admission::quota::limits;
 use crate::model::error::ApiError;
 use crate::model::object_meta::display_name;
 use crate::model::rules::with_value;
+use crate::model::write_options::WriteMode;
 
 pub(super) struct LimitRanger;
 
@@ -18,22 +19,28 @@ impl AdmissionPlugin for LimitRanger {
 
     fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
-            for range in admission.in_namespace("limitranges", write.namespace.unwrap_or_default()) {
-                with_value(write.object, |pod| limits::fill(&range, pod));
-            }
+            fill(admission, write);
         }
         Ok(())
     }
 
-    /// Validates new pods, and new or updated PVCs that are not being deleted, against the LimitRanges of the
-    /// namespace.
+    fn mutate_resize(&self, admission: &Admission, write: &mut NewObject<'_>) {
+        fill(admission, write);
+    }
+
+    fn validates(&self, mode: WriteMode) -> bool {
+        matches!(mode, WriteMode::Main | WriteMode::Resize)
+    }
+
+    /// Validates new and resized pods, and new or updated PVCs that are not being deleted, against the
+    /// LimitRanges of the namespace.
     fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
         let validate = match &*write.kind().kind {
-            "Pod" if write.old.is_none() => limits::pod_problems,
+            "Pod" if write.old.is_none() || write.mode == WriteMode::Resize => limits::pod_problems,
             "PersistentVolumeClaim" => limits::claim_problems,
             _ => return Ok(Vec::new()),
         };
-        let deleted = write.old.is_some_and(|old| part(old, "metadata")["deletionTimestamp"].is_string());
+        let deleted = write.old.is_some_and(is_terminating);
         let Some(namespace) = write.scope.namespace.filter(|_| write.kind().gvr.group.is_empty() && !deleted)
         else {
             return Ok(Vec::new());
@@ -46,5 +53,12 @@ impl AdmissionPlugin for LimitRanger {
             }
         }
         Ok(Vec::new())
+    }
+}
+
+/// Applies the default requests and limits of the namespace to the containers of a pod.
+fn fill(admission: &Admission, write: &mut NewObject<'_>) {
+    for range in admission.in_namespace("limitranges", write.namespace.unwrap_or_default()) {
+        with_value(write.object, |pod| limits::fill(&range, pod));
     }
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::{AdmissionPlugin, PendingWrite, part};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
+use crate::model::write_options::WriteMode;
 use labels::{NamespaceLevels, PodSecurityLevel};
 use pod::Pod;
 use verdict::PodViolations;
@@ -26,6 +27,10 @@ pub(super) struct PodSecurity;
 impl AdmissionPlugin for PodSecurity {
     fn name(&self) -> &'static str {
         "PodSecurity"
+    }
+
+    fn validates(&self, mode: WriteMode) -> bool {
+        matches!(mode, WriteMode::Main | WriteMode::EphemeralContainers | WriteMode::Resize)
     }
 
     fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {

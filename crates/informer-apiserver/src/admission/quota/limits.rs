@@ -111,7 +111,7 @@ fn items<'a>(range: &'a Value, of: &'a str) -> impl Iterator<Item = &'a Value> {
     range["spec"]["limits"].as_array().into_iter().flatten().filter(move |item| item["type"] == of)
 }
 
-fn is_pod_level_resource(name: &str) -> bool {
+pub(crate) fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory")
 }
 

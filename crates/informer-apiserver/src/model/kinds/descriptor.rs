@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::rules::Rules;
+use crate::model::rules::checks::Check;
 use crate::model::table::TableRow;
 use crate::model::write_options::WriteMode;
 
@@ -34,6 +35,8 @@ pub(crate) struct KindDescriptor {
     pub(crate) initial_status: &'static str,
     /// The fields that the server takes from the stored object on an update of `/status`.
     pub(crate) status_reset_fields: &'static [&'static str],
+    /// The subresources whose updates have their own rules.
+    pub(crate) subresources: &'static [SubresourceStrategy],
     /// The field with a list that is stored as `null` if it is empty.
     pub(crate) null_list: Option<&'static str>,
     /// The path of the pod or pod template in objects of this kind.
@@ -47,6 +50,19 @@ pub(crate) struct KindDescriptor {
     /// table has the columns `Name` and `Created At`.
     pub(crate) cells: Option<fn(&TableRow<'_>) -> Vec<Value>>,
     pub(crate) hooks: Hooks,
+}
+
+/// The rules of updates through a subresource, if they are not those that most kinds have for `/status`. This
+/// is an update strategy of kube-apiserver.
+pub(crate) struct SubresourceStrategy {
+    pub(crate) mode: WriteMode,
+    /// Replaces all fields that the subresource does not change by those of the stored object, which is the
+    /// first argument. The last argument is the time. This is the counterpart of `PrepareForUpdate`.
+    pub(crate) prepare: fn(&Value, &mut Value, &str),
+    /// Validation of the prepared object, and of its changes.
+    pub(crate) checks: &'static [Check],
+    /// The fields that the server sets, so that no field manager owns them.
+    pub(crate) reset_fields: &'static [&'static str],
 }
 
 type WarningHook = fn(&Value, Option<&Value>) -> Vec<String>;
@@ -128,6 +144,7 @@ impl KindDescriptor {
             name_format: ObjectName::Subdomain,
             initial_status: "{}",
             status_reset_fields: &["spec"],
+            subresources: &[],
             null_list: None,
             pod_template: None,
             stored_as: None,
@@ -177,6 +194,11 @@ impl KindDescriptor {
 
     pub(crate) const fn status_reset_fields(mut self, status_reset_fields: &'static [&'static str]) -> Self {
         self.status_reset_fields = status_reset_fields;
+        self
+    }
+
+    pub(crate) const fn subresources(mut self, subresources: &'static [SubresourceStrategy]) -> Self {
+        self.subresources = subresources;
         self
     }
 

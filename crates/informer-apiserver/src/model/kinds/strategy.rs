@@ -8,11 +8,22 @@ use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use crate::model::kinds::core::pod::disabled_fields::drop_disabled_fields;
 use crate::model::kinds::core::pod::validation;
+use crate::model::kinds::descriptor::SubresourceStrategy;
 use crate::model::kinds::{Kind, Traits};
 use crate::model::rules::checks::FieldView;
 use crate::model::rules::path::each_mut;
 use crate::model::rules::{Rules, as_value, checks, get, with_value};
 use crate::model::write_options::WriteMode;
+
+impl SubresourceStrategy {
+    pub(crate) fn check(&self, object: &mut Object, old: &Value) -> Vec<Cause> {
+        as_value(object, |object| {
+            let mut causes = Causes::default();
+            checks::run(&FieldView::root(object, Some(old)), self.checks, &mut causes);
+            causes.into_vec()
+        })
+    }
+}
 
 impl Kind {
     pub(crate) fn rules(&self) -> Option<&'static Rules> {
@@ -65,6 +76,21 @@ impl Kind {
         if let Some(admit) = self.descriptor.hooks.admit_update {
             with_value(object, |object| admit(old, object));
         }
+    }
+
+    /// Returns the rules of a write to a subresource that has its own; `None` for all other writes.
+    pub(crate) fn subresource_strategy(&self, mode: WriteMode) -> Option<&'static SubresourceStrategy> {
+        self.descriptor.subresources.iter().find(|strategy| strategy.mode == mode)
+    }
+
+    pub(crate) fn prepare_subresource(
+        &self,
+        strategy: &SubresourceStrategy,
+        (old, object): (&Value, &mut Object),
+        now: &str,
+    ) {
+        with_value(object, |object| (strategy.prepare)(old, object, now));
+        self.drop_disabled_fields(object, Some(old));
     }
 
     /// The counterpart of `PrepareForCreate` in kube-apiserver.
@@ -124,7 +150,7 @@ impl Kind {
         match mode {
             WriteMode::Main => hooks.warnings.map(|warnings| warnings(object, old)).unwrap_or_default(),
             WriteMode::Status => hooks.status_warnings.map(|warnings| warnings(object)).unwrap_or_default(),
-            WriteMode::Finalize | WriteMode::Scale | WriteMode::Whole | WriteMode::Raw => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

@@ -17,10 +17,8 @@ pub(crate) struct SubresourceKind {
     pub(crate) foreign: bool,
 }
 
-/// Subresources that are not implemented, because they need a kubelet or change fields that only a kubelet
-/// uses.
-const UNIMPLEMENTED: [&str; 7] =
-    ["attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"];
+/// Subresources that are not implemented, because they need a kubelet.
+const UNIMPLEMENTED: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// Subresources whose requests open a connection. Admission reviews them with the operation CONNECT.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];

@@ -1,5 +1,7 @@
 //! The pods and pod templates that the Pod Security checks evaluate.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::part;
@@ -67,10 +69,18 @@ pub(super) fn name(part: &Value) -> &str {
 /// Returns true if a pod update can change the result of the Pod Security checks: it changes an image or adds
 /// a container.
 pub(super) fn affects_checks(old: &Object, new: &Object) -> bool {
-    let lists = |object, name: &str| part(object, "spec")[name].as_array().map_or(&[][..], Vec::as_slice);
-    ["containers", "initContainers"].into_iter().any(|list| {
-        let (before, after) = (lists(old, list), lists(new, list));
-        let changed = |(before, after): (&Value, &Value)| before["image"] != after["image"];
-        before.len() != after.len() || before.iter().zip(after).any(changed)
-    })
+    fn lists<'a>(object: &'a Object, name: &str) -> &'a [Value] {
+        part(object, "spec")[name].as_array().map_or(&[], Vec::as_slice)
+    }
+    fn images(pod: &Object) -> impl Iterator<Item = (&str, &Value)> {
+        lists(pod, "ephemeralContainers").iter().map(|container| (name(container), &container["image"]))
+    }
+    let before: HashMap<&str, &Value> = images(old).collect();
+    let has_new_ephemeral = images(new).any(|(name, image)| before.get(name) != Some(&image));
+    has_new_ephemeral
+        || ["containers", "initContainers"].into_iter().any(|list| {
+            let (before, after) = (lists(old, list), lists(new, list));
+            let changed = |(before, after): (&Value, &Value)| before["image"] != after["image"];
+            before.len() != after.len() || before.iter().zip(after).any(changed)
+        })
 }

@@ -2,6 +2,7 @@ pub(crate) mod defaults;
 pub(crate) mod disabled_fields;
 mod label_keys;
 pub(crate) mod resources;
+mod subresources;
 mod table;
 pub(crate) mod validation;
 pub(crate) mod warnings;
@@ -40,6 +41,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .bookmark(r#","spec":{"containers":null},"status":{}"#)
 .initial_status(r#"{"phase":"Pending"}"#)
 .status_reset_fields(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
+.subresources(&[subresources::EPHEMERAL_CONTAINERS, subresources::RESIZE])
 .pod_template(&[])
 .rules(
     Rules::new(defaults::POD, validation::POD)

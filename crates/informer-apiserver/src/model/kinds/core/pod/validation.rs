@@ -5,10 +5,12 @@ mod annotations;
 mod changes;
 mod containers;
 mod environment;
+mod ephemeral;
 mod host;
 mod os;
 mod probes;
 mod projected;
+mod resize;
 mod resources;
 mod security;
 mod volumes;
@@ -25,11 +27,14 @@ use crate::model::rules::checks::{
 };
 use crate::model::rules::ranges::check_address;
 use crate::model::rules::scheduling::check_toleration;
+use crate::model::rules::warnings::has_annotation;
 
 pub(crate) const POD: &[Check] = &[Check::Call(pod)];
 pub(crate) const CREATED: &[Check] = &[Check::Call(created)];
 pub(crate) const CHANGES: &[Check] = &[Check::Call(changes::check)];
 pub(crate) const STATUS_CHANGES: &[Check] = &[Check::Call(changes::check_annotations)];
+pub(crate) const EPHEMERAL_CONTAINERS: &[Check] = &[Check::Call(pod), Check::Call(ephemeral::check)];
+pub(crate) const RESIZE: &[Check] = &[Check::Call(pod), Check::Call(resize::check)];
 const RESTART: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
@@ -71,6 +76,11 @@ pub(crate) fn check_template(at: &FieldView<'_, '_>, causes: &mut Causes) {
 pub(crate) fn check_disabled_fields(spec: &FieldView<'_, '_>, causes: &mut Causes) {
     security::check_disabled_change_policy(&spec.part("securityContext"), causes);
     host::check_disabled_combinations(spec, causes);
+}
+
+/// Returns true if a pod is the mirror of a static pod.
+fn is_static(pod: &Value) -> bool {
+    has_annotation(pod, annotations::MIRROR)
 }
 
 pub(crate) fn shown_labels(at: &FieldView<'_, '_>) -> String {

@@ -12,7 +12,7 @@ use crate::model::rules::scheduling::check_toleration;
 use super::volumes::check_relative_path;
 use super::{all_containers, os};
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
