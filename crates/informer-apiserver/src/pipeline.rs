@@ -39,6 +39,7 @@ use crate::model::json::Object;
 use crate::model::metadata;
 use crate::model::object_meta;
 use crate::model::object_meta::{metadata_of, metadata_of_mut};
+use crate::model::rules::with_value;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::allocations::Allocations;
 
@@ -190,6 +191,11 @@ impl Pipeline {
         self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
         scope.check_escalation(self, None, &object)?;
         self.fill_new(kind, &mut object, mode);
+        if let Some(set_requester) = kind.descriptor.hooks.set_requester
+            && let Some(Requester { user, .. }) = scope.requester
+        {
+            with_value(&mut object, |object| set_requester(object, user));
+        }
         // In a dry run, the object may have a resourceVersion, which the response then contains, too. An
         // invalid one is ignored.
         let given = metadata::version(&object).ok().flatten().filter(|_| scope.dry_run);

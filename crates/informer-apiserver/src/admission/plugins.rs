@@ -28,7 +28,7 @@ use crate::model::json::Object;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::write_options::{FieldValidation, WriteMode};
-use certificates::CertificateSubjectRestriction;
+use certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimResize};
 use limit_ranger::LimitRanger;
 use object_defaults::{DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition};
@@ -66,7 +66,7 @@ trait AdmissionPlugin: Sync {
     }
 }
 
-const PLUGINS: [&dyn AdmissionPlugin; 15] = [
+const PLUGINS: [&dyn AdmissionPlugin; 17] = [
     &LimitRanger,
     &TaintNodesByCondition,
     &PodSecurity,
@@ -77,6 +77,8 @@ const PLUGINS: [&dyn AdmissionPlugin; 15] = [
     &OwnerReferencesPermissionEnforcement,
     &PersistentVolumeClaimResize,
     &RuntimeClass,
+    &CertificateApproval,
+    &CertificateSigning,
     &CertificateSubjectRestriction,
     &DefaultIngressClass,
     &PodTopologyLabels,

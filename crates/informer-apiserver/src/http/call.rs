@@ -93,6 +93,7 @@ impl Call<'_> {
             Some("finalize") => WriteMode::Finalize,
             Some("ephemeralcontainers") => WriteMode::EphemeralContainers,
             Some("resize") => WriteMode::Resize,
+            Some("approval") => WriteMode::Approval,
             Some(_) => WriteMode::Status,
         }
     }

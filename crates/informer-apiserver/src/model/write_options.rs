@@ -37,6 +37,8 @@ pub(crate) enum WriteMode {
     EphemeralContainers,
     /// A write to `/resize` of a pod, which changes the CPU and memory of its containers.
     Resize,
+    /// A write to `/approval` of a certificate request, which changes its conditions.
+    Approval,
     /// A write of the embedding program, which changes everything, including the status.
     Whole,
     /// A write of the embedding program like [`Whole`](Self::Whole), but without defaults and validation, for

@@ -383,6 +383,7 @@ fn subresource(mode: WriteMode) -> &'static str {
         WriteMode::Scale => "scale",
         WriteMode::EphemeralContainers => "ephemeralcontainers",
         WriteMode::Resize => "resize",
+        WriteMode::Approval => "approval",
     }
 }
 
@@ -392,6 +393,7 @@ fn reset_fields(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
         return strategy.reset_fields;
     }
     match mode {
+        WriteMode::Main if !kind.descriptor.reset_fields.is_empty() => kind.descriptor.reset_fields,
         WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],
         WriteMode::Finalize => &["status"],
         WriteMode::Status => kind.descriptor.status_reset_fields,

@@ -1,12 +1,15 @@
-//! CertificateSigningRequests: validation, and the admission plugin `CertificateSubjectRestriction`.
+//! CertificateSigningRequests: validation, approval and signing, and the admission plugins
+//! `CertificateSubjectRestriction`, `CertificateApproval` and `CertificateSigning`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use informer_apiserver::ApiServer;
+use informer_apiserver::{ApiServer, User};
+use informer_core::Gvr;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
-use crate::support::json as ask;
+use crate::support::{json as ask, read, request};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -71,5 +74,186 @@ async fn unknown_and_repeated_usages_are_rejected() {
     let unknown = "spec.usages[1]: Unsupported value: \"web\": supported values: \"any\", \"cert sign\", ";
     for problem in [unknown, "spec.usages[2]: Duplicate value: \"client auth\""] {
         assert!(message.contains(problem), "{message}");
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Creates a server with a request named `r` of the signer `example.com/signer`. The user `controller` may
+/// update both subresources, and has the verb `approve` or `sign` for the named signer.
+async fn server_with_signer(verb: &str, signer: &str) -> ApiServer {
+    let server = ApiServer::builder().rbac(true).build();
+    let subresources = ["certificatesigningrequests/approval", "certificatesigningrequests/status"];
+    let rules = json!([
+        {"apiGroups": ["certificates.k8s.io"], "resources": subresources, "verbs": ["patch"]},
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": [signer], "verbs": [verb]},
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["create"]},
+    ]);
+    let role = json!({"metadata": {"name": "controller"}, "rules": rules});
+    server.create(&Gvr::new(RBAC, "v1", "clusterroles"), "", role).unwrap();
+    let binding = json!({
+        "metadata": {"name": "controller"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "controller"},
+        "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "controller"}],
+    });
+    server.create(&Gvr::new(RBAC, "v1", "clusterrolebindings"), "", binding).unwrap();
+    let spec = json!({
+        "request": request_of_group("a"), "signerName": "example.com/signer", "usages": ["client auth"],
+        "username": "somebody", "groups": ["system:masters"],
+    });
+    let object = json!({"metadata": {"name": "r"}, "spec": spec});
+    let (status, created) = as_controller(&server, "POST", REQUESTS, &object).await;
+    assert_eq!(status, 201, "{created}");
+    assert_eq!(created["spec"]["username"], "controller");
+    assert_eq!(created["spec"]["groups"], json!(["system:authenticated"]));
+    server
+}
+
+async fn as_controller(server: &ApiServer, method: &str, uri: &str, body: &Value) -> (u16, Value) {
+    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let mut request = request(method, uri, &[("content-type", kind)], &body.to_string());
+    request.extensions_mut().insert(User::new("controller"));
+    let (status, text) = read(server.service().oneshot(request).await.unwrap()).await;
+    (status, serde_json::from_str(&text).unwrap())
+}
+
+/// Patches the status of the request through `/approval` or `/status`.
+async fn set_status(server: &ApiServer, subresource: &str, status: &Value) -> (u16, Value) {
+    let uri = format!("{REQUESTS}/r/{subresource}");
+    as_controller(server, "PATCH", &uri, &json!({"status": status})).await
+}
+
+fn condition(kind: &str) -> Value {
+    json!({"type": kind, "status": "True", "reason": "Test"})
+}
+
+fn certificate() -> String {
+    let key = KeyPair::generate().unwrap();
+    STANDARD.encode(CertificateParams::default().self_signed(&key).unwrap().pem())
+}
+
+#[tokio::test]
+async fn approval_needs_the_verb_approve_for_the_signer_or_its_domain() {
+    let approved = json!({"conditions": [condition("Approved")]});
+    let server = server_with_signer("sign", "example.com/signer").await;
+    let (status, refused) = set_status(&server, "approval", &approved).await;
+    assert_eq!(status, 403);
+    assert_eq!(
+        refused["message"],
+        "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: user not permitted to approve requests \
+         with signerName \"example.com/signer\""
+    );
+    for signer in ["example.com/signer", "example.com/*"] {
+        let server = server_with_signer("approve", signer).await;
+        let (status, approved) = set_status(&server, "approval", &approved).await;
+        assert_eq!(status, 200, "{approved}");
+        let condition = &approved["status"]["conditions"][0];
+        assert!(condition["lastUpdateTime"].is_string() && condition["lastTransitionTime"].is_string());
+    }
+    let other = server_with_signer("approve", "example.org/*").await;
+    assert_eq!(set_status(&other, "approval", &approved).await.0, 403);
+}
+
+#[tokio::test]
+async fn signing_needs_the_verb_sign_if_certificate_or_conditions_change() {
+    let signed = json!({"certificate": certificate()});
+    let server = server_with_signer("approve", "example.com/signer").await;
+    let (status, refused) = set_status(&server, "status", &signed).await;
+    assert_eq!(status, 403);
+    let why = "user not permitted to sign requests with signerName \"example.com/signer\"";
+    assert!(refused["message"].as_str().unwrap().ends_with(why), "{refused}");
+    let failed = json!({"conditions": [condition("Failed")]});
+    assert_eq!(set_status(&server, "status", &failed).await.0, 403);
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    let uri = format!("{REQUESTS}/r/status");
+    let (status, labeled) = as_controller(&server, "PATCH", &uri, &labels).await;
+    assert_eq!((status, &labeled["metadata"]["labels"]["a"]), (200, &json!("b")), "{labeled}");
+
+    let server = server_with_signer("sign", "example.com/*").await;
+    assert_eq!(set_status(&server, "status", &signed).await.0, 200);
+    let (status, refused) = set_status(&server, "status", &json!({"certificate": certificate()})).await;
+    assert_eq!(status, 422);
+    let why = "status.certificate: Forbidden: updates may not modify existing certificate content";
+    assert!(refused["message"].as_str().unwrap().ends_with(why), "{refused}");
+}
+
+#[tokio::test]
+async fn each_subresource_of_a_certificate_request_changes_its_own_fields() {
+    let server = ApiServer::builder().build();
+    let spec =
+        json!({"request": request_of_group("a"), "signerName": "example.com/signer", "usages": ["any"]});
+    let object = json!({"metadata": {"name": "r"}, "spec": spec});
+    let (status, created) = ask(&server, "POST", REQUESTS, &object.to_string()).await;
+    assert_eq!((status, &created["spec"]["username"]), (201, &json!("admin")));
+    let refused = async |subresource: &str, status: &Value| {
+        let (code, refused) = set_status(&server, subresource, status).await;
+        assert_eq!(code, 422, "{refused}");
+        let prefix = "CertificateSigningRequest.certificates.k8s.io \"r\" is invalid: ";
+        refused["message"].as_str().unwrap().trim_start_matches(prefix).to_owned()
+    };
+    let (status, same) = set_status(&server, "approval", &json!({"certificate": certificate()})).await;
+    assert_eq!((status, &same["status"]), (200, &json!({})), "the approval keeps the certificate");
+    let approved = json!({"conditions": [condition("Approved")]});
+    assert_eq!(
+        refused("status", &approved).await,
+        "status.conditions: Forbidden: updates may not add a condition of type \"Approved\""
+    );
+    let both = json!({"conditions": [condition("Approved"), condition("Denied")]});
+    assert_eq!(
+        refused("approval", &both).await,
+        "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive"
+    );
+    let invalid = json!({"conditions": [
+        {"type": "Approved", "status": "False"}, {"type": "", "status": "True"}, {"type": "A", "status": "Yes"},
+        {"type": "A", "status": "True"}, {"type": "B"},
+    ]});
+    let found = refused("approval", &invalid).await;
+    for problem in [
+        "status.conditions[0].status: Unsupported value: \"False\": supported values: \"True\"",
+        "status.conditions[1].type: Required value",
+        "status.conditions[2].status: Unsupported value: \"Yes\": supported values: \"False\", \"True\", \"Unknown\"",
+        "status.conditions[3].type: Duplicate value: \"A\"",
+        "status.conditions[4].status: Required value",
+    ] {
+        assert!(found.contains(problem), "{found}");
+    }
+    assert_eq!(set_status(&server, "approval", &approved).await.0, 200);
+    assert_eq!(
+        refused("approval", &json!({"conditions": []})).await,
+        "status.conditions: Forbidden: updates may not remove a condition of type \"Approved\""
+    );
+    let garbage = STANDARD.encode("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
+    for (certificate, why) in [
+        (STANDARD.encode("none"), "must contain at least one CERTIFICATE PEM block"),
+        (garbage, "only CERTIFICATE PEM blocks are allowed, found \"PRIVATE KEY\""),
+    ] {
+        let found = refused("status", &json!({"certificate": certificate})).await;
+        assert_eq!(found, format!("status.certificate: Invalid value: \"<certificate data>\": {why}"));
+    }
+    // The spec is immutable, and `/status` keeps the approval.
+    let (_, current) = ask(&server, "GET", &format!("{REQUESTS}/r"), "").await;
+    let mut other = current.clone();
+    other["spec"]["signerName"] = "example.com/other".into();
+    let (status, same) = ask(&server, "PUT", &format!("{REQUESTS}/r"), &other.to_string()).await;
+    assert_eq!((status, &same["spec"]), (200, &current["spec"]));
+    let mut approval = condition("Approved");
+    approval["reason"] = "Another".into();
+    let signed = json!({"certificate": certificate(), "conditions": [approval]});
+    let (status, signed) = set_status(&server, "status", &signed).await;
+    assert_eq!((status, &signed["status"]["conditions"]), (200, &current["status"]["conditions"]));
+}
+
+#[tokio::test]
+async fn signer_name_has_a_domain_and_a_path() {
+    let server = ApiServer::builder().build();
+    for (signer, why) in [
+        ("signer", "must be a fully qualified domain and path of the form 'example.com/signer-name'"),
+        ("example/signer", "should be a domain with at least two segments separated by dots"),
+        ("example.com/Signer", "validating label \"Signer\": a lowercase RFC 1123 subdomain must consist of"),
+        ("kubernetes.io/legacy-unknown", "the legacy signerName is not allowed via this API version"),
+    ] {
+        let spec = json!({"request": request_of_group("a"), "signerName": signer, "usages": ["any"]});
+        let (code, message) = create(&server, spec).await;
+        assert!(code == 422 && message.contains(why), "{message}");
     }
 }

@@ -9,6 +9,7 @@ use crate::model::kinds::Traits;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::Check;
 use crate::model::table::TableRow;
+use crate::model::user::User;
 use crate::model::write_options::WriteMode;
 
 /// The properties of a built-in kind that the schema table does not contain.
@@ -33,6 +34,9 @@ pub(crate) struct KindDescriptor {
     pub(crate) name_format: ObjectName,
     /// The JSON of the status of a new object, for kinds with a `/status` subresource.
     pub(crate) initial_status: &'static str,
+    /// The fields that the server sets in a write to the main resource, so that no field manager owns them.
+    /// If the list is empty, this is the status of kinds with a `/status` subresource.
+    pub(crate) reset_fields: &'static [&'static str],
     /// The fields that the server takes from the stored object on an update of `/status`.
     pub(crate) status_reset_fields: &'static [&'static str],
     /// The subresources whose updates have their own rules.
@@ -76,6 +80,8 @@ pub(crate) struct Hooks {
     pub(crate) after_normalization: Option<fn(&mut Object)>,
     /// Sets the spec and the status of a new object, instead of using `initial_status`.
     pub(crate) initialize: Option<fn(&mut Object)>,
+    /// Records the user who creates an object.
+    pub(crate) set_requester: Option<fn(&mut Value, &User)>,
     /// Applies admission plugins to an object that the embedding program loads.
     pub(crate) admit_loaded: Option<fn(&mut Value)>,
     /// Copies fields that an update cannot change from the stored object. Runs before the validation.
@@ -99,6 +105,7 @@ impl Hooks {
         after_decode: None,
         after_normalization: None,
         initialize: None,
+        set_requester: None,
         admit_loaded: None,
         carry_over: None,
         admit_update: None,
@@ -143,6 +150,7 @@ impl KindDescriptor {
             deprecated: None,
             name_format: ObjectName::Subdomain,
             initial_status: "{}",
+            reset_fields: &[],
             status_reset_fields: &["spec"],
             subresources: &[],
             null_list: None,
@@ -197,6 +205,11 @@ impl KindDescriptor {
         self
     }
 
+    pub(crate) const fn reset_fields(mut self, reset_fields: &'static [&'static str]) -> Self {
+        self.reset_fields = reset_fields;
+        self
+    }
+
     pub(crate) const fn subresources(mut self, subresources: &'static [SubresourceStrategy]) -> Self {
         self.subresources = subresources;
         self
@@ -239,6 +252,11 @@ impl KindDescriptor {
 
     pub(crate) const fn initialize(mut self, hook: fn(&mut Object)) -> Self {
         self.hooks.initialize = Some(hook);
+        self
+    }
+
+    pub(crate) const fn set_requester(mut self, hook: fn(&mut Value, &User)) -> Self {
+        self.hooks.set_requester = Some(hook);
         self
     }
 

@@ -248,7 +248,7 @@ pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
 /// The maximum length of a DNS subdomain in bytes.
 const MAX_SUBDOMAIN_BYTES: usize = 253;
 
-fn subdomain_problems(text: &str) -> Vec<&'static str> {
+pub(crate) fn subdomain_problems(text: &str) -> Vec<&'static str> {
     let long = (text.len() > MAX_SUBDOMAIN_BYTES).then_some("must be no more than 253 characters");
     let wrong = (!text.split('.').all(is_label_part)).then_some(SUBDOMAIN_RULE);
     long.into_iter().chain(wrong).collect()

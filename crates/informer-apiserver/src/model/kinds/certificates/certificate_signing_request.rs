@@ -1,40 +1,21 @@
+mod conditions;
+mod updates;
+mod validation;
+
 use serde_json::{Value, json};
 
-use crate::model::cause::{Cause, Causes};
+use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::object_meta::copy_member;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, duplicate, required, unsupported};
+use crate::model::rules::checks::{Check, is_missing};
+use crate::model::rules::path::set;
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 use crate::model::table::text::{NONE, human_duration, or};
-
-const MIN_EXPIRATION_SECONDS: i64 = 600;
-const USAGES: [&str; 23] = [
-    "any",
-    "cert sign",
-    "client auth",
-    "code signing",
-    "content commitment",
-    "crl sign",
-    "data encipherment",
-    "decipher only",
-    "digital signature",
-    "email protection",
-    "encipher only",
-    "ipsec end system",
-    "ipsec tunnel",
-    "ipsec user",
-    "key agreement",
-    "key encipherment",
-    "microsoft sgc",
-    "netscape sgc",
-    "ocsp signing",
-    "s/mime",
-    "server auth",
-    "signing",
-    "timestamping",
-];
+use crate::model::user::User;
+use crate::model::write_options::WriteMode;
 
 pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "certificates.k8s.io",
@@ -44,37 +25,34 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 )
 .selectable(&["spec.signerName"])
 .bookmark(r#","spec":{"request":null,"signerName":""},"status":{}"#)
-.rules(Rules::new(&[], &[Check::Call(validate)]))
+.reset_fields(&["spec", "status"])
+.subresources(&[updates::STATUS, updates::APPROVAL])
+.rules(Rules::new(&[], &[Check::Call(validation::check)]))
+.carry_over(keep_spec)
+.set_requester(set_requester)
 .cells(cells);
 
-fn validate(at: &FieldView<'_, '_>, causes: &mut Causes) {
-    let spec = at.part("spec");
-    if spec.items("usages").is_empty() {
-        causes.push(required(&spec.field_path("usages"), ""));
-    }
-    // Updates cannot change the spec, and older servers accepted other usages.
-    if at.old.is_none() {
-        validate_usages(&spec, causes);
-    }
-    if spec.text("signerName").is_empty() {
-        causes.push(required(&spec.field_path("signerName"), ""));
-    }
-    if let Some(seconds) =
-        spec.number("expirationSeconds").filter(|seconds| *seconds < MIN_EXPIRATION_SECONDS)
-    {
-        let why = "may not specify a duration less than 600 seconds (10 minutes)";
-        causes.push(Cause::invalid(&spec.field_path("expirationSeconds"), &seconds.to_string(), why));
+/// Keeps the spec of the stored request, which is immutable.
+fn keep_spec(old: &Object, object: &mut Object, mode: WriteMode) {
+    if mode == WriteMode::Main {
+        copy_member("spec", old, object);
     }
 }
 
-fn validate_usages(spec: &FieldView<'_, '_>, causes: &mut Causes) {
-    let usages: Vec<&str> = spec.items("usages").iter().map(text).collect();
-    for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage)) {
-        causes.push(unsupported(&spec.field_path("usages").index(index), usage, &USAGES));
-    }
-    for (index, usage) in usages.iter().enumerate().filter(|(index, usage)| usages[..*index].contains(usage))
-    {
-        causes.push(duplicate(&spec.field_path("usages").index(index), &format!("{usage:?}")));
+/// Records the user who creates a request, from whom the signer takes the identity.
+fn set_requester(request: &mut Value, user: &User) {
+    let spec = [
+        ("username", json!(user.name)),
+        ("uid", json!(user.uid)),
+        ("groups", json!(user.groups)),
+        ("extra", json!(user.extra)),
+    ];
+    for (name, value) in spec {
+        if !is_missing(Some(&value)) {
+            set(request, &format!("spec.{name}"), value);
+        } else if let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove(name);
+        }
     }
 }
 
