@@ -4,7 +4,7 @@
 import { build } from "esbuild";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 
-const [console_ = "../crates/informer-runtime/src/console/assets", server = "../crates/informer-apiserver/src/http/page/assets"] =
+const [console_ = "../crates/informer-runtime/src/console/assets", server = "../crates/informer-apiserver/src/http/web_ui/assets"] =
   process.argv.slice(2);
 
 async function page(out, name, source, packages) {

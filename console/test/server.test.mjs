@@ -1,4 +1,4 @@
-// Tests of the page of the embedded API server with `informer serve --page`.
+// Tests of the web UI of the embedded API server with `informer serve --web-ui`.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
@@ -15,7 +15,7 @@ after(() => browser.close());
 /** Starts the server. Returns its URL, the URL of its page, and a function that stops it. */
 async function start(listen = "127.0.0.1:0") {
   const informer = process.env.INFORMER;
-  const serve = ["serve", "--page", "--json", "--listen", listen];
+  const serve = ["serve", "--web-ui", "--json", "--listen", listen];
   const program = informer
     ? spawn(informer, serve, { stdio: ["ignore", "pipe", "inherit"] })
     : spawn("cargo", ["run", "--quiet", "--bin", "informer", "--", ...serve], { cwd: "..", stdio: ["ignore", "pipe", "inherit"] });
@@ -45,7 +45,7 @@ test("requests are shown, and a rule that is added fails the next one", async (t
   const server = await start();
   t.after(server.stop);
   await fetch(`${maps(server)}/missing`, { headers: { "user-agent": HOSTILE } });
-  const { page, errors, close } = await open(browser, server.page);
+  const { page, errors, close } = await open(browser, server.webUi);
   await page.getByRole("cell", { name: HOSTILE }).first().waitFor();
   await page.getByRole("cell", { name: "404" }).waitFor();
   await go(page, "faults");
@@ -71,7 +71,7 @@ test("a click expires an open watch, and a rewind removes the last object", asyn
   const before = (await (await fetch(`${maps(server)}/a`)).json()).metadata.resourceVersion;
   const watch = await fetch(`${maps(server)}?watch=true&resourceVersion=${before}`);
   await create(server, "b");
-  const { page, errors, close } = await open(browser, server.page);
+  const { page, errors, close } = await open(browser, server.webUi);
   await go(page, "watches");
   await page.getByRole("button", { name: /^Expire the watch/ }).click();
   await page.getByText(/Injected the fault into watch \d+\./).waitFor();
@@ -89,7 +89,7 @@ test("a click expires an open watch, and a rewind removes the last object", asyn
 
 test("page reconnects to a server that has restarted", async () => {
   let server = await start();
-  const { page, close } = await open(browser, server.page);
+  const { page, close } = await open(browser, server.webUi);
   await page.waitForSelector(".connection.live");
   await server.stop();
   await page.waitForSelector(".connection.lost");
@@ -107,7 +107,7 @@ for (const colorScheme of ["light", "dark"]) {
     const server = await start();
     t.after(server.stop);
     await create(server, "a");
-    const { page, errors, close } = await open(browser, server.page, { colorScheme });
+    const { page, errors, close } = await open(browser, server.webUi, { colorScheme });
     await page.waitForSelector(".tiles");
     for (const view of VIEWS) {
       await go(page, view);

@@ -20,7 +20,7 @@ struct Page {
 
 const PAGES: [Page; 2] = [
     Page { name: "console", committed: "crates/informer-runtime/src/console/assets" },
-    Page { name: "server", committed: "crates/informer-apiserver/src/http/page/assets" },
+    Page { name: "server", committed: "crates/informer-apiserver/src/http/web_ui/assets" },
 ];
 
 impl Page {

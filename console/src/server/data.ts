@@ -1,11 +1,11 @@
-// The data of the server's page. The types are those of `http/page/state.rs` in informer-apiserver.
+// The data of the server's web UI. The types are those of `http/web_ui/state.rs` in informer-apiserver.
 
 export interface Kind {
   apiVersion: string;
   kind: string;
   resource: string;
   objects: number;
-  changes: number;
+  events: number;
   historyBytes: number;
   custom: boolean;
 }
@@ -24,7 +24,8 @@ export interface Request {
 
 export interface Fault {
   number: number;
-  rule: { name?: string; match: Record<string, unknown>; when: Record<string, unknown>; action: unknown };
+  /** Null if the rule is too large. */
+  rule: { name?: string; match: Record<string, unknown>; when: Record<string, unknown>; action: unknown } | null;
   matched: number;
   fired: number;
 }
@@ -83,7 +84,7 @@ export class Server {
     // Requests without a status are asked for again, because they may have got one since.
     const open = this.requests.find((request) => request.status === null);
     const last = this.requests.at(-1);
-    const after = Math.max(open ? open.number - 1 : last?.number ?? 0, (last?.number ?? 0) - MAX_OPEN);
+    const after = Math.max(open ? open.number - 1 : last?.number ?? 0, (last?.number ?? 0) - MAX_PENDING_LOOKBACK);
     try {
       this.take((await this.fetch(`v1/state?after=${after}`)) as State);
       this.problem = "";
@@ -113,7 +114,7 @@ export class Server {
 }
 
 /** The number of requests before the last one whose missing status is asked for again. */
-const MAX_OPEN = 500;
+const MAX_PENDING_LOOKBACK = 500;
 
 function message(text: string): string | null {
   try {

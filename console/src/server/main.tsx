@@ -79,7 +79,7 @@ function App() {
       <main id="main" tabIndex={-1} class={problem ? "stale" : ""}>
         <h1>{title}</h1>
         {problem && (
-          <p class="card warn" role="alert">No connection to the server{state ? "; the figures are from before" : ""}: {problem}</p>
+          <p class="card warn" role="alert">No connection to the server{state ? "; the data shown is from the last successful update" : ""}: {problem}</p>
         )}
         {result && (
           <p class={`card result ${result.failed ? "bad" : "ok"}`} role={result.failed ? "alert" : "status"}>

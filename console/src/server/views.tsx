@@ -58,7 +58,7 @@ export function Requests({ server, state, filter }: ViewProps) {
           detail={`injected by ${count(state.faults.length)} ${state.faults.length === 1 ? "rule" : "rules"}`} />
         <Tile title="Objects" value={count(total(state.kinds, (kind) => kind.objects))} link="#/objects"
           detail={`of ${count(state.kinds.length)} kinds`} />
-        <Tile title="Version" value={String(state.resourceVersion)} detail={`back to ${state.oldestVersion}`} link="#/versions" />
+        <Tile title="Version" value={String(state.resourceVersion)} detail={`oldest restorable: ${state.oldestVersion}`} link="#/versions" />
       </div>
       {removed > 0 && <p class="muted">Older requests are not shown: {count(removed)}.</p>}
       <Table name="requests" rows={requests} newestFirst id={(request) => String(request.number)} filter={filter}
@@ -71,7 +71,7 @@ export function Requests({ server, state, filter }: ViewProps) {
 /** Faults that a click injects into an open watch. */
 const WATCH_FAULTS: [string, string, unknown][] = [
   ["410", "Expire the watch with 410 Gone", { expire: {} }],
-  ["Cut", "End the response of the watch", { cut: {} }],
+  ["End", "End the response of the watch", { cut: {} }],
   ["Stall", "Send no further events, and keep the connection open", { stall: {} }],
 ];
 
@@ -112,9 +112,9 @@ export function Watches({ state, act }: ViewProps) {
 
 const RULE_COLUMNS: Column<Fault>[] = [
   { title: "Rule", value: (fault) => fault.number, width: "60px", numeric: true },
-  { title: "Match", value: (fault) => describe(fault.rule.match) || "all requests", width: "minmax(120px, 1.5fr)" },
-  { title: "When", value: (fault) => describe(fault.rule.when) || "always", width: "minmax(80px, 1fr)", narrow: false },
-  { title: "Action", value: (fault) => fault.rule.name ?? describe(fault.rule.action), width: "minmax(120px, 1.5fr)" },
+  { title: "Match", value: (fault) => fault.rule ? describe(fault.rule.match) || "all requests" : "too large to show", width: "minmax(120px, 1.5fr)" },
+  { title: "When", value: (fault) => fault.rule ? describe(fault.rule.when) || "always" : NONE, width: "minmax(80px, 1fr)", narrow: false },
+  { title: "Action", value: (fault) => fault.rule ? fault.rule.name ?? describe(fault.rule.action) : NONE, width: "minmax(120px, 1.5fr)" },
   { title: "Matched", value: (fault) => fault.matched, width: "80px", numeric: true },
   { title: "Injected", value: (fault) => fault.fired, width: "80px", numeric: true },
 ];
@@ -236,7 +236,7 @@ const KIND: Column<Kind>[] = [
     show: (kind) => <a href={collection(kind)} target="_blank" rel="noreferrer">{kind.resource}</a>,
   },
   { title: "Objects", value: (kind) => kind.objects, show: (kind) => count(kind.objects), width: "90px", numeric: true },
-  { title: "Changes", value: (kind) => kind.changes, show: (kind) => count(kind.changes), width: "90px", numeric: true },
+  { title: "Events", value: (kind) => kind.events, show: (kind) => count(kind.events), width: "90px", numeric: true },
   { title: "History", value: (kind) => kind.historyBytes, show: (kind) => bytes(kind.historyBytes), width: "100px", numeric: true, narrow: false },
 ];
 
@@ -244,8 +244,7 @@ export function Kinds({ state, filter }: ViewProps) {
   return (
     <>
       <p class="muted lead">
-        The kinds that have objects or changes. Changes are those in the event history, from which watches
-        resume. A link shows the objects as JSON.
+        The kinds that have objects or events. The events are those in the history, from which watches resume. A link shows the objects as JSON.
       </p>
       <Table name="kinds" rows={state.kinds} id={(kind) => `${kind.apiVersion} ${kind.kind}`} columns={KIND} filter={filter}
         empty="The server has no objects." />
@@ -262,7 +261,7 @@ export function Versions({ state, act }: ViewProps) {
       <section class="card">
         <h2>resourceVersion {state.resourceVersion}</h2>
         <p class="muted">
-          The history reaches back to {state.oldestVersion}. It contains {count(total(state.kinds, (kind) => kind.changes))} changes
+          The history reaches back to {state.oldestVersion}. It contains {count(total(state.kinds, (kind) => kind.events))} events
           ({bytes(total(state.kinds, (kind) => kind.historyBytes))}).
         </p>
       </section>

@@ -53,11 +53,11 @@ impl Default for TokioClock {
 
 impl Clock for TokioClock {
     fn elapsed(&self) -> Duration {
-        self.origin.elapsed() + *self.ahead.borrow()
+        self.origin.elapsed().saturating_add(*self.ahead.borrow())
     }
 
     fn timestamp(&self) -> Timestamp {
-        self.wall + self.elapsed()
+        timestamp_after(self.wall, self.elapsed())
     }
 
     fn sleep_until(&self, at: Duration) -> Sleep {
@@ -79,8 +79,13 @@ impl Clock for TokioClock {
     }
 
     fn advance(&self, by: Duration) {
-        self.ahead.send_modify(|ahead| *ahead += by);
+        self.ahead.send_modify(|ahead| *ahead = ahead.saturating_add(by));
     }
+}
+
+/// Returns the time `elapsed` after `start`, or the last representable one if that is too far in the future.
+fn timestamp_after(start: Timestamp, elapsed: Duration) -> Timestamp {
+    start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
 }
 
 /// Sleeps until `left` after `origin`. Never returns if that instant is not representable.
@@ -126,7 +131,7 @@ impl Clock for ManualClock {
     }
 
     fn timestamp(&self) -> Timestamp {
-        self.wall + self.elapsed()
+        timestamp_after(self.wall, self.elapsed())
     }
 
     fn sleep_until(&self, at: Duration) -> Sleep {
@@ -140,6 +145,6 @@ impl Clock for ManualClock {
     }
 
     fn advance(&self, by: Duration) {
-        self.elapsed.send_modify(|elapsed| *elapsed += by);
+        self.elapsed.send_modify(|elapsed| *elapsed = elapsed.saturating_add(by));
     }
 }

@@ -16,7 +16,6 @@ mod list_body;
 mod listen;
 mod openapi;
 mod options;
-mod page;
 mod query;
 mod response;
 mod route;
@@ -26,6 +25,7 @@ pub(crate) mod table;
 mod warnings;
 pub(crate) mod watch;
 pub(crate) mod watch_faults;
+mod web_ui;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ pub(crate) struct Frontend {
     pub(crate) compression: bool,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) http2_streams: u32,
-    /// The server responds to requests of its page for browsers.
-    pub(crate) page: bool,
+    /// The server has its web UI.
+    pub(crate) web_ui: bool,
 }
 
 impl Deref for Frontend {

@@ -48,7 +48,7 @@ Examples:
       Injects the faults of the file.
   informer serve --log
       Shows each request, for example of a kubectl command.
-  informer serve --page
+  informer serve --web-ui
       Shows requests and watches in a browser, which can also inject faults.
   informer serve --snapshot state.json
       Restores the previous state, and saves it at the end.
@@ -130,10 +130,10 @@ pub(crate) struct ServeArguments {
     /// status of the response.
     #[arg(long)]
     log: bool,
-    /// Serve a page for browsers at /debug/apiserver/ on the same address. It shows requests, watches, faults
-    /// and versions, and can inject faults and rewind the server.
+    /// Serve a web UI at /debug/apiserver/ on the same address. It shows requests, watches, faults and versions,
+    /// and can inject faults and rewind the server.
     #[arg(long)]
-    page: bool,
+    web_ui: bool,
     /// Print the URL of the server and the number of loaded objects as one line of JSON.
     #[arg(long)]
     json: bool,
@@ -151,7 +151,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
         client_ca: arguments.client_ca.as_deref().map(read_authorities).transpose()?,
         rbac: arguments.rbac,
         bootstrap: arguments.bootstrap.then(|| tls.as_ref().map_or("", Tls::authorities).to_owned()),
-        page: arguments.page,
+        web_ui: arguments.web_ui,
     };
     arguments.snapshot.as_deref().map_or(Ok(()), check_folder)?;
     let Loaded { server, objects, kinds } = load::server(arguments.load.as_deref(), &access)?;
@@ -256,12 +256,12 @@ struct ServeReport<'a> {
 
 impl ServeReport<'_> {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let ServeArguments { load, faults, kubeconfig, page, json, .. } = self.arguments;
-        let page = page.then(|| self.listening.page_url());
+        let ServeArguments { load, faults, kubeconfig, web_ui, json, .. } = self.arguments;
+        let web_ui = web_ui.then(|| self.listening.web_ui_url());
         if *json {
             let line = json!({
                 "url": self.listening.url(),
-                "page": page,
+                "webUi": web_ui,
                 "objects": self.objects,
                 "kinds": self.kinds,
                 "faults": self.rules,
@@ -270,8 +270,8 @@ impl ServeReport<'_> {
             return writeln!(out, "{line}");
         }
         writeln!(out, "listening on {}", self.listening.url())?;
-        if let Some(url) = page {
-            writeln!(out, "page at {url}")?;
+        if let Some(url) = web_ui {
+            writeln!(out, "web UI at {url}")?;
         }
         if let Some(path) = load {
             writeln!(out, "loaded {} from {}", counted(self.objects, "object"), path.display())?;

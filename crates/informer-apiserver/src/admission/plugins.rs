@@ -47,7 +47,7 @@ trait AdmissionPlugin: Sync {
         true
     }
 
-    /// Returns true if the plugin validates writes of this kind.
+    /// Returns true if the plugin validates writes to this subresource, or to the main resource.
     fn validates(&self, mode: WriteMode) -> bool {
         mode == WriteMode::Main
     }

@@ -1,6 +1,6 @@
 //! Requests to subresources that need a kubelet, such as `exec`, `portforward` and `log`.
 //!
-//! There are no nodes, so these requests fail. A connection passes admission first, as in kube-apiserver, so
+//! No kubelet runs, so these requests fail. A connection passes admission first, as in kube-apiserver, so
 //! that webhooks and policies for the operation CONNECT can be tested.
 
 use informer_schema::{BaseType, Shape};
@@ -12,7 +12,7 @@ use crate::model::error::ApiError;
 use crate::model::kinds::Subresource;
 
 impl Call<'_> {
-    /// Returns the error of a request to the subresource `sub`, which needs a node: the error of admission,
+    /// Returns the error of a request to the subresource `sub`, which needs a kubelet: the error of admission,
     /// 404 if the object does not exist, else 501.
     pub(crate) async fn reject_unimplemented(&self, sub: &str) -> ApiError {
         let warnings = if Subresource::is_connection(sub) {
@@ -25,7 +25,11 @@ impl Call<'_> {
         };
         let found = self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name());
         let error = found.err().unwrap_or_else(|| {
-            ApiError::new(501, "NotImplemented", format!("{sub} needs a node, and there are none here"))
+            ApiError::new(
+                501,
+                "NotImplemented",
+                format!("cannot respond to {sub}: this server has no kubelet"),
+            )
         });
         error.warned(warnings)
     }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::clock::Clock;
-use crate::http::{ApiService, Frontend, page};
+use crate::http::{ApiService, Frontend, web_ui};
 use crate::tls::{Certificate, ListenerTls};
 use service::RemoteService;
 
@@ -83,10 +83,10 @@ impl Listening {
         format!("{scheme}://{}", self.addr())
     }
 
-    /// Returns the URL of the page for browsers. The server responds to it if
-    /// [`ApiServerBuilder::page`](crate::ApiServerBuilder::page) is enabled.
-    pub fn page_url(&self) -> String {
-        format!("{}{}", self.url(), page::path())
+    /// Returns the URL of the web UI. The server responds to it if
+    /// [`ApiServerBuilder::web_ui`](crate::ApiServerBuilder::web_ui) is enabled.
+    pub fn web_ui_url(&self) -> String {
+        format!("{}{}", self.url(), web_ui::path())
     }
 
     /// Returns a kubeconfig for this server, without credentials.

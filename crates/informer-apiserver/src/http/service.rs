@@ -23,7 +23,7 @@ use crate::http::response::{
     transcode, wants_indent, warn_first,
 };
 use crate::http::route::{Route, route};
-use crate::http::{Frontend, discovery, gzip, page};
+use crate::http::{Frontend, discovery, gzip, web_ui};
 use crate::model::error::ApiError;
 use crate::model::query::Query;
 use crate::model::user::User;
@@ -87,8 +87,8 @@ impl ApiService {
     {
         self.shared.expire();
         let (head, body) = request.into_parts();
-        if self.shared.page && page::is_page(head.uri.path()) {
-            return self.respond_page(&head, body).await;
+        if self.shared.web_ui && web_ui::is_web_ui(head.uri.path()) {
+            return self.respond_web_ui(&head, body).await;
         }
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let watch_param = query.flag("watch").unwrap_or_default();
@@ -152,8 +152,8 @@ impl ApiService {
         response.map(|body| body.with_body_end(end).with_trickle(response_faults.trickle, &self.shared.clock))
     }
 
-    /// Processes a request of the page. It is neither logged nor matched by fault rules.
-    async fn respond_page<B>(&self, head: &request::Parts, body: B) -> ApiResponse
+    /// Processes a request of the web UI. It is neither logged nor matched by fault rules.
+    async fn respond_web_ui<B>(&self, head: &request::Parts, body: B) -> ApiResponse
     where
         B: http_body::Body,
         B::Data: Buf,
@@ -161,12 +161,18 @@ impl ApiService {
     {
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let user = self.shared.authenticate(head);
-        let response = match self.authorize_request(RequestHead { head, query: &query, user }) {
-            Ok(_) => page::respond(&self.shared, head, &query, body).await,
-            Err(error) => Err(error),
+        let respond = async {
+            self.authorize_request(RequestHead { head, query: &query, user })?;
+            web_ui::respond(&self.shared, head, &query, body).await
         };
-        let response = response.unwrap_or_else(|error| error_response(&error));
-        strip_head_body(head, add_common_headers(head, response))
+        let deadline = self.shared.clock.elapsed() + web_ui::MAX_TIME;
+        let response = tokio::select! {
+            biased;
+            response = respond => response.unwrap_or_else(|error| error_response(&error)),
+            () = self.shared.clock.sleep_until(deadline) => timed_out(),
+        };
+        let response = web_ui::with_security_headers(add_common_headers(head, response));
+        strip_head_body(head, response)
     }
 
     /// Responds with 504 if a request exceeds its time limit. Writes that the request has completed by then

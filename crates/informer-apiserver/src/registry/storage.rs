@@ -429,18 +429,20 @@ impl Storage {
         }
     }
 
-    /// Returns the oldest resourceVersion that [`rewind`](Self::rewind) may restore.
+    /// Returns the oldest resourceVersion that [`rewind`](Self::rewind) may restore. A kind without later
+    /// changes does not limit it.
     pub(crate) fn rewind_floor(&self) -> u64 {
-        self.tables.iter().map(|table| table.dropped).max().unwrap_or_default()
+        let floor = |table: &Table| if table.ring.is_empty() { table.dropped } else { table.floor };
+        self.tables.iter().map(floor).max().unwrap_or_default()
     }
 
     /// Restores the objects and the resourceVersion of an earlier state, like a restore from a backup. Ends
     /// all watches.
     pub(crate) fn rewind(&mut self, version: u64) -> Result<(), TooOld> {
         let changed = |table: &&Table| table.ring.back().is_some_and(|event| event.version > version);
-        let floor = self.rewind_floor();
-        if version < floor || self.tables.iter().filter(changed).any(|table| version < table.floor) {
-            return Err(TooOld { floor });
+        let dropped = self.tables.iter().any(|table| version < table.dropped);
+        if dropped || self.tables.iter().filter(changed).any(|table| version < table.floor) {
+            return Err(TooOld { floor: self.rewind_floor() });
         }
         for index in 0..self.tables.len() {
             let live = self.at(index, version.max(self.tables[index].floor))?;

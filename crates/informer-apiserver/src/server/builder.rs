@@ -56,7 +56,7 @@ pub struct ApiServerBuilder {
     event_ttl: Duration,
     schema: Option<Arc<Schema>>,
     plugins: PluginChoice,
-    page: bool,
+    web_ui: bool,
 }
 
 impl ApiServerBuilder {
@@ -220,17 +220,17 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Serves a page for browsers at [`Listening::page_url`](crate::Listening::page_url). Defaults to false.
+    /// Serves a web UI at [`Listening::web_ui_url`](crate::Listening::web_ui_url). Defaults to false.
     ///
-    /// The page shows requests, open watches, fault rules, and the number of objects and changes of each
+    /// The web UI shows requests, open watches, fault rules, and the number of objects and changes of each
     /// kind. It can add and remove fault rules, inject a fault into an open watch, and rewind or compact the
     /// server. Its own requests are not logged, and fault rules do not match them.
     ///
-    /// The user of the page needs all permissions on the non-resource URL `/debug/apiserver/*` if
+    /// The user of the web UI needs all permissions on the non-resource URL `/debug/apiserver/*` if
     /// [RBAC](Self::rbac) is enabled. A browser sends no bearer token, so a server with
-    /// [tokens](Self::tokens) needs [client certificates](Self::client_ca) or a proxy for the page.
-    pub fn page(mut self, page: bool) -> Self {
-        self.page = page;
+    /// [tokens](Self::tokens) needs [client certificates](Self::client_ca) or a proxy for it.
+    pub fn web_ui(mut self, web_ui: bool) -> Self {
+        self.web_ui = web_ui;
         self
     }
 
@@ -312,7 +312,7 @@ impl ApiServerBuilder {
             compression: self.compression,
             allowed_hosts: self.allowed_hosts,
             http2_streams: self.http2_streams,
-            page: self.page,
+            web_ui: self.web_ui,
         });
         let server = ApiServer { shared };
         for kind in kinds {
@@ -357,7 +357,7 @@ impl ApiServer {
             event_ttl: EVENT_TTL,
             schema: None,
             plugins: PluginChoice::default(),
-            page: false,
+            web_ui: false,
         }
     }
 }

@@ -89,24 +89,31 @@ async fn ephemeral_containers_are_added_and_other_changes_are_dropped() {
     assert!(status == 422 && message(&refused).ends_with(removed), "{refused}");
 }
 
+/// Applies an ephemeral container to a pod.
+async fn apply_ephemeral_container(server: &ApiServer, name: &str) -> (u16, Value) {
+    let uri = format!("{PODS}/{name}/ephemeralcontainers?fieldManager=m");
+    let container = json!({"name": "debug", "image": "b:1"});
+    let applied = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"ephemeralContainers": [container]}});
+    patch_as(server, &uri, "apply-patch+yaml", &applied).await
+}
+
 #[tokio::test]
-async fn ephemeral_containers_are_applied_validated_and_needed_by_an_existing_pod() {
+async fn ephemeral_containers_support_server_side_apply_to_an_existing_pod() {
     let server = server(&json!({}), &json!({})).await;
-    let apply = |name: &str, container: Value| {
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-            "spec": {"ephemeralContainers": [container]}})
-    };
-    let uri = |name: &str| format!("{PODS}/{name}/ephemeralcontainers?fieldManager=m");
-    let debug = json!({"name": "debug", "image": "b:1"});
-    let (status, pod) =
-        patch_as(&server, &uri("web"), "apply-patch+yaml", &apply("web", debug.clone())).await;
+    let (status, pod) = apply_ephemeral_container(&server, "web").await;
     assert_eq!((status, &pod["spec"]["ephemeralContainers"][0]["image"]), (200, &json!("b:1")), "{pod}");
-    let (status, _) = patch_as(&server, &uri("none"), "apply-patch+yaml", &apply("none", debug)).await;
-    assert_eq!(status, 404);
+    assert_eq!(apply_ephemeral_container(&server, "none").await.0, 404);
+}
+
+#[tokio::test]
+async fn ephemeral_container_with_the_name_of_a_container_is_rejected() {
+    let server = server(&json!({}), &json!({})).await;
     let bad = json!({"name": "c", "image": "b:1"});
-    let (status, refused) = patch(&server, EPHEMERAL, &json!({"spec": {"ephemeralContainers": [bad]}})).await;
+    let (status, rejected) =
+        patch(&server, EPHEMERAL, &json!({"spec": {"ephemeralContainers": [bad]}})).await;
     assert_eq!(status, 422);
-    assert!(message(&refused).contains("Duplicate value: \"c\""), "{refused}");
+    assert!(message(&rejected).contains("Duplicate value: \"c\""), "{rejected}");
 }
 
 #[tokio::test]

@@ -20,8 +20,8 @@ pub(crate) struct ServerAccess {
     pub(crate) rbac: bool,
     /// The CA certificates of the server, if it has the objects of a new cluster.
     pub(crate) bootstrap: Option<String>,
-    /// The server has a page for browsers.
-    pub(crate) page: bool,
+    /// The server has its web UI.
+    pub(crate) web_ui: bool,
 }
 
 pub(crate) struct Loaded {
@@ -71,8 +71,8 @@ impl Kinds {
     }
 
     fn server(&self) -> ApiServer {
-        let ServerAccess { tokens, client_ca, rbac, bootstrap, page } = self.access.clone();
-        let mut builder = ApiServer::builder().tokens(tokens).rbac(rbac).page(page);
+        let ServerAccess { tokens, client_ca, rbac, bootstrap, web_ui } = self.access.clone();
+        let mut builder = ApiServer::builder().tokens(tokens).rbac(rbac).web_ui(web_ui);
         if let Some(authorities) = client_ca {
             builder = builder.client_ca(authorities);
         }

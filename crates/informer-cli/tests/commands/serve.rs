@@ -142,14 +142,14 @@ async fn get(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_page_is_served_at_the_printed_url_if_it_is_wanted() {
-    let mut serve = start(["serve", "--json", "--page", "--listen", "127.0.0.1:0"]);
-    let page = get(serve.json().await["page"].as_str().unwrap()).await;
+async fn web_ui_is_served_at_the_printed_url_if_enabled() {
+    let mut serve = start(["serve", "--json", "--web-ui", "--listen", "127.0.0.1:0"]);
+    let page = get(serve.json().await["webUi"].as_str().unwrap()).await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     assert!(page.contains("informer API server"), "{page}");
     let mut serve = start(["serve", "--json", "--listen", "127.0.0.1:0"]);
     let said = serve.json().await;
-    assert!(said["page"].is_null(), "{said}");
+    assert!(said["webUi"].is_null(), "{said}");
     let page = get(&format!("{}/debug/apiserver/", said["url"].as_str().unwrap())).await;
     assert!(page.starts_with("HTTP/1.1 404"), "{page}");
 }

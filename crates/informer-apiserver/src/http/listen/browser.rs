@@ -10,19 +10,20 @@ use http::header::{CONTENT_TYPE, HeaderName, ORIGIN};
 use http::{Method, request};
 use informer_http::{ForeignRequest, OriginPolicy};
 
+use crate::http::web_ui;
 use crate::model::error::ApiError;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses a request to an open server that a foreign web page may have caused. `allowed` are the names of
 /// the server in addition to the local ones. A browser must also send a `Content-Type` with a body, because
-/// a page of another origin can send a body without one.
+/// a page of another origin can send a body without one. A link to the web UI may be on any page.
 ///
 /// # Errors
 ///
 /// 403 for the host and the origin, 415 for the body.
 pub(super) fn check(head: &request::Parts, allowed: &[String]) -> Result<(), ApiError> {
-    let policy = OriginPolicy { hosts: Some(allowed), links: false };
+    let policy = OriginPolicy { hosts: Some(allowed), links: web_ui::is_web_ui(head.uri.path()) };
     policy.check(&head.method, &head.uri, &head.headers).map_err(|foreign| forbidden(&foreign))?;
     let is_browser = head.headers.contains_key(ORIGIN) || head.headers.contains_key(SEC_FETCH_SITE);
     let writes = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);

@@ -35,6 +35,12 @@ impl<'a> FieldPath<'a> {
         Self { parent, name, element: PathElement::None }
     }
 
+    /// Returns the path of an element of this part of the object, which is itself an element of a list. Paths
+    /// of kube-apiserver have this form if they lack the name of the inner list.
+    pub(crate) const fn element(&'a self, index: usize) -> Self {
+        Self { parent: Some(self), name: "", element: PathElement::Index(index) }
+    }
+
     /// Returns the path of an element of this list.
     pub(crate) const fn index(self, index: usize) -> Self {
         Self { element: PathElement::Index(index), ..self }
@@ -53,7 +59,10 @@ impl<'a> FieldPath<'a> {
 impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
-            write!(f, "{parent}.")?;
+            write!(f, "{parent}")?;
+            if !self.name.is_empty() {
+                f.write_str(".")?;
+            }
         }
         f.write_str(self.name)?;
         match self.element {

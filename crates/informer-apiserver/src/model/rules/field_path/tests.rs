@@ -14,3 +14,9 @@ fn path_of_top_level_field_has_no_leading_dot() {
     assert_eq!(FieldPath::ROOT.to_string(), "");
     assert_eq!(FieldPath::ROOT.field("data").key("a").to_string(), "data[a]");
 }
+
+#[test]
+fn element_of_an_element_has_both_indexes() {
+    let term = FieldPath::ROOT.field("terms").index(0);
+    assert_eq!(term.element(1).to_string(), "terms[0][1]");
+}

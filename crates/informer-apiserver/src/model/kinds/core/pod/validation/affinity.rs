@@ -99,7 +99,7 @@ fn check_selected_keys(at: &FieldView<'_, '_>, causes: &mut Causes) {
             && let Some(index) = keys.get(key)
         {
             let why = "exists in both matchLabelKeys and labelSelector";
-            causes.push(Cause::invalid(&at.path.index(*index), &format!("{key:?}"), why));
+            causes.push(Cause::invalid(&at.path.element(*index), &format!("{key:?}"), why));
         }
     }
 }

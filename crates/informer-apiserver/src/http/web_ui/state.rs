@@ -13,10 +13,16 @@ const MAX_REQUESTS: usize = 1_000;
 /// Maximum number of open watches in a response.
 const MAX_WATCHES: usize = 1_000;
 
+/// Maximum number of kinds in a response, and of fault rules.
+const MAX_ROWS: usize = 1_000;
+
+/// Maximum size in bytes of a fault rule in a response, as JSON. A larger rule is left out.
+const MAX_RULE_BYTES: usize = 2_048;
+
 /// Maximum length in bytes of each text that a client chooses, such as a path.
 const MAX_TEXT_BYTES: usize = 512;
 
-/// The data of the page.
+/// The data of the web UI.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerState {
@@ -45,9 +51,10 @@ struct KindState {
     kind: String,
     resource: String,
     objects: usize,
-    /// Number of changes in the event history.
-    changes: usize,
+    /// Number of events in the history.
+    events: usize,
     history_bytes: usize,
+    /// True for the kind of a custom resource.
     custom: bool,
 }
 
@@ -70,7 +77,8 @@ struct RequestState {
 #[serde(rename_all = "camelCase")]
 struct FaultState {
     number: u64,
-    rule: FaultRule,
+    /// The rule; `None` if it is too large.
+    rule: Option<FaultRule>,
     matched: u64,
     fired: u64,
 }
@@ -89,7 +97,7 @@ impl ServerState {
             kinds,
             open_watches: open.len(),
             watches: open[newest..].iter().map(|watch| RequestState::of(watch.request())).collect(),
-            faults: shared.faults.active().into_iter().map(FaultState::of).collect(),
+            faults: shared.faults.active().into_iter().take(MAX_ROWS).map(FaultState::of).collect(),
             logged_requests,
             requests: requests.iter().map(|request| RequestState::of(request)).collect(),
         }
@@ -111,12 +119,12 @@ fn stored(shared: &Frontend) -> (u64, u64, Vec<KindState>) {
             kind: kind.kind.clone(),
             resource: kind.gvr.resource.clone(),
             objects,
-            changes: events,
+            events,
             history_bytes,
             custom: kind.is_custom(),
         })
     });
-    let kinds = kinds.collect();
+    let kinds = kinds.take(MAX_ROWS).collect();
     (storage.version(), storage.rewind_floor(), kinds)
 }
 
@@ -143,7 +151,8 @@ impl RequestState {
 
 impl FaultState {
     fn of(RuleState { number, rule, matched, fired }: RuleState) -> Self {
-        Self { number, rule, matched, fired }
+        let size = serde_json::to_vec(&rule).map_or(usize::MAX, |text| text.len());
+        Self { number, rule: Some(rule).filter(|_| size <= MAX_RULE_BYTES), matched, fired }
     }
 }
 

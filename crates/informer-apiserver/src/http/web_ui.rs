@@ -1,4 +1,4 @@
-//! The page of the server for browsers, its data, and its actions.
+//! The web UI of the server: a page for browsers, its data, and its actions.
 //!
 //! | request below `/debug/apiserver` | response |
 //! |---|---|
@@ -10,18 +10,22 @@
 //!
 //! # Invariants
 //!
-//! 1. The page does not change the result of a test: its own requests are not logged, and fault rules do not
+//! 1. The web UI does not change the result of a test: its own requests are not logged, and fault rules do not
 //!    match them.
 //! 2. The size of a response is bounded, and a response contains no object.
+//! 3. A request ends after [`MAX_TIME`] at the latest.
 
 mod action;
 mod state;
 
+use std::time::Duration;
+
 use bytes::{Buf, Bytes};
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, LOCATION, REFERRER_POLICY,
 };
 use http::{Method, Response, StatusCode, request};
+use informer_http::OriginPolicy;
 use serde_json::json;
 
 use crate::http::Frontend;
@@ -33,22 +37,26 @@ use crate::model::query::Query;
 use action::Action;
 use state::ServerState;
 
+/// Maximum duration of a request of the web UI, including the transfer of its body.
+pub(super) const MAX_TIME: Duration = Duration::from_secs(10);
+
+/// Maximum size of the body of an action in bytes.
+const MAX_ACTION_BYTES: usize = 64 << 10;
+
 /// The path of the page. The page itself uses relative paths only, so a proxy may serve it under any prefix.
 const PAGE: &str = "/debug/apiserver";
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-
 /// The page may load its own script and style sheet and read its own data, and nothing else.
-const POLICY: HeaderValue = HeaderValue::from_static(
+const CONTENT_SECURITY_POLICY_VALUE: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
 /// The committed output of `cargo xtask console`.
 const ASSETS: [(&str, &str, &str); 3] = [
-    ("", "text/html; charset=utf-8", include_str!("page/assets/index.html")),
-    ("server.css", "text/css; charset=utf-8", include_str!("page/assets/server.css")),
-    ("server.js", "text/javascript; charset=utf-8", include_str!("page/assets/server.js")),
+    ("", "text/html; charset=utf-8", include_str!("web_ui/assets/index.html")),
+    ("server.css", "text/css; charset=utf-8", include_str!("web_ui/assets/server.css")),
+    ("server.js", "text/javascript; charset=utf-8", include_str!("web_ui/assets/server.js")),
 ];
 
 /// Returns the path of the page below the URL of a server.
@@ -56,12 +64,12 @@ pub(super) fn path() -> String {
     format!("{PAGE}/")
 }
 
-/// Returns true if a path belongs to the page.
-pub(super) fn is_page(path: &str) -> bool {
+/// Returns true if a path belongs to the web UI.
+pub(super) fn is_web_ui(path: &str) -> bool {
     path.strip_prefix(PAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Responds to an authorized request of the page.
+/// Responds to an authorized request of the web UI.
 pub(super) async fn respond<B>(
     shared: &Frontend,
     head: &request::Parts,
@@ -74,39 +82,41 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let path = head.uri.path().strip_prefix(PAGE).unwrap_or_default();
-    let reads = matches!(head.method, Method::GET | Method::HEAD);
-    let response = match path {
+    let is_read = matches!(head.method, Method::GET | Method::HEAD);
+    Ok(match path {
         "/v1/actions" if head.method == Method::POST => {
             check_same_site(head)?;
-            let action = Action::parse(&collect(body).await?)?;
-            value(200, &json!({"message": action.run(shared)?}))
+            let body = collect(body).await?;
+            if body.len() > MAX_ACTION_BYTES {
+                let problem = format!("cannot read the action: it has more than {MAX_ACTION_BYTES} bytes");
+                return Err(ApiError::new(413, "RequestEntityTooLarge", problem));
+            }
+            value(200, &json!({"message": Action::parse(&body)?.run(shared)?}))
         }
         "/v1/actions" => return Err(ApiError::method_not_allowed()),
-        _ if !reads => return Err(ApiError::method_not_allowed()),
+        _ if !is_read => return Err(ApiError::method_not_allowed()),
         "/v1/state" => {
             let after = query.integer("after")?.and_then(|after| u64::try_from(after).ok());
             value(200, &json!(ServerState::read(shared, after.unwrap_or_default())))
         }
         "" => redirect(),
         path => asset(path.trim_start_matches('/')).ok_or_else(ApiError::unknown_path)?,
-    };
-    Ok(with_policy(response))
+    })
 }
 
-/// Refuses an action that a page of another site may have caused. A browser sends the client certificate of
-/// the user with such a request, but asks the server first if the type of the body is JSON.
+/// Rejects an action that a page of another site may have caused. A browser sends the client certificate of
+/// the user with such a request. But a cross-origin request with the type `application/json` needs a CORS
+/// preflight, which this server does not answer, so a browser never sends it.
 fn check_same_site(head: &request::Parts) -> Result<(), ApiError> {
     if media_type(head) != "application/json" {
         let problem = "the body of an action must have the type application/json; set Content-Type";
         return Err(ApiError::new(415, "UnsupportedMediaType", problem));
     }
-    match head.headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
-        None | Some(b"same-origin" | b"none") => Ok(()),
-        Some(_) => {
-            let problem = "refusing the action: a page of another site sent it; use the page of this server";
-            Err(ApiError::new(403, "Forbidden", problem))
-        }
-    }
+    let policy = OriginPolicy { hosts: None, links: false };
+    policy.check(&head.method, &head.uri, &head.headers).map_err(|foreign| {
+        let problem = format!("refusing the action: {foreign}; use the web UI of this server");
+        ApiError::new(403, "Forbidden", problem)
+    })
 }
 
 fn redirect() -> ApiResponse {
@@ -124,9 +134,9 @@ fn asset(name: &str) -> Option<ApiResponse> {
     Some(response)
 }
 
-fn with_policy(mut response: ApiResponse) -> ApiResponse {
+pub(super) fn with_security_headers(mut response: ApiResponse) -> ApiResponse {
     let headers = response.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY_VALUE);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));

@@ -1,4 +1,4 @@
-//! The page for browsers: its data, its actions, and who may use them.
+//! The web UI: its data, its actions, and who may use them.
 
 use informer_apiserver::{ApiServer, FaultMatch, Tokens, User};
 use informer_core::Gvr;
@@ -11,10 +11,10 @@ const ACTIONS: &str = "/debug/apiserver/v1/actions";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn server() -> ApiServer {
-    ApiServer::builder().page(true).build()
+    ApiServer::builder().web_ui(true).build()
 }
 
-fn maps() -> Gvr {
+fn config_maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
 }
 
@@ -49,7 +49,7 @@ async fn the_state_has_requests_watches_kinds_and_versions() {
     assert_eq!(state["openWatches"], 1);
     assert_eq!(state["watches"][0]["number"], 3);
     let maps = state["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "ConfigMap").unwrap();
-    assert_eq!((&maps["objects"], &maps["changes"]), (&json!(1), &json!(1)));
+    assert_eq!((&maps["objects"], &maps["events"]), (&json!(1), &json!(1)));
     assert_eq!(state["resourceVersion"], server.version());
     let (_, later) = json(&server, "GET", &format!("{STATE}?after=2"), "").await;
     assert_eq!(later["requests"].as_array().unwrap().len(), 1, "{later}");
@@ -58,7 +58,7 @@ async fn the_state_has_requests_watches_kinds_and_versions() {
 }
 
 #[tokio::test]
-async fn requests_of_the_page_are_neither_logged_nor_failed_by_faults() {
+async fn web_ui_requests_bypass_request_log_and_faults() {
     let server = server();
     let fault = server.faults().on(FaultMatch::default()).status(503);
     let (status, page) = call(&server, "GET", "/debug/apiserver/", "").await;
@@ -99,7 +99,7 @@ async fn a_fault_is_injected_into_one_open_watch() {
         act(&server, json!({"action": "inject", "watch": 1, "fault": {"expire": {}}})).await;
     assert_eq!((status, message.as_str()), (200, "Injected the fault into watch 1."));
     assert!(first.line().await.unwrap().contains("410"));
-    server.create(&maps(), "default", json!({"metadata": {"name": "a"}})).unwrap();
+    server.create(&config_maps(), "default", json!({"metadata": {"name": "a"}})).unwrap();
     assert!(second.line().await.unwrap().contains("ADDED"));
     let (status, message) =
         act(&server, json!({"action": "inject", "watch": 9, "fault": {"expire": {}}})).await;
@@ -108,15 +108,17 @@ async fn a_fault_is_injected_into_one_open_watch() {
 }
 
 #[tokio::test]
-async fn the_server_is_rewound_and_compacted() {
+async fn rewind_and_compact_actions_change_the_history() {
     let server = server();
-    server.create(&maps(), "default", json!({"metadata": {"name": "a"}})).unwrap();
+    server.create(&config_maps(), "default", json!({"metadata": {"name": "a"}})).unwrap();
     let before = server.version();
-    server.create(&maps(), "default", json!({"metadata": {"name": "b"}})).unwrap();
+    server.create(&config_maps(), "default", json!({"metadata": {"name": "b"}})).unwrap();
     assert_eq!(act(&server, json!({"action": "rewind", "version": before})).await.0, 200);
     assert_eq!(server.version(), before);
-    assert!(server.get(&maps(), "default", "b").is_err());
+    assert!(server.get(&config_maps(), "default", "b").is_err());
     assert_eq!(act(&server, json!({"action": "compact"})).await.0, 200);
+    server.create(&config_maps(), "default", json!({"metadata": {"name": "c"}})).unwrap();
+    assert_eq!(state(&server).await["oldestVersion"], before);
     let (status, message) = act(&server, json!({"action": "rewind", "version": 1})).await;
     assert_eq!(status, 400);
     assert!(message.contains("the history begins at"), "{message}");
@@ -133,7 +135,7 @@ async fn the_clock_moves_forward_until_events_expire() {
 }
 
 #[tokio::test]
-async fn an_action_of_a_foreign_page_is_refused() {
+async fn cross_site_action_is_rejected() {
     let server = server();
     let action = r#"{"action":"compact"}"#;
     let refused: [(&[(&str, &str)], u16); 3] = [
@@ -153,10 +155,10 @@ async fn an_action_of_a_foreign_page_is_refused() {
 }
 
 #[tokio::test]
-async fn the_page_needs_the_permissions_of_its_user() {
+async fn web_ui_requires_rbac_permission_for_its_paths() {
     let mut tokens = Tokens::default();
     tokens.add("secret", User::new("alice"));
-    let server = ApiServer::builder().page(true).tokens(tokens).rbac(true).build();
+    let server = ApiServer::builder().web_ui(true).tokens(tokens).rbac(true).build();
     assert_eq!(call(&server, "GET", STATE, "").await.0, 403, "anonymous");
     let headers = [("authorization", "Bearer secret")];
     let (status, body) = read(send_with(&server, "GET", STATE, &headers, "").await).await;
@@ -165,7 +167,7 @@ async fn the_page_needs_the_permissions_of_its_user() {
 }
 
 #[tokio::test]
-async fn the_page_is_off_by_default_and_may_load_only_its_own_files() {
+async fn web_ui_is_off_by_default_and_loads_only_its_own_files() {
     assert_eq!(call(&ApiServer::builder().build(), "GET", "/debug/apiserver/", "").await.0, 404);
     let server = server();
     let response = send(&server, "GET", "/debug/apiserver/", "").await;

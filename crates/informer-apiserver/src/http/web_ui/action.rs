@@ -10,10 +10,10 @@ use crate::model::error::ApiError;
 /// against all rules.
 const MAX_RULES: usize = 1_000;
 
-/// The longest time by which one action moves the clock: ten years.
-const MAX_ADVANCE_SECONDS: u64 = 10 * 365 * 24 * 60 * 60;
+/// Maximum of the elapsed time of the clock after an action has moved it: ten years.
+const MAX_ELAPSED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// An action of a user of the page, as JSON with the name of the action in the field `action`.
+/// An action of a user of the web UI, as JSON with the name of the action in the field `action`.
 ///
 /// Variants without fields have braces, because serde ignores unknown fields of other ones.
 #[derive(Debug, Deserialize)]
@@ -86,13 +86,17 @@ impl Action {
                 shared.compact();
                 Ok("Discarded the event history.".to_owned())
             }
-            Self::Advance { seconds } if seconds <= MAX_ADVANCE_SECONDS => {
-                shared.advance(Duration::from_secs(seconds));
+            Self::Advance { seconds } => {
+                let by = Duration::from_secs(seconds);
+                if shared.clock.elapsed().saturating_add(by) > MAX_ELAPSED {
+                    return Err(ApiError::bad_request(format!(
+                        "cannot move the clock by {seconds} s: it may show at most {} s after the start of the server",
+                        MAX_ELAPSED.as_secs()
+                    )));
+                }
+                shared.advance(by);
                 Ok(format!("Moved the clock {seconds} s forward."))
             }
-            Self::Advance { seconds } => Err(ApiError::bad_request(format!(
-                "cannot move the clock by {seconds} s: at most {MAX_ADVANCE_SECONDS} s are allowed"
-            ))),
         }
     }
 }
