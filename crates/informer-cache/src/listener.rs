@@ -311,15 +311,14 @@ impl<O> ProcessorListener<O> {
 
     /// Reports, like [`finished`](Self::finished), that the handler has handled an event, and the duration of
     /// its call.
-    fn finished_in(&self, took: Duration) {
+    fn finished_with_duration(&self, took: Duration) {
         let mut held = self.buffer.lock();
         held.latency.record(took);
         self.finish(&mut held);
     }
 
-    /// Returns the next pending event, like [`pop`](Self::pop). If the previous event took some time, it
-    /// counts as handled, as after [`finished_in`](Self::finished_in); the buffer is locked only once for
-    /// both.
+    /// Returns the next pending event, like [`pop`](Self::pop). If `took` is set, first records that the
+    /// previous event was handled and how long its call took. The buffer is locked only once for both.
     fn pop_next(&self, took: Option<Duration>) -> Option<Event<O>>
     where
         O: informer_core::Object,

@@ -311,12 +311,14 @@ impl<O: Object> Pump<O> {
     }
 
     fn delete(&mut self, staged: &mut Staged<O>, tombstone: Tombstone<O>) {
-        let version = tombstone.last().map(|last| last.resource_version()).or(tombstone.version());
+        let version = tombstone.last().map(|last| last.resource_version());
+        let version = version.or(tombstone.version().filter(|version| !version.is_empty()));
         if let Some(version) = version {
             self.advance(staged, version);
         }
         let Some(held) = self.current(staged, tombstone.key()) else {
-            self.counters.unknown_deletes += 1;
+            // Only a rejected object has a version without a state. Most rejected objects are not cached.
+            self.counters.unknown_deletes += u64::from(tombstone.version().is_none());
             // The object is removed from the log of undecodable objects even if it was never cached, because
             // possibly none of its states could be decoded.
             self.undecodable.forget(tombstone.key().as_str());

@@ -48,6 +48,7 @@ pub use run::InformerRun;
 
 use crate::handler::{EventHandler, on_event, on_event_async};
 use crate::metrics::InformerProbe;
+use crate::reflector::ReflectorStatus;
 use crate::source::ListWatch;
 use crate::sync::{CacheSynced, SyncError};
 use crate::{Event, HandlerOptions, InformerState, Undecodable};
@@ -355,6 +356,11 @@ impl<O: Object> SharedInformer<O> {
     /// Returns the complete current state of the informer. The call takes a few locks and sends no request.
     pub fn state(&self) -> InformerState {
         self.shared.state()
+    }
+
+    /// Returns the status of the reflector. It is part of the [`state`](Self::state), and cheaper to read.
+    pub fn reflector_status(&self) -> ReflectorStatus {
+        self.shared.reflector.handle().status()
     }
 
     /// Returns a probe that reads the [`state`](Self::state) later without keeping the informer alive, for

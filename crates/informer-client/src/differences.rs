@@ -4,8 +4,8 @@
 //! inserted item does not mark all others as changed. Other arrays are compared by position, from the first
 //! to the last item that differs.
 //!
-//! One algorithm compares decoded values ([`differences`]) and JSON text ([`changed_fields`]). Of a text, only
-//! the parts that differ are parsed.
+//! One algorithm compares decoded values ([`differences`]) and JSON text ([`changed_fields`]). Equal subtrees
+//! are compared as text and not parsed.
 
 mod node;
 mod paths;
@@ -25,6 +25,7 @@ const IDENTITIES: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// One segment of the path to a value in an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathSegment<'a> {
     /// A field of an object.
     Key(Cow<'a, str>),
@@ -42,11 +43,11 @@ pub enum PathSegment<'a> {
 }
 
 impl PathSegment<'_> {
-    /// Returns the name of the field; an empty string if the segment is an array item.
-    pub fn key(&self) -> &str {
+    /// Returns the name of the field; `None` if the segment is an array item.
+    pub fn key(&self) -> Option<&str> {
         match self {
-            Self::Key(key) => key,
-            Self::Index(_) | Self::Item { .. } => "",
+            Self::Key(key) => Some(key),
+            Self::Index(_) | Self::Item { .. } => None,
         }
     }
 }
@@ -66,6 +67,9 @@ pub struct Difference<'a> {
 /// Returns the differences between two states of an object, ordered by path. Changes of the resourceVersion
 /// and of managed fields are ignored.
 ///
+/// The items of an array are compared by the first of the fields `name`, `type`, `uid` and `key` that is a
+/// string in all items of both arrays, and unique in each array. Otherwise they are compared by position.
+///
 /// ```
 /// use informer_client::differences;
 /// use serde_json::json;
@@ -73,7 +77,8 @@ pub struct Difference<'a> {
 /// let (old, new) = (json!({"spec": {"replicas": 1}}), json!({"spec": {"replicas": 2}}));
 /// let found = differences(&old, &new);
 /// assert_eq!(found.len(), 1);
-/// assert_eq!(found[0].path.iter().map(|segment| segment.key()).collect::<Vec<_>>(), ["spec", "replicas"]);
+/// let keys: Vec<_> = found[0].path.iter().filter_map(|segment| segment.key()).collect();
+/// assert_eq!(keys, ["spec", "replicas"]);
 /// assert_eq!(found[0].new, Some(&json!(2)));
 /// ```
 pub fn differences<'a>(old: &'a Value, new: &'a Value) -> Vec<Difference<'a>> {
@@ -90,8 +95,8 @@ pub fn differences<'a>(old: &'a Value, new: &'a Value) -> Vec<Difference<'a>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Path,
-    /// First those that users write, then the metadata, then the status. Fields that follow from others are
-    /// left out.
+    /// `spec`, `data` and others, then `metadata`, then `status`; skips derived fields (`apiVersion`, `kind`,
+    /// `metadata.generation`).
     Relevance,
 }
 
@@ -130,7 +135,7 @@ impl<'a, N: Node<'a>> Walk<'a, '_, N> {
 
     fn objects(&mut self, old: &BTreeMap<Cow<'a, str>, N>, new: &BTreeMap<Cow<'a, str>, N>) -> bool {
         let keys: BTreeSet<&Cow<'a, str>> = old.keys().chain(new.keys()).collect();
-        let mut keys: Vec<_> = keys.into_iter().filter(|key| !self.is_noise(key)).collect();
+        let mut keys: Vec<_> = keys.into_iter().filter(|key| !self.is_ignored(key)).collect();
         if self.order == Order::Relevance && self.path.is_empty() {
             keys.sort_by_key(|key| {
                 ["metadata", "status"].iter().position(|late| late == *key).map(|at| at + 1)
@@ -144,14 +149,13 @@ impl<'a, N: Node<'a>> Walk<'a, '_, N> {
     }
 
     /// Returns true for fields that change with every write, such as the resourceVersion. With
-    /// [`Order::Relevance`] it also returns true for those that follow from other fields, and for the kind,
-    /// which the items of a list do not have.
-    fn is_noise(&self, key: &str) -> bool {
-        let follows = self.order == Order::Relevance;
+    /// [`Order::Relevance`] it also returns true for derived fields.
+    fn is_ignored(&self, key: &str) -> bool {
+        let skip_derived = self.order == Order::Relevance;
         match &self.path[..] {
-            [] => follows && matches!(key, "apiVersion" | "kind"),
+            [] => skip_derived && matches!(key, "apiVersion" | "kind"),
             [PathSegment::Key(parent)] if parent == "metadata" => {
-                matches!(key, "resourceVersion" | "managedFields") || follows && key == "generation"
+                matches!(key, "resourceVersion" | "managedFields") || skip_derived && key == "generation"
             }
             _ => false,
         }

@@ -33,7 +33,8 @@ type Predicate = dyn Fn(&ReceivedObject<'_>) -> bool + Send + Sync;
 /// Its predicate takes the decoded object, and its deletions contain the state that failed.
 ///
 /// If a program also caches the [`Metadata`](crate::Metadata) of a kind, a predicate on other fields must
-/// accept objects that are [metadata only](ReceivedObject::is_metadata_only), because they lack these fields.
+/// first accept objects that are [metadata only](ReceivedObject::is_metadata_only), because they lack these
+/// fields. An object whose predicate reads such a field is quarantined as undecodable.
 ///
 /// The predicate must depend on nothing but the object. It must be fast, because it runs on the tasks that
 /// read the responses. If it panics, or reads a field whose bytes are invalid, the object is quarantined as
@@ -64,8 +65,8 @@ impl Prefilter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the predicate panics, or if it has read invalid bytes. Its result then means
-    /// nothing.
+    /// Returns an error if the predicate panics, or if it has read a field that is invalid or was not
+    /// requested. The result of the predicate is then ignored.
     pub(crate) fn passes(&self, object: &ReceivedObject<'_>) -> Result<bool, PrefilterError> {
         // A panic of the predicate cannot leave a partly changed value behind, because the predicate only
         // reads the object. The panic message may quote values of the object, so the error lacks it.
@@ -91,6 +92,11 @@ pub(crate) enum PrefilterError {
     Protobuf(#[from] ProtobufHeaderError),
     #[error("the prefilter cannot read {path}: {problem}")]
     Field { path: FieldPath, problem: String },
+    #[error(
+        "the prefilter reads {path}, but only metadata was requested; make it accept objects that are \
+         metadata only (ReceivedObject::is_metadata_only)"
+    )]
+    NotRequested { path: FieldPath },
 }
 
 impl From<TranscodeError> for PrefilterError {
@@ -190,12 +196,17 @@ impl<'a> ReceivedObject<'a> {
         })
     }
 
-    /// Returns the scalar at `path` as a string, like [`Object::field`](informer_core::Object::field).
+    /// Returns the scalar at `path` as a string, like [`Object::field`](informer_core::Object::field). If
+    /// only metadata was requested and `path` is another field, the object is quarantined as undecodable.
     pub fn field(&self, path: &FieldPath) -> Option<Cow<'a, str>> {
         let mut segments = path.segments();
         match (segments.next(), segments.next()) {
             (Some("kind"), None) => return Some(self.origin.kind().kind().to_owned().into()),
             (Some("apiVersion"), None) => return Some(self.origin.kind().gvk().api_version().into()),
+            (Some("metadata"), _) => {}
+            _ if self.metadata_only => {
+                return self.read(|_| Err(PrefilterError::NotRequested { path: path.clone() }));
+            }
             _ => {}
         }
         let unreadable = |problem: String| PrefilterError::Field { path: path.clone(), problem };

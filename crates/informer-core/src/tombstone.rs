@@ -27,7 +27,8 @@ impl<O> Tombstone<O> {
         Self { key, last, version: None, stale: true }
     }
 
-    /// Sets the resourceVersion of the deletion, for a deletion that was observed without its final state.
+    /// Sets the resourceVersion of the deletion, for a deletion that was observed without its final state. An
+    /// unset version means that it has no order relative to other versions.
     #[must_use]
     pub fn with_version(self, version: ResourceVersion) -> Self {
         Self { version: Some(version), ..self }

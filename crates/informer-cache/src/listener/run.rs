@@ -29,7 +29,7 @@ struct Burst {
     /// The duration of the call for the last event of the burst, while the event was not reported as
     /// finished. The event is counted when the next one is taken, so that the buffer is locked only once per
     /// event.
-    in_flight: Option<Duration>,
+    unreported: Option<Duration>,
     /// The time at which the handler returned from the last event. The same time is used as the start of the
     /// next event, so that the clock is read only once per event.
     end: Option<Instant>,
@@ -45,7 +45,7 @@ impl<O: Object> ProcessorListener<O> {
     pub async fn run<H: EventHandler<O>>(&self, handler: &mut H, cancel: &CancellationToken) {
         let mut burst = Burst::default();
         while !self.is_closed() && !cancel.is_cancelled() {
-            let Some(event) = self.pop_next(burst.in_flight) else {
+            let Some(event) = self.pop_next(burst.unreported) else {
                 burst = Burst::default();
                 self.wait(cancel).await;
                 continue;
@@ -53,15 +53,15 @@ impl<O: Object> ProcessorListener<O> {
             let begin = burst.end.unwrap_or_else(Instant::now);
             let end = self.deliver(handler, event, begin).await;
             let took = end - begin;
-            burst = Burst { events: burst.events + 1, in_flight: Some(took), end: Some(end) };
+            burst = Burst { events: burst.events + 1, unreported: Some(took), end: Some(end) };
             if burst.events == MAX_BURST {
-                self.finished_in(took);
+                self.finished_with_duration(took);
                 burst = Burst::default();
                 tokio::task::yield_now().await;
             }
         }
-        if let Some(took) = burst.in_flight {
-            self.finished_in(took);
+        if let Some(took) = burst.unreported {
+            self.finished_with_duration(took);
         }
         // Several tasks may wait for events of this listener, and closing it wakes only one of them. Each
         // woken task therefore wakes the next one, so that all of them end.
@@ -76,7 +76,7 @@ impl<O: Object> ProcessorListener<O> {
         while let Some(event) = self.pop() {
             let begin = Instant::now();
             let end = self.deliver(handler, event, begin).await;
-            self.finished_in(end - begin);
+            self.finished_with_duration(end - begin);
         }
     }
 

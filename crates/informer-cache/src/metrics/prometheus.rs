@@ -351,11 +351,12 @@ const PHASES: [(ReflectorPhase, &str); 8] = [
     (ReflectorPhase::Stopped, "stopped"),
 ];
 
-fn by_type(counts: &EventCounts) -> [(&'static str, u64); 7] {
+fn by_type(counts: &EventCounts) -> [(&'static str, u64); 8] {
     [
         ("added", counts.added),
         ("modified", counts.modified),
         ("deleted", counts.deleted),
+        ("rejected", counts.rejected),
         ("bookmark", counts.bookmarks),
         ("error", counts.errors),
         ("undecodable", counts.undecodable),

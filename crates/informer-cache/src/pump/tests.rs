@@ -198,7 +198,9 @@ fn rejected(key: &str, version: &str) -> Change<TestObject> {
 fn rejected_state_deletes_the_cached_object_and_moves_the_version() {
     let mut world = World::with([object("a", "9")]);
     assert_eq!(world.says([rejected("a", "12"), rejected("b", "13")]), ["deleted a @9 (last known)"]);
+    assert_eq!(world.says([rejected("b", "")]), Vec::<String>::new());
     assert_eq!(world.pump.indexer().resource_version(), "13");
+    assert_eq!(world.pump.counters().unknown_deletes, 0);
 }
 
 #[test]

@@ -430,6 +430,8 @@ impl<O: Object> ReflectorState<O> {
     fn note_error(&mut self, error: SourceError, turn: &Turn<'_, O>) -> Arc<SourceError> {
         let error = Arc::new(error);
         self.status.failures += 1;
+        let is_not_found = error.kind() == SourceErrorKind::NotFound;
+        self.status.not_found = if is_not_found { self.status.not_found + 1 } else { 0 };
         self.status.last_error = Some(ReflectorError::new(Arc::clone(&error), turn.now));
         error
     }
@@ -437,6 +439,7 @@ impl<O: Object> ReflectorState<O> {
     fn note_success(&mut self, now: Instant) {
         self.backoff.success(now);
         self.status.failures = 0;
+        self.status.not_found = 0;
     }
 
     /// Applies a complete list. A list that is older than the last version is applied only if it is known to

@@ -26,6 +26,9 @@ pub struct ReflectorStatus {
     pub last_error: Option<ReflectorError>,
     /// Number of consecutive failed requests since the last success.
     pub failures: u64,
+    /// Number of consecutive requests since the last success that failed with
+    /// [`NotFound`](crate::source::SourceErrorKind::NotFound). A failure of another kind resets it.
+    pub not_found: u64,
     /// The time at which the next attempt begins; set during a backoff.
     pub next_attempt_at: Option<Instant>,
     /// Number of lists that the reflector has begun, by reason, including streaming lists.
@@ -188,9 +191,10 @@ pub struct EventCounts {
     pub added: u64,
     /// Number of `MODIFIED` events.
     pub modified: u64,
-    /// Number of `DELETED` events, and of objects in events of any type that a filter of the source rejected
-    /// without decoding them.
+    /// Number of `DELETED` events.
     pub deleted: u64,
+    /// Number of objects in events of any type that a filter of the source rejected.
+    pub rejected: u64,
     /// Number of `BOOKMARK` events.
     pub bookmarks: u64,
     /// Number of `ERROR` events.
@@ -207,6 +211,7 @@ impl EventCounts {
         self.added
             + self.modified
             + self.deleted
+            + self.rejected
             + self.bookmarks
             + self.errors
             + self.undecodable

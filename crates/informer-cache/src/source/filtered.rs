@@ -135,6 +135,18 @@ impl<O: Object> Filter<O> {
         others
     }
 
+    /// Filters an initial event of a streaming list. A rejected object is reported as such, because it is
+    /// progress of the list, in contrast to a deletion.
+    fn initial(&self, event: WatchEvent<O>) -> WatchEvent<O> {
+        let was_deleted = matches!(event, WatchEvent::Deleted(_));
+        match self.event(event) {
+            WatchEvent::Deleted(object) if !was_deleted => {
+                WatchEvent::Rejected { key: object.key().clone(), version: object.resource_version().clone() }
+            }
+            event => event,
+        }
+    }
+
     /// Turns the event of an object that does not pass into a deletion. The source does not know whether the
     /// object is cached; the deletion of an object that is not cached has no effect but to move the version
     /// of the watch forward.
@@ -185,6 +197,7 @@ impl<O: Object> WatchSource<O> for FilteredSource<O> {
         let context = request.context.clone();
         let has_no_version = request.version.is_empty() || request.version.is_any();
         let mut is_synthetic = has_no_version && !request.send_initial_events;
+        let mut is_initial = request.send_initial_events;
         let (watch, filter) = (self.source.watch(request).await?, self.filter.clone());
         Ok(WatchStream::new(watch.filter_map(move |event| {
             let event = match event {
@@ -196,6 +209,10 @@ impl<O: Object> WatchSource<O> for FilteredSource<O> {
                         Some(Ok(filter.event(event)))
                     }
                 },
+                Ok(event) if is_initial => {
+                    is_initial = !matches!(event, WatchEvent::Bookmark { initial_events_end: true, .. });
+                    Some(Ok(filter.initial(event)))
+                }
                 event => Some(event.map(|event| filter.event(event))),
             };
             std::future::ready(event)

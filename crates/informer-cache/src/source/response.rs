@@ -71,8 +71,8 @@ pub enum WatchEvent<O> {
     Undecodable(Undecodable),
     /// An object was deleted, and its last state could not be decoded.
     DeletedUndecodable(Undecodable),
-    /// An object was created, changed or deleted, and a filter of the source rejected its new state without
-    /// decoding it. If the object is cached, this is a deletion, with the cached state as the last one.
+    /// An object was created, changed or deleted, and a filter of the source rejected its new state. If the
+    /// object is cached, this is a deletion, with the cached state as the last one.
     Rejected {
         /// Namespace and name of the object.
         key: ObjectKey,

@@ -11,7 +11,7 @@ pub(super) const HIDDEN: &str = "***";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 pub(super) fn hide(path: &[Segment<'_>], value: &Value) -> Value {
-    let keys: Vec<&str> = path.iter().map(Segment::key).collect();
+    let keys: Vec<&str> = path.iter().map(|segment| segment.key().unwrap_or_default()).collect();
     hidden(&keys, value)
 }
 

@@ -29,8 +29,8 @@ pub struct ChangedFields {
     omitted: usize,
 }
 
-/// Compares two states of an object as JSON text, and returns the paths of the changed fields. Only the
-/// differing parts of the texts are parsed.
+/// Compares two states of an object as JSON text, and returns the paths of the changed fields. Equal subtrees
+/// are compared as text and not parsed.
 ///
 /// An array item has the index of the new array, or of the old one if it was removed. Items with a name,
 /// such as containers, are compared with the item of the same name. An added or removed object has one path.
@@ -90,8 +90,8 @@ impl fmt::Display for ChangedFields {
     }
 }
 
-/// Formats a path. Names that are no identifiers, labels and annotations are in brackets and quotes; control
-/// characters are escaped.
+/// Formats a path. Keys of labels and annotations, and keys that are not identifiers, are quoted in brackets.
+/// Control characters are escaped.
 fn text(segments: &[PathSegment<'_>]) -> String {
     let mut path = String::new();
     for (at, segment) in segments.iter().enumerate() {
@@ -121,6 +121,6 @@ fn is_identifier(key: &str) -> bool {
 /// Returns true if the parent of a member are labels, annotations or the labels of a selector.
 fn is_label(parents: &[PathSegment<'_>]) -> bool {
     parents.last().is_some_and(|parent| {
-        matches!(parent.key(), "labels" | "annotations" | "matchLabels" | "nodeSelector")
+        matches!(parent.key(), Some("labels" | "annotations" | "matchLabels" | "nodeSelector"))
     })
 }

@@ -49,7 +49,7 @@ fn version_and_managed_fields_are_ignored_in_metadata_only() {
 }
 
 #[test]
-fn generation_and_type_are_no_changed_fields() {
+fn generation_and_type_are_ignored() {
     let old = json!({"metadata": {"generation": 1}, "spec": {"replicas": 1}});
     let new = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 2}, "spec": {"replicas": 2}});
     assert_eq!(fields(&old, &new), "spec.replicas");
@@ -127,7 +127,7 @@ fn path_has_limited_depth_and_length() {
 }
 
 #[test]
-fn same_value_in_another_notation_is_no_change() {
+fn equivalent_json_encodings_are_equal() {
     let old =
         r#"{"metadata":{"labels":{"a":"<b>"},"name":"x"},"list":[1,{"b":2}],"named":[{"name":"n","v":[]}]}"#;
     let new = r#" { "named": [ {"v": [ ], "name": "n"} ], "list": [1, {"b": 2}],
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn text_and_values_have_the_same_number_of_differences(old in tree(true), new in tree(true)) {
+    fn changed_fields_and_differences_agree(old in tree(true), new in tree(true)) {
         let (old, new) = (json!({"spec": old}), json!({"spec": new}));
         let fields = changed_fields(&old.to_string(), &new.to_string());
         prop_assert_eq!(fields.paths().len() + fields.omitted(), differences(&old, &new).len());

@@ -44,7 +44,8 @@ impl<O: Representation> KubeListWatch<O> {
         let body = self.whole(&attempt, response).await?;
         match read(&mut objects, encoding, &body).map_err(|problem| protocol(&attempt, problem))? {
             Read::Fresh(object) | Read::Known(object) => Ok(Some(object)),
-            Read::Rejected { .. } => Ok(None),
+            // The reader has no prefilter.
+            Read::Rejected(_) => Err(protocol(&attempt, "the prefilter rejected the object")),
             Read::OtherKind(other) => Err(protocol(&attempt, format_args!("the response is {other}"))),
             Read::Undecodable(undecodable) => {
                 let text = format!("{attempt}: the object cannot be decoded");

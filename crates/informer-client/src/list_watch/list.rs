@@ -215,7 +215,7 @@ impl<'p, O> Batch<'p, O> {
                 self.flush();
                 self.parts.push_back(ListPart::Undecodable(undecodable));
             }
-            Read::Rejected { .. } => self.rejected += 1,
+            Read::Rejected(_) => self.rejected += 1,
             Read::OtherKind(other) => return Err(other),
         }
         Ok(())

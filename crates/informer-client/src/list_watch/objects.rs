@@ -22,6 +22,7 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
     context: SourceContext<O>,
     pruning: Pruning,
     prefilter: Option<Prefilter>,
+    names_rejected: bool,
     key: String,
     messages: usize,
 }
@@ -37,12 +38,16 @@ pub(super) enum Read<O> {
     /// The received object has the same uid and resourceVersion as this cached object, so it was not decoded.
     Known(Arc<O>),
     Undecodable(Undecodable),
-    /// The prefilter rejected the object, which was not decoded.
-    Rejected {
-        key: ObjectKey,
-        version: ResourceVersion,
-    },
+    /// The prefilter rejected the object, which was not decoded. Contains the key and the version only if
+    /// they were requested by [`ObjectReader::naming_rejected`].
+    Rejected(Option<RejectedObject>),
     OtherKind(String),
+}
+
+/// An object that the prefilter rejected.
+pub(super) struct RejectedObject {
+    pub(super) key: ObjectKey,
+    pub(super) version: ResourceVersion,
 }
 
 pub(super) struct ReadObject<O> {
@@ -58,6 +63,7 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
             context: self.context.clone(),
             pruning: self.pruning.clone(),
             prefilter: self.prefilter.clone(),
+            names_rejected: self.names_rejected,
             key: String::new(),
             // A clone of an `ObjectReader` reads only one batch of a large response body. It examines the
             // first object of the batch for unknown fields, and then one in [`EXAMINED_OF`].
@@ -75,6 +81,7 @@ impl<O: Representation> ObjectReader<O> {
             context,
             pruning,
             prefilter: None,
+            names_rejected: false,
             key: String::new(),
             messages: 0,
         }
@@ -82,6 +89,12 @@ impl<O: Representation> ObjectReader<O> {
 
     pub(super) fn with_prefilter(self, prefilter: Option<Prefilter>) -> Self {
         Self { prefilter, ..self }
+    }
+
+    /// Makes the reader return the key and the version of each rejected object. A list only counts these
+    /// objects, so it does not allocate their keys.
+    pub(super) fn naming_rejected(self) -> Self {
+        Self { names_rejected: true, ..self }
     }
 
     pub(super) fn kind(&self) -> &ResourceKind {
@@ -107,35 +120,40 @@ impl<O: Representation> ObjectReader<O> {
         if may_be_known && let Some(known) = self.known_message(&scan) {
             return Read::Known(known);
         }
-        if let Some(excluded) = self.excluded_message(&scan, message) {
-            return excluded;
+        if let Some(rejected) = self.rejected_message(&scan, message) {
+            return rejected;
         }
         self.examine(message);
         contained(|| self.decode_message(&scan, message)).unwrap_or_else(|error| set_aside(&scan, error))
     }
 
-    /// Returns the result for an object that the prefilter excludes; `None` if the object is to be decoded.
-    fn excluded_message(&self, scan: &Scan<'_>, message: &[u8]) -> Option<Read<O>> {
+    /// Returns the result for an object that the prefilter rejects; `None` if the object is to be decoded.
+    fn rejected_message(&self, scan: &Scan<'_>, message: &[u8]) -> Option<Read<O>> {
         let prefilter = self.prefilter.as_ref()?;
         let bytes = ReceivedBytes::Protobuf { scan, message };
         match prefilter.passes(&ReceivedObject::new(bytes, &self.origin, O::METADATA_ONLY)) {
             Ok(true) => None,
+            Ok(false) if !self.names_rejected => Some(Read::Rejected(None)),
             Ok(false) => Some(match scan.key() {
-                Ok(key) => Read::Rejected { key, version: scan.resource_version().into() },
+                Ok(key) => {
+                    let version = scan.resource_version().into();
+                    Read::Rejected(Some(RejectedObject { key, version }))
+                }
                 Err(error) => set_aside(scan, error),
             }),
             Err(error) => Some(set_aside(scan, error)),
         }
     }
 
-    /// Like [`excluded_message`](Self::excluded_message), for JSON.
-    fn excluded(&self, raw: &RawHeader<'_>, text: &str, cursor: Cursor<'_>) -> Option<Read<O>> {
+    /// Like [`rejected_message`](Self::rejected_message), for JSON.
+    fn rejected(&self, raw: &RawHeader<'_>, text: &str, cursor: Cursor<'_>) -> Option<Read<O>> {
         let prefilter = self.prefilter.as_ref()?;
         let bytes = ReceivedBytes::Json { raw, text, cursor };
         match prefilter.passes(&ReceivedObject::new(bytes, &self.origin, O::METADATA_ONLY)) {
             Ok(true) => None,
+            Ok(false) if !self.names_rejected => Some(Read::Rejected(None)),
             Ok(false) => Some(match raw.key() {
-                Ok(key) => Read::Rejected { key, version: raw.version() },
+                Ok(key) => Read::Rejected(Some(RejectedObject { key, version: raw.version() })),
                 Err(error) => undecodable(raw, error),
             }),
             Err(error) => Some(undecodable(raw, error)),
@@ -206,8 +224,8 @@ impl<O: Representation> ObjectReader<O> {
             undecodable(&raw, error)
         } else if may_be_known && let Some(known) = self.known(&raw) {
             Read::Known(known)
-        } else if let Some(excluded) = self.excluded(&raw, text, cursor) {
-            excluded
+        } else if let Some(rejected) = self.rejected(&raw, text, cursor) {
+            rejected
         } else {
             contained(|| self.decode(text, &raw)).unwrap_or_else(|error| undecodable(&raw, error))
         };

@@ -142,21 +142,25 @@ async fn plan<O: Representation>(
         version_match: VersionMatch::Unset,
         ..exactly(&ResourceVersion::unset(), SourceContext::default())
     };
-    let (found, end) = read_all(source.list_whole(first).await?).await?;
-    let namespaced = found.iter().all(|object| object.key().namespace().is_some());
+    // The counted object must be decoded, because it shows whether the objects have a namespace.
+    let mut counting = source.clone();
+    counting.options.prefilter = None;
+    let CompleteList { objects: found, received, end } = read_all(counting.list_whole(first).await?).await?;
+    let namespaced = !found.is_empty() && found.iter().all(|object| object.key().namespace().is_some());
     let (Some(remaining), Some(_), true) = (end.remaining, end.version.as_u64(), namespaced) else {
         return Ok(None);
     };
-    let objects = remaining + found.len() as u64;
+    let objects = remaining + received;
     if objects < split.objects_min {
         return Ok(None);
     }
     let kind = ResourceKind::new("", "v1", "Namespace", "namespaces");
     let namespaces = KubeListWatch::<Metadata<serde_json::Value>>::of(source.client.clone(), kind);
     let listed = namespaces.list_whole(exactly(&end.version, SourceContext::default())).await?;
-    let (namespaces, listed) = read_all(listed).await?;
-    let namespaces: Vec<_> = namespaces.iter().map(|namespace| namespace.key().name().to_owned()).collect();
-    let few = (2..=MAX_NAMESPACES).contains(&namespaces.len()) && listed.continue_token.is_none();
+    let listed = read_all(listed).await?;
+    let names = listed.objects.iter().map(|namespace| namespace.key().name().to_owned());
+    let namespaces: Vec<_> = names.collect();
+    let few = (2..=MAX_NAMESPACES).contains(&namespaces.len()) && listed.end.continue_token.is_none();
     Ok(few.then_some(Plan { version: end.version, objects, namespaces }))
 }
 
@@ -165,16 +169,37 @@ fn exactly<O: Object>(version: &ResourceVersion, context: SourceContext<O>) -> L
     ListRequest { version, version_match, limit: None, continue_token: None, context }
 }
 
-async fn read_all<O: Object>(mut list: ListStream<O>) -> Result<(Vec<Arc<O>>, ListEnd), SourceError> {
-    let mut objects = Vec::new();
+/// A list that was read completely.
+struct CompleteList<O> {
+    /// The decoded objects.
+    objects: Vec<Arc<O>>,
+    /// The number of received objects, including undecodable and rejected ones.
+    received: u64,
+    end: ListEnd,
+}
+
+async fn read_all<O: Object>(mut list: ListStream<O>) -> Result<CompleteList<O>, SourceError> {
+    let (mut objects, mut received) = (Vec::new(), 0);
     while let Some(part) = list.next().await {
-        match part? {
+        let part = part?;
+        received += count(&part);
+        match part {
             ListPart::Items(items) => objects.extend(items.into_iter().map(|item| item.into_object())),
             ListPart::Undecodable(_) | ListPart::Rejected(_) => {}
-            ListPart::End(end) => return Ok((objects, end)),
+            ListPart::End(end) => return Ok(CompleteList { objects, received, end }),
         }
     }
     Err(SourceError::new(SourceErrorKind::Connection, "a list ended early".to_owned()))
+}
+
+/// Returns the number of received objects in a part of a list.
+fn count<O>(part: &ListPart<O>) -> u64 {
+    match part {
+        ListPart::Items(items) => items.len() as u64,
+        ListPart::Undecodable(_) => 1,
+        ListPart::Rejected(count) => *count as u64,
+        ListPart::End(_) => 0,
+    }
 }
 
 fn failed<O: Representation>(source: &KubeListWatch<O>, problem: &str) -> SourceError {
@@ -198,13 +223,7 @@ impl<O: Representation> Reading<O> {
     async fn next(mut self) -> Option<(NamespacePage<O>, Option<Self>)> {
         match self.receiver.recv().await {
             Some(Ok(part)) => {
-                let objects = match &part {
-                    ListPart::Items(items) => items.len() as u64,
-                    ListPart::Undecodable(_) => 1,
-                    ListPart::Rejected(count) => *count as u64,
-                    ListPart::End(_) => 0,
-                };
-                match self.missing.checked_sub(objects) {
+                match self.missing.checked_sub(count(&part)) {
                     Some(missing) => self.missing = missing,
                     None => return self.give_up("there are more objects than the server counted"),
                 }

@@ -14,7 +14,7 @@ use informer_cache::source::{
 use informer_core::ResourceVersion;
 
 use super::ReadOptions;
-use super::objects::{ObjectReader, Read};
+use super::objects::{ObjectReader, Read, RejectedObject};
 use super::pieces::Pieces;
 use super::reader::{Decoded, Decoder, Parts, Reader};
 use super::response::{self, EncodedBody};
@@ -72,7 +72,8 @@ pub(super) fn read<O: Representation>(
 ) -> WatchStream<O> {
     let streams_a_list = request.send_initial_events;
     let objects = ObjectReader::new(origin, options.pruning.clone(), request.context)
-        .with_prefilter(options.prefilter.clone());
+        .with_prefilter(options.prefilter.clone())
+        .naming_rejected();
     let cutter = match response.encoding {
         Encoding::Json => WatchBodySplitter::Json(Frames::new(options.limits)),
         Encoding::Protobuf => WatchBodySplitter::Protobuf(Lengths::new(options.limits)),
@@ -231,7 +232,8 @@ fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String>
         (_, Read::Fresh(object) | Read::Known(object)) => WatchEvent::Deleted(object),
         ("DELETED", Read::Undecodable(what)) => WatchEvent::DeletedUndecodable(what),
         (_, Read::Undecodable(what)) => WatchEvent::Undecodable(what),
-        (_, Read::Rejected { key, version }) => WatchEvent::Rejected { key, version },
+        (_, Read::Rejected(Some(RejectedObject { key, version }))) => WatchEvent::Rejected { key, version },
+        (_, Read::Rejected(None)) => return Err("a rejected object of an event has no key".to_owned()),
         (_, Read::OtherKind(other)) => {
             return Err(format!("the object of an event is {other}; check group and kind"));
         }

@@ -5,7 +5,7 @@ use informer_cache::UndecodableLog;
 use informer_cache::source::{
     KnownObjects, ListRequest, ListWatch, Listed, SourceContext, SourceErrorKind, VersionMatch,
 };
-use informer_client::{KubeListWatch, Lazy, Pruning, ReadOptions, SplitLists};
+use informer_client::{KubeListWatch, Lazy, Prefilter, Pruning, ReadOptions, SplitLists};
 use informer_core::{Object, ObjectKey};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -239,6 +239,18 @@ async fn split_list_counts_objects_with_a_limit_of_one_and_reads_namespaces_at_o
             format!("/api/v1/namespaces/b/pods?{exact}"),
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn split_list_counts_objects_that_the_prefilter_rejects() {
+    let (client, requests) = script(split_replies(&["y", "z"]));
+    let split = SplitLists { requests: 1, objects_min: 3 };
+    let prefilter = Prefilter::new(|pod| pod.name() != "x");
+    let options = ReadOptions { prefilter: Some(prefilter), ..ReadOptions::default() };
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).split_lists(split).read_options(options);
+    let read = list(&source, ListRequest { limit: None, ..first_list() }).await.unwrap();
+    let names: Vec<_> = read.items.iter().map(|pod| pod.object().key().name()).collect();
+    assert_eq!((names, read.rejected, requests.uris().len()), (vec!["y", "z"], 1, 4));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use informer_cache::SharedInformer;
 use informer_client::{
-    DecodeError, KubeListWatch, Prefilter, Pruning, RawObject, ReadOptions, ReceivedObject, Representation,
-    ResourceKind, StreamingLists,
+    DecodeError, KubeListWatch, Metadata, Prefilter, Pruning, RawObject, ReadOptions, ReceivedObject,
+    Representation, ResourceKind, StreamingLists,
 };
 use informer_core::{FieldPath, Header, LabelSelector, Object};
 use informer_schema::{Schema, write_frame};
@@ -212,6 +212,26 @@ async fn object_that_the_prefilter_cannot_read_is_quarantined() {
         "{problems:?}"
     );
     assert!(!problems[1].contains("secret"), "an error contains no value of the object");
+}
+
+#[tokio::test(start_paused = true)]
+async fn predicate_on_another_field_of_a_metadata_only_object_quarantines_it() {
+    let read = async |predicate: fn(&ReceivedObject<'_>, &FieldPath) -> bool| {
+        let node: FieldPath = "spec.nodeName".parse().unwrap();
+        let (client, _) = script([list_of("application/json", &[pod("one", "1", true)])]);
+        let source = KubeListWatch::<Metadata<Pod>>::of(client, ResourceKind::of::<Pod>())
+            .read_options(options(move |pod| predicate(pod, &node)));
+        list(&source, first_list()).await.unwrap()
+    };
+    let quarantined = read(|pod, node| pod.field(node).is_some()).await;
+    assert_eq!((quarantined.keys(), quarantined.rejected), (vec![], 0));
+    let problem = quarantined.undecodable[0].to_string();
+    assert!(problem.contains("spec.nodeName, but only metadata was requested"), "{problem}");
+    let accepted = read(|pod, node| pod.is_metadata_only() || pod.field(node).is_some()).await;
+    assert_eq!(accepted.keys(), ["a/one"]);
+    let labels: fn(&ReceivedObject<'_>, &FieldPath) -> bool =
+        |pod, _| pod.field(&"metadata.uid".parse().unwrap()).as_deref() == Some("uid-one");
+    assert_eq!(read(labels).await.keys(), ["a/one"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -224,10 +224,10 @@ impl<O: Object> ReflectorState<O> {
             }
             WatchEvent::Rejected { key, version } => {
                 self.seen(counts, &version, turn);
-                let tombstone = Tombstone::missed(key, None);
                 // The versions of initial events are in no order, so they must not move the version of the
                 // cache.
-                Change::Deleted(if counts { tombstone.with_version(version) } else { tombstone })
+                let version = if counts { version } else { ResourceVersion::unset() };
+                Change::Deleted(Tombstone::missed(key, None).with_version(version))
             }
             WatchEvent::Unknown { event_type, version } => {
                 turn.effects.notices.push(ReflectorNotice::UnknownEvent(event_type));
@@ -365,7 +365,8 @@ impl<O: Object> ReflectorState<O> {
         match event {
             WatchEvent::Added(_) | WatchEvent::Known(_) => counts.added += 1,
             WatchEvent::Modified(_) => counts.modified += 1,
-            WatchEvent::Deleted(_) | WatchEvent::Rejected { .. } => counts.deleted += 1,
+            WatchEvent::Deleted(_) => counts.deleted += 1,
+            WatchEvent::Rejected { .. } => counts.rejected += 1,
             WatchEvent::Bookmark { .. } => counts.bookmarks += 1,
             WatchEvent::Error(_) => counts.errors += 1,
             WatchEvent::Unknown { .. } => counts.unknown += 1,

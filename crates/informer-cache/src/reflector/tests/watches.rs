@@ -461,13 +461,14 @@ async fn an_undecodable_object_is_delivered_and_a_bookmark_moves_the_version_pas
 }
 
 #[tokio::test(start_paused = true)]
-async fn rejected_state_is_a_deletion_and_moves_the_version() {
+async fn rejected_event_deletes_object_and_advances_resource_version() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([object("default/a", 1)], 10).await;
     watch.send(WatchEvent::Rejected { key: "default/a".parse().unwrap(), version: 11.into() }).close();
     let _open = world.server.expect_watch().await.assert_version("11").accept();
     assert_eq!(world.told().await, ["Replaced[default/a @1] @10", "Deleted(default/a missed)"]);
-    assert_eq!(world.status().events.deleted, 1);
+    let events = world.status().events;
+    assert_eq!((events.rejected, events.deleted), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use informer_core::Object;
 use proptest::prelude::*;
 
 use super::{Log, SOON, quiet};
+use crate::reflector::ReflectorConfig;
 use crate::source::{ListPart, Listed};
 use crate::testing::{
     ScriptedServer, ScriptedSource, TestObject, added, bookmark, deleted, initial_events_end, modified,
@@ -114,6 +115,26 @@ async fn streaming_list_contains_only_objects_that_pass() {
     watch.send(modified(object("c", "4"))).send(initial_events_end("5"));
     informer.wait_for_sync(SOON).await.unwrap();
     assert_eq!(keys(&informer), ["a"], "`c` was changed before the end of the list");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streaming_list_of_objects_that_fail_the_filter_makes_progress() {
+    let (source, mut server) = ScriptedSource::streaming();
+    let informer =
+        SharedInformer::builder(source).filter(|object: &TestObject| object.text() == "keep").build();
+    let _run = informer.start();
+    let watch = server.expect_watch().await.assert_streaming_list().accept();
+    let deadline = ReflectorConfig::default().initial_events_deadline;
+    for version in ["1", "2", "3"] {
+        tokio::time::sleep(deadline * 2 / 3).await;
+        watch.send(added(object(version, version)));
+    }
+    watch.send(initial_events_end("5"));
+    informer.wait_for_sync(SOON).await.unwrap();
+    assert_eq!(informer.reflector_status().streaming_fallbacks, 0);
+    watch.send(modified(object("1", "6")));
+    quiet().await;
+    assert_eq!(informer.reflector_status().events.deleted, 1, "a later rejected object is a deletion");
 }
 
 #[tokio::test(start_paused = true)]

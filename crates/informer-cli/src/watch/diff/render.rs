@@ -68,6 +68,7 @@ pub(in crate::watch) fn path(segments: &[Segment<'_>]) -> String {
             Segment::Key(key) => write!(path, "[{}]", plain(key)),
             Segment::Index(index) => write!(path, "[{index}]"),
             Segment::Item { by, value, .. } => write!(path, "[{by}={}]", plain(value)),
+            _ => write!(path, "[?]"),
         };
     }
     if path.is_empty() { ".".to_owned() } else { path }
