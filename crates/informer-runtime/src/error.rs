@@ -49,9 +49,14 @@ pub enum ReadError {
         /// The kind of the objects that were to be read.
         kind: String,
     },
-    /// The CustomResourceDefinition of the kind is missing. Reads succeed again after it was created, see
+    /// The server does not serve the kind. Its CustomResourceDefinition is missing, or the API server
+    /// responds with 404 to lists of a built-in or aggregated kind. Reads succeed again when the kind is
+    /// served, see
     /// [`CacheBuilder::follow_crds`](crate::CacheBuilder::follow_crds).
-    #[error("read {kind}: the server does not serve it, because its CRD is missing; create the CRD")]
+    #[error(
+        "read {kind}: the server does not serve the kind (404); create its CRD, or check its APIService and \
+         API version"
+    )]
     NotServed {
         /// The kind of the objects that were to be read.
         kind: String,

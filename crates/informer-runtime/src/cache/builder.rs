@@ -208,10 +208,13 @@ impl CacheBuilder {
     /// The cache watches the metadata of CRDs, so the program needs `list` and `watch` on
     /// `customresourcedefinitions`. Without these permissions the option has no effect.
     ///
-    /// A kind also counts as missing if the server responds with 404 and the kind has no CRD, for example
-    /// because the CRD was deleted before the first list of CRDs. As an aggregated API server may serve such
-    /// a kind later without a CRD, its informer continues to list with backoff. A CRD that no longer serves
-    /// one of its versions is not detected.
+    /// A kind also counts as missing if the server responds with 404 to three consecutive requests and the
+    /// kind has no CRD, for example because the CRD was deleted before the first list of CRDs. As an
+    /// aggregated API server may serve such a kind later without a CRD, its informer continues to list with
+    /// backoff. A CRD that no longer serves one of its versions is not detected.
+    ///
+    /// Missing kinds affect readiness: a check that waits for [`Cache::has_synced`] succeeds although the
+    /// cache has never listed these kinds. It does not fail when the server stops to serve a kind.
     pub fn follow_crds(mut self) -> Self {
         self.follows_crds = true;
         self

@@ -1,16 +1,16 @@
 //! Follows the CustomResourceDefinitions of the server. The informers of a kind whose CRD is deleted end, and
 //! start again when the CRD returns.
 //!
-//! A CRD that was deleted before the first list of CRDs is not observed. Its kind is recognized by two facts:
-//! the lists of its informer fail with 404, and the synced store of CRDs does not contain the CRD.
+//! The deletion of a CRD before the first list of CRDs is not observed. A kind counts as missing if its lists
+//! fail with 404 and the synced store of CRDs does not contain its CRD.
 //!
 //! # Invariants
 //!
 //! 1. While an informer of the table is not served, reads of it fail.
-//! 2. Only a deletion that the watch of CRDs shows ends an informer. Kinds of built-in groups and of
-//!    aggregated API servers have no CRD, so a missing CRD does not prove that the kind will not be served.
-//!    An informer whose lists fail with 404 therefore continues with backoff, and is served again after a
-//!    list that succeeds.
+//! 2. Only a CRD deletion reported by the watch stops an informer. Kinds of built-in groups and of aggregated
+//!    API servers have no CRD, so a missing CRD does not prove that the kind will not be served. An informer
+//!    whose lists fail with 404 therefore continues with backoff, and is served again after a list that
+//!    succeeds.
 //!
 //! # Shutdown
 //!
@@ -88,7 +88,7 @@ impl CacheInner {
     fn check_missing(&self, has_crd: impl Fn(&str) -> bool) {
         let missing = self.table.lock().update_missing(has_crd);
         for kind in missing {
-            tracing::warn!(kind, "the server does not serve a kind that has no CRD; reads of it fail");
+            tracing::warn!(kind, "the server does not serve a kind that has no CRD (404); reads of it fail");
         }
     }
 

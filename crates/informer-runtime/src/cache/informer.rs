@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use informer_cache::handler::{EventHandler, on_event, on_event_async};
 use informer_cache::metrics::InformerMetrics;
-use informer_cache::source::SourceErrorKind;
 use informer_cache::{
     AddHandlerError, CacheSynced, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun,
     InformerState, SharedInformer, SyncError, Undecodable, wait_for_cache_sync,
@@ -449,8 +448,8 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn crd_name(&self) -> String;
     fn is_served(&self) -> bool;
     fn set_served(&self, served: bool);
-    /// Returns whether the last list failed because the server does not know the kind.
-    fn is_missing(&self) -> bool;
+    /// Returns the number of consecutive requests that failed because the server does not know the kind.
+    fn not_found(&self) -> u64;
     /// Returns whether the last request of the informer failed.
     fn is_failing(&self) -> bool;
     /// Returns whether the informer has handlers or more than `owned` handles.
@@ -500,15 +499,12 @@ impl<O: Object> ErasedInformer for CacheInformer<O> {
         self.inner.served.send_if_modified(|held| std::mem::replace(held, served) != served);
     }
 
-    fn is_missing(&self) -> bool {
-        self.informers().map(|informer| informer.state().reflector).any(|reflector| {
-            let last = reflector.last_error.filter(|_| reflector.failures > 0);
-            last.is_some_and(|error| error.kind() == SourceErrorKind::NotFound)
-        })
+    fn not_found(&self) -> u64 {
+        self.informers().map(|informer| informer.reflector_status().not_found).max().unwrap_or_default()
     }
 
     fn is_failing(&self) -> bool {
-        self.informers().any(|informer| informer.state().reflector.failures > 0)
+        self.informers().any(|informer| informer.reflector_status().is_failing())
     }
 
     fn is_held(&self, owned: usize) -> bool {

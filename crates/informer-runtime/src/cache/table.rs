@@ -51,6 +51,10 @@ pub(super) struct InformerEntry {
     usage: Usage,
 }
 
+/// The number of consecutive requests of an informer that must fail with 404 before its kind counts as
+/// missing. A single 404 may come from a proxy, or from an API server that does not know a new CRD yet.
+const MIN_NOT_FOUND: u64 = 3;
+
 /// The number of handles of an informer that its entry has.
 const ENTRY_HANDLES: usize = 2;
 
@@ -190,10 +194,12 @@ impl InformerTable {
     }
 
     /// Ends the informers of the kind of a CRD that was deleted. Returns their runs, which the caller drops,
-    /// and how many informers have ended.
+    /// and how many informers have ended. These include informers that
+    /// [`update_missing`](Self::update_missing) has marked before the deletion was reported, because they
+    /// still run.
     pub(super) fn end_unserved(&mut self, crd: &str) -> (Vec<InformerRun>, usize) {
         let (mut runs, mut ended) = (Vec::new(), 0);
-        for entry in self.of_crd(crd).filter(|entry| entry.informer.is_served()) {
+        for entry in self.of_crd(crd).filter(|entry| entry.informer.is_served() || !entry.runs.is_empty()) {
             entry.informer.set_served(false);
             runs.append(&mut entry.runs);
             ended += 1;
@@ -210,7 +216,7 @@ impl InformerTable {
         };
         let (runtime, mut started) = (runtime.clone(), 0);
         for entry in self.of_crd(crd) {
-            if !entry.informer.is_served() || entry.informer.is_missing() {
+            if !entry.informer.is_served() || entry.informer.not_found() > 0 {
                 // A run that waits is dropped first, since an informer that runs is not started again.
                 entry.runs.clear();
                 entry.runs = start(&*entry.informer, &runtime);
@@ -221,16 +227,16 @@ impl InformerTable {
         started
     }
 
-    /// Marks running informers as not served if their lists fail with 404 and their kind has no CRD. Marks
-    /// them as served after a list that succeeds. Returns the names of the kinds that are not served any
-    /// more.
+    /// Marks running informers as not served if their requests have failed [`MIN_NOT_FOUND`] times with 404
+    /// and their kind has no CRD. Marks them as served after a list that succeeds. Returns the names of the
+    /// kinds that are not served any more.
     pub(super) fn update_missing(&mut self, has_crd: impl Fn(&str) -> bool) -> Vec<String> {
         let mut missing = Vec::new();
         for entry in self.entries.values().filter(|entry| !entry.runs.is_empty()) {
             let informer = &entry.informer;
             if !informer.is_served() {
                 informer.set_served(!informer.is_failing());
-            } else if informer.is_missing() && !has_crd(&informer.crd_name()) {
+            } else if informer.not_found() >= MIN_NOT_FOUND && !has_crd(&informer.crd_name()) {
                 informer.set_served(false);
                 missing.push(informer.kind_name());
             }

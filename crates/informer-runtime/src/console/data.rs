@@ -27,7 +27,8 @@ pub struct ConsoleSnapshot {
     pub client: ClientSnapshot,
     /// The numbers of parts that are not in the snapshot, because there are too many.
     pub omitted: OmittedParts,
-    /// The actions of the console over HTTP; `None` if they are not allowed.
+    /// The actions of the console over HTTP; `None` if they are not allowed, or if the server has no
+    /// authorization and does not listen on a loopback address.
     pub actions: Option<ActionsSnapshot>,
 }
 
@@ -83,8 +84,8 @@ pub struct InformerSnapshot {
     pub last_error: Option<String>,
     /// The number of failed requests since the last success.
     pub failures: u64,
-    /// True if the last request failed because the server does not serve the kind: its CRD is missing, or
-    /// does not serve this version.
+    /// True if the last request failed with 404, because the server does not serve the kind: its CRD or
+    /// APIService is missing, or the server does not serve this version.
     pub not_served: bool,
     /// The time until the next attempt, while the reflector backs off.
     pub next_attempt_seconds: Option<f64>,

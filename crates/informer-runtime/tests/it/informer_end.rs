@@ -167,7 +167,7 @@ async fn informer_that_is_created_before_its_crd_lists_when_the_crd_is_created()
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_deleted_before_the_first_list_of_crds_ends_the_reads_of_its_kind() {
+async fn reads_fail_if_crd_was_deleted_before_first_crd_list() {
     let server = Server::start();
     create_crd(&server);
     create_widget(&server, "one").await;
@@ -192,6 +192,24 @@ async fn crd_deleted_before_the_first_list_of_crds_ends_the_reads_of_its_kind() 
     tokio::time::timeout(SOON, served.wait_for(|served| *served)).await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(cache.list_of::<Dynamic>(widgets(), &ListOptions::default()).await.unwrap().len(), 1);
+    cache.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_404_responses_do_not_fail_reads_of_a_synced_kind() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let cache = server.cache().follow_crds().build();
+    cache.start();
+    let pods = cache.informer::<Pod>();
+    pods.wait_for_sync(SOON).await.unwrap();
+    let mut served = pods.served();
+    served.mark_unchanged();
+    let fault = server.api.faults().on(FaultMatch::watch("pods")).times(2).status(404);
+    server.api.disconnect_watchers();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!((fault.fired(), served.has_changed().unwrap()), (2, false));
+    assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
     cache.stop().await;
 }
 
