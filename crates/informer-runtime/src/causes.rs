@@ -67,9 +67,8 @@ pub enum ReconcileCause {
         object: CauseObject,
         /// The parts that differ between the old and the new state.
         changed: Vec<ChangedPart>,
-        /// The paths of the fields that differ, without their values. Empty if only fields differ that the
-        /// cache does not contain. A cache of metadata only does not contain the spec: its path is then
-        /// `spec`, if the generation has changed.
+        /// The paths of the fields that differ, without their values. Empty if the cache does not hold the
+        /// fields that changed. A metadata-only cache reports `spec` if `metadata.generation` changed.
         fields: ChangedFields,
     },
     /// A watched object was deleted.
@@ -248,8 +247,13 @@ pub(crate) enum EnqueueError {
     #[error("the controller does not run in this replica")]
     NotRunning,
     /// Only the requests of controllers of objects are created from their text.
-    #[error("the key is invalid, or the controller has not reconciled it")]
+    #[error(
+        "the key is not valid for this controller; a controller with its own request type accepts only keys \
+         that are queued or were reconciled recently"
+    )]
     UnknownKey,
+    #[error("the key belongs to another replica")]
+    OtherReplica,
 }
 
 impl<R: ReconcileRequest> CauseLog<R> {
@@ -278,6 +282,27 @@ impl<R: ReconcileRequest> CauseLog<R> {
         } else if by_request.len() < most {
             let causes = Causes { recorded: vec![cause], omitted: 0 };
             by_request.insert(request.clone(), PendingCauses { since, causes });
+        }
+    }
+
+    /// Records the cause that a function creates, which compares two states of an object. The function is not
+    /// called if the cause would not be kept, and it does not run under the lock. Must be called before the
+    /// request is added to the queue.
+    pub(crate) fn record_event(&self, request: &R, cause: impl FnOnce() -> ReconcileCause) {
+        let is_kept = {
+            let mut by_request = self.by_request.lock();
+            let count = by_request.len();
+            match by_request.get_mut(request) {
+                Some(pending) if pending.causes.recorded.len() >= MAX_CAUSES => {
+                    pending.causes.omitted += 1;
+                    false
+                }
+                Some(_) => true,
+                None => count < MAX_REQUESTS,
+            }
+        };
+        if is_kept {
+            self.record(request, cause());
         }
     }
 
@@ -521,6 +546,14 @@ mod tests {
             log.record(&request(&format!("n{number}")), ReconcileCause::Enqueued);
         }
         assert_eq!(log.take(&request("n0")).causes.len(), 1);
+        log.record_event(&request("n0"), || ReconcileCause::KeyGained);
+        log.record_event(&request("other"), || panic!("a cause that is not kept is not created"));
+        for _ in 0..MAX_CAUSES {
+            log.record(&request("n1"), ReconcileCause::Enqueued);
+            log.record(&request("n1"), ReconcileCause::KeyGained);
+        }
+        log.record_event(&request("n1"), || panic!("a cause that is not kept is not created"));
+        assert_eq!(log.take(&request("n1")).causes.omitted(), MAX_CAUSES / 2 + 1);
         assert!(log.take(&request(&format!("n{MAX_REQUEUED}"))).causes.is_empty());
     }
 }

@@ -204,9 +204,10 @@ impl ConsoleRoutes {
         })
     }
 
-    /// Adds the token of the actions to a snapshot.
+    /// Adds the token of the actions to a snapshot, unless the server rejects all actions.
     fn with_actions(&self, mut page: Value) -> Value {
-        page["actions"] = json!(self.token.as_ref().map(|token| json!({"token": token})));
+        let token = self.token.as_ref().filter(|_| self.is_protected());
+        page["actions"] = json!(token.map(|token| json!({"token": token})));
         page
     }
 

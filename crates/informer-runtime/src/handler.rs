@@ -112,7 +112,10 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
     pub fn add_with(&mut self, request: R, options: AddOptions) {
         if self.only.is_none_or(|only| only(&request)) {
             if let Some(CauseRecorder { log, cause }) = self.causes {
-                log.record(&request, cause.map_or(ReconcileCause::Enqueued, |cause| cause()));
+                match cause {
+                    Some(cause) => log.record_event(&request, cause),
+                    None => log.record(&request, ReconcileCause::Enqueued),
+                }
             }
             self.queue.add_with(request, options);
         }

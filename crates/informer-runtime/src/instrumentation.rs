@@ -162,8 +162,10 @@ impl Instrumentation {
 
     /// Returns the probe of the first informer of this name.
     #[cfg(feature = "console")]
-    pub(crate) fn informer_named(&self, name: &str) -> Option<InformerProbe> {
-        all(&self.informers).into_iter().find(|probe| probe.state().is_some_and(|state| state.name == name))
+    pub(crate) fn informers_named(&self, name: &str) -> Vec<InformerProbe> {
+        let mut named = all(&self.informers);
+        named.retain(|probe| probe.state().is_some_and(|state| state.name == name));
+        named
     }
 
     /// Adds an election or a member of a shard group to the page `/debug/leases`, which shows at most

@@ -288,11 +288,10 @@ impl Manager {
     /// `/debug/informer/v1/`. By default it is not served.
     ///
     /// The data contains names of objects, paths of changed fields and errors of reconciles, but no values of
-    /// fields. If the
-    /// server [authorizes](HttpServer::authorized_by) requests, the data needs permission, as `/metrics` does;
-    /// the page itself, which is the same in every program, does not. A server without authorization should
-    /// listen on the loopback interface. There it refuses requests whose `Host` is a DNS name other than
-    /// `localhost`, which protects it from pages of other sites.
+    /// fields. If the server [authorizes](HttpServer::authorized_by) requests, the data needs permission, as
+    /// `/metrics` does; the page itself, which is the same in every program, does not. A server without
+    /// authorization should listen on the loopback interface. There it refuses requests whose `Host` is a DNS
+    /// name other than `localhost`, which protects it from pages of other sites.
     ///
     /// The console makes all controllers of the manager
     /// [record causes](crate::ControllerOptions::record_causes), and keeps the last 1,000 reconciles of each.

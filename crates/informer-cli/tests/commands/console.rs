@@ -104,7 +104,7 @@ async fn actions_need_the_option_of_the_console_and_of_the_proxy() {
     assert!(status == 403 && problem.contains("--allow-actions"), "{status} {problem}");
     let (_acting, acting) = console(&["--attach", &url, "--allow-actions"]).await;
     let (status, done) = post(&acting, "requeue", token, &body).await;
-    assert!(status == 200 && done.contains("reconciles default/a"), "{status} {done}");
+    assert!(status == 200 && done.contains("enqueued default/a"), "{status} {done}");
     assert_eq!(post(&acting, "requeue", "other", &body).await.0, 403);
 }
 

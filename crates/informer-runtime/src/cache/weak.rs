@@ -14,7 +14,9 @@ pub(crate) struct WeakCache(Weak<CacheInner>);
 pub(crate) enum RemoveError {
     #[error("the cache has no such informer")]
     Unknown,
-    #[error("a controller, a handler or the program uses the informer; relist it instead")]
+    #[error(
+        "the informer is in use by a controller, a handler or a handle of the program; use relist to refresh it"
+    )]
     Used,
 }
 
@@ -32,6 +34,17 @@ impl WeakCache {
 impl Cache {
     pub(crate) fn downgrade(&self) -> WeakCache {
         WeakCache(Arc::downgrade(&self.shared))
+    }
+
+    /// Returns true if both values are handles of the same cache.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Returns the number of informers of this name.
+    pub(crate) fn count_named(&self, name: &str) -> usize {
+        let informers = self.shared.table.lock().informers();
+        informers.iter().filter(|informer| informer.states().iter().any(|state| state.name == name)).count()
     }
 
     /// Removes the informer of this name, and those of the other namespaces of its kind and representation.

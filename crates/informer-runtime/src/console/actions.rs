@@ -9,10 +9,8 @@
 //!    header that contains it.
 //! 4. Each action that was accepted is logged, with its user and its result.
 
-use std::hash::{BuildHasher, RandomState};
-
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -84,8 +82,7 @@ impl ActionError {
 
 /// Returns a random token. It protects from pages of other sites, and grants no permission.
 pub(super) fn random_token() -> String {
-    let half = || RandomState::new().hash_one(0_u8);
-    format!("{:016x}{:016x}", half(), half())
+    crate::random::uuid().simple().to_string()
 }
 
 impl ConsoleRoutes {
@@ -117,7 +114,7 @@ impl ConsoleRoutes {
     fn check_action(&self, request: &Request<Bytes>) -> Result<(), ActionError> {
         let refused = |problem: &str| Err(ActionError::new(StatusCode::FORBIDDEN, problem));
         if request.method() != Method::POST {
-            return Err(ActionError::new(StatusCode::METHOD_NOT_ALLOWED, "actions are POST requests"));
+            return Err(ActionError::new(StatusCode::METHOD_NOT_ALLOWED, "use POST"));
         }
         let Some(token) = &self.token else {
             return refused(
@@ -134,7 +131,6 @@ impl ConsoleRoutes {
             );
         }
         let headers = request.headers();
-        let is_json = |value: &http::HeaderValue| value.as_bytes().starts_with(b"application/json");
         if !headers.get(CONTENT_TYPE).is_some_and(is_json) {
             let problem = "the body of an action is JSON; set Content-Type to application/json";
             return Err(ActionError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
@@ -153,7 +149,7 @@ impl ConsoleRoutes {
             return Err(ActionError::new(StatusCode::BAD_REQUEST, "the key is empty or too long"));
         }
         let done = self.data.requeue(&controller, &key);
-        done.map(|()| format!("controller {controller} reconciles {key}"))
+        done.map(|()| format!("enqueued {key} in controller {controller}"))
     }
 
     fn relist(&self, body: &Bytes) -> Result<String, ActionError> {
@@ -167,9 +163,20 @@ impl ConsoleRoutes {
     }
 }
 
+fn is_json(content_type: &HeaderValue) -> bool {
+    let media_type = content_type.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    media_type.trim().eq_ignore_ascii_case("application/json")
+}
+
 fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ActionError> {
     serde_json::from_slice(body)
         .map_err(|error| ActionError::new(StatusCode::BAD_REQUEST, format!("parse the body: {error}")))
+}
+
+/// Returns the error of an action whose informer is not unique.
+fn ambiguous(action: &str, informer: &str) -> ActionError {
+    let problem = format!("{action} {informer}: several caches have an informer of this name");
+    ActionError::new(StatusCode::CONFLICT, problem)
 }
 
 impl ConsoleData {
@@ -182,26 +189,36 @@ impl ConsoleData {
         found.enqueue_key(key).map_err(|error| {
             let status = match error {
                 EnqueueError::UnknownKey => StatusCode::NOT_FOUND,
-                EnqueueError::NotRunning => StatusCode::CONFLICT,
+                EnqueueError::NotRunning | EnqueueError::OtherReplica => StatusCode::CONFLICT,
             };
             ActionError::new(status, format!("requeue {key} in controller {controller}: {error}"))
         })
     }
 
     fn relist(&self, informer: &str) -> Result<(), ActionError> {
-        let Some(probe) = self.instrumentation().informer_named(informer) else {
+        let named = self.instrumentation().informers_named(informer);
+        if named.is_empty() {
             let problem = format!("relist: there is no informer {informer:?}");
             return Err(ActionError::new(StatusCode::NOT_FOUND, problem));
-        };
-        if probe.state().is_some_and(|state| state.running) && probe.request_relist() {
-            return Ok(());
         }
-        let problem = format!("relist {informer}: the informer does not run");
-        Err(ActionError::new(StatusCode::CONFLICT, problem))
+        // An informer that was removed from its cache may still have a handle, and does not run.
+        let mut running = named.iter().filter(|probe| probe.state().is_some_and(|state| state.running));
+        match (running.next(), running.next()) {
+            (Some(_), Some(_)) => Err(ambiguous("relist", informer)),
+            (Some(probe), None) if probe.request_relist() => Ok(()),
+            _ => {
+                let problem = format!("relist {informer}: the informer does not run");
+                Err(ActionError::new(StatusCode::CONFLICT, problem))
+            }
+        }
     }
 
     fn drop_informer(&self, informer: &str) -> Result<(), ActionError> {
-        for cache in self.instrumentation().console.caches() {
+        let caches = self.instrumentation().console.caches();
+        if caches.iter().map(|cache| cache.count_named(informer)).sum::<usize>() > 1 {
+            return Err(ambiguous("drop", informer));
+        }
+        for cache in caches {
             match cache.remove_unused(informer) {
                 Ok(()) => return Ok(()),
                 Err(RemoveError::Unknown) => {}

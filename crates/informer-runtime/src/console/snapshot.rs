@@ -198,8 +198,8 @@ impl DataSource {
     }
 }
 
-/// Divides a limit among controllers that want these numbers of reconciles. A controller gets less than it
-/// wants only if no other one gets more than it, up to a difference of one.
+/// Divides a limit among controllers that want these numbers of reconciles. Max-min fair division: small
+/// demands are met in full, and the rest is divided evenly among the others.
 fn fair_shares(wanted: &[usize], limit: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&at| wanted[at]);

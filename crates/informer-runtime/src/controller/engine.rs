@@ -396,7 +396,11 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
             return Err(EnqueueError::NotRunning);
         }
         let request = parse_request(key).or_else(|| self.causes()?.find(key));
-        self.enqueue(request.ok_or(EnqueueError::UnknownKey)?, ReconcileCause::Console);
+        let request = request.ok_or(EnqueueError::UnknownKey)?;
+        if self.sharded.as_ref().is_some_and(|sharded| !sharded.may_own(&request)) {
+            return Err(EnqueueError::OtherReplica);
+        }
+        self.enqueue(request, ReconcileCause::Console);
         Ok(())
     }
 }

@@ -143,6 +143,13 @@ impl<R: ReconcileRequest> Sharded<R> {
         Err(EnterError::Refused(gained.then(|| self.rejected.lock().take(&text)).flatten()))
     }
 
+    /// Returns false if this replica does not own the key of a request. If the shard key function panics, the
+    /// owner is unknown and this method returns true; the worker that gets the request reports the panic.
+    #[cfg(feature = "console")]
+    pub(super) fn may_own(&self, request: &R) -> bool {
+        shard_key(&self.key_of, request).map_or(true, |key| self.sharding.owns(&key))
+    }
+
     /// Returns the services of one reconcile. They are those of the controller, with a client that writes
     /// only while this replica certainly owns the key.
     pub(super) fn services(&self, services: &Services, owned: &Arc<OwnedKey>) -> Services {

@@ -35,7 +35,8 @@ impl ConsoleCounters {
     pub(super) fn add_cache(&self, cache: &Cache) {
         let mut caches = self.caches.lock();
         caches.retain(WeakCache::is_alive);
-        if caches.len() < MAX_PROBES {
+        let is_shown = |held: &WeakCache| held.upgrade().is_some_and(|held| held.is_same(cache));
+        if caches.len() < MAX_PROBES && !caches.iter().any(is_shown) {
             caches.push(cache.downgrade());
         }
     }

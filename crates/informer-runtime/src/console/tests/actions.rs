@@ -107,6 +107,7 @@ async fn actions_of_other_sites_and_without_the_token_are_refused() {
         (&format!("{headers}{form}"), 403, "another site"),
         (&format!("{headers}sec-fetch-site: same-site\r\n"), 403, "another site"),
         (&untyped, 415, "Content-Type"),
+        (&headers.replace("application/json", "application/jsonp"), 415, "Content-Type"),
     ] {
         let (found, problem) = running.post(REQUEUE, headers, KEY).await;
         assert!(found == status && problem.contains(part), "{headers}: {found} {problem}");
@@ -126,8 +127,9 @@ async fn accepted_requeue_reconciles_the_key_and_is_logged() {
     let running = running(allowed(here()), 2).await;
     running.succeeded(1).await;
     let headers = format!("{}origin: http://localhost\r\n", running.headers().await);
+    let headers = headers.replace("application/json", "Application/JSON; charset=utf-8");
     let (status, body) = running.post(REQUEUE, &headers, KEY).await;
-    assert_eq!((status, body.as_str()), (200, r#"{"message":"controller rotate reconciles default/s"}"#));
+    assert_eq!((status, body.as_str()), (200, r#"{"message":"enqueued default/s in controller rotate"}"#));
     running.reconciled(3).await;
     running.succeeded(2).await;
     let history = running.data.history("default/s");
@@ -162,7 +164,7 @@ async fn drop_removes_only_an_unused_informer() {
     let running = running(allowed(here()), 2).await;
     let headers = running.headers().await;
     let (status, problem) = running.post("drop", &headers, r#"{"informer": "secrets.v1"}"#).await;
-    assert!(status == 409 && problem.contains("uses the informer"), "{status} {problem}");
+    assert!(status == 409 && problem.contains("the informer is in use"), "{status} {problem}");
     let cache = running.handle.services().cache.clone();
     cache.list::<ConfigMap>(&ListOptions::default()).await.expect("a read creates an informer");
     let names = || -> Vec<String> { cache.states().into_iter().map(|state| state.name).collect() };
@@ -177,8 +179,9 @@ async fn drop_removes_only_an_unused_informer() {
 #[tokio::test]
 async fn open_server_runs_actions_only_on_a_loopback_address() {
     let running = running(allowed(HttpServer::at("0.0.0.0:0")), 2).await;
-    let headers = running.headers().await;
-    let (status, problem) = running.post(REQUEUE, &headers, KEY).await;
+    let snapshot = running.json("/debug/informer/v1/snapshot").await;
+    assert_eq!(snapshot["actions"], json!(null), "the page has no buttons");
+    let (status, problem) = running.post(REQUEUE, LOCAL, KEY).await;
     assert!(status == 403 && problem.contains("HttpServer::authorized_by"), "{status} {problem}");
     running.stop().await;
 }
