@@ -70,6 +70,7 @@ pub async fn run(server: Arc<Server>, scenarios: Vec<Scenario>, options: Options
     let wanted = |scenario: &Scenario| {
         options.only.as_ref().is_none_or(|only| scenario.name.contains(&**only))
             && (options.slow || !scenario.slow)
+            && (!scenario.needs_coordinator || server.has_coordinator())
     };
     let (alone, together): (Vec<_>, Vec<_>) =
         scenarios.into_iter().filter(wanted).partition(|scenario| scenario.alone);

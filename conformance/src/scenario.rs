@@ -23,6 +23,9 @@ pub struct Scenario {
     pub alone: bool,
     /// True if the scenario takes almost a minute or longer. `cargo test` skips such scenarios.
     pub slow: bool,
+    /// True if the scenario needs the coordinator of leader elections, which only a real server has. The
+    /// scenario is not part of a run on another server.
+    pub needs_coordinator: bool,
     /// The time limit of the scenario.
     pub limit: Duration,
     pub(crate) begin: fn(Bench) -> Running,
@@ -30,7 +33,7 @@ pub struct Scenario {
 
 impl Scenario {
     pub(crate) fn new(name: &'static str, begin: fn(Bench) -> Running) -> Self {
-        Self { name, topic: "", alone: false, slow: false, limit: LIMIT, begin }
+        Self { name, topic: "", alone: false, slow: false, needs_coordinator: false, limit: LIMIT, begin }
     }
 
     pub(crate) fn alone(mut self) -> Self {
@@ -40,6 +43,11 @@ impl Scenario {
 
     pub(crate) fn slow(mut self) -> Self {
         self.slow = true;
+        self
+    }
+
+    pub(crate) fn coordinated(mut self) -> Self {
+        self.needs_coordinator = true;
         self
     }
 

@@ -37,7 +37,7 @@ function ofInformers(snapshot: Snapshot): Problem[] {
       found.push({ level, subject: `Informer ${informerName(one.name).resource}`, text, link: "#/informers" });
     const error = one.lastError ? `: ${one.lastError}` : "";
     if (one.crash) add("bad", `restarts after a panic: ${one.crash}`);
-    else if (one.notServed) add("bad", `follows a kind that the server does not serve${error}`);
+    else if (one.notServed) add("bad", `watches a kind that the server does not serve${error}`);
     else if (one.running && !one.synced) add("bad", `has not synced${error}`);
     else if (one.failures > 0) add("warn", `retries after ${count(one.failures)} failed requests${error}`);
     if (one.undecodable > 0) add("warn", `has ${count(one.undecodable)} objects that cannot be decoded`);

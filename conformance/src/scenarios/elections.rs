@@ -14,7 +14,7 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(one_of_two_managers_leads_and_the_other_takes_over_when_it_stops),
         scenario!(another_manager_leads_after_the_leader_is_killed).slow(),
-        scenario!(the_coordinator_chooses_the_candidate_with_the_oldest_version).slow(),
+        scenario!(the_coordinator_chooses_the_candidate_with_the_oldest_version).slow().coordinated(),
     ]
 }
 
@@ -133,12 +133,8 @@ fn coordinated(bench: &Bench, version: &str, working: &Arc<AtomicUsize>) -> Mana
     leader_only(bench, working).leader_election(election)
 }
 
-/// The coordinator is a controller of kube-apiserver, which the suite starts with its feature gate. The
-/// embedded server has no coordinator.
+/// The coordinator is a controller of kube-apiserver, which the suite starts with its feature gate.
 async fn the_coordinator_chooses_the_candidate_with_the_oldest_version(bench: Bench) -> Result<(), Failure> {
-    if !bench.server.has_coordinator() {
-        return Ok(());
-    }
     // Without this API no candidate could be created, and the scenario would wait until its deadline.
     bench.api.read("/apis/coordination.k8s.io/v1beta1").await?;
     let working = Arc::default();

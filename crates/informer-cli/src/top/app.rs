@@ -127,10 +127,13 @@ impl App {
 
     pub(super) fn update(&mut self, update: LiveUpdate, now: Instant) {
         match update {
-            LiveUpdate::Event(event) if self.is_paused => self.samples.hold(*event, now),
             LiveUpdate::Event(event) => {
                 self.lost = None;
-                self.samples.add(*event, now);
+                if self.is_paused {
+                    self.samples.hold(*event, now);
+                } else {
+                    self.samples.add(*event, now);
+                }
             }
             LiveUpdate::Disconnected(reason) => self.lost = Some(reason),
         }

@@ -71,7 +71,7 @@ fn of_informer(one: &InformerSnapshot, mut add: impl FnMut(Severity, String)) {
     if let Some(crash) = &one.crash {
         add(Severity::Bad, format!("restarts after a panic: {crash}"));
     } else if one.not_served {
-        add(Severity::Bad, format!("follows a kind that the server does not serve{error}"));
+        add(Severity::Bad, format!("watches a kind that the server does not serve{error}"));
     } else if one.running && !one.synced {
         add(Severity::Bad, format!("has not synced{error}"));
     } else if one.failures > 0 {

@@ -3,7 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use informer::runtime::console::{ConsoleEvent, ConsoleSnapshot, ControllerSnapshot, ReconcileSnapshot};
+use informer::runtime::console::{
+    ConsoleEvent, ConsoleSnapshot, ControllerSnapshot, ProcessSnapshot, ReconcileSnapshot,
+};
 use tokio::time::Instant;
 
 /// The number of reconciles that are kept.
@@ -24,6 +26,10 @@ pub(super) struct SampledReconcile {
 pub(super) struct Samples {
     pub(super) now: Option<ConsoleSnapshot>,
     before: Option<ConsoleSnapshot>,
+    /// The process of the last event, also of one that was received during a pause.
+    process: Option<ProcessSnapshot>,
+    /// True if the program has restarted since the snapshot that is shown.
+    has_restarted: bool,
     /// The time between the two snapshots.
     interval: Option<Duration>,
     at: Option<Instant>,
@@ -51,13 +57,8 @@ pub(super) fn finished(controller: &ControllerSnapshot) -> u64 {
 impl Samples {
     pub(super) fn add(&mut self, event: ConsoleEvent, now: Instant) {
         let ConsoleEvent { snapshot, reconciles, dropped, .. } = event;
-        let is_same = self.now.as_ref().is_some_and(|before| {
-            before.process.pid == snapshot.process.pid
-                && before.process.uptime_seconds < snapshot.process.uptime_seconds
-        });
-        if !is_same {
-            self.seen.clear();
-        }
+        self.follow_process(&snapshot.process);
+        let is_same = !std::mem::take(&mut self.has_restarted);
         self.before = self.now.replace(snapshot).filter(|_| is_same);
         self.interval = self.at.replace(now).filter(|_| is_same).map(|before| now - before);
         self.dropped += dropped;
@@ -74,6 +75,7 @@ impl Samples {
 
     /// Keeps the reconciles of an event that is received during a pause, until [`resume`](Self::resume).
     pub(super) fn hold(&mut self, event: ConsoleEvent, now: Instant) {
+        self.follow_process(&event.snapshot.process);
         self.held_dropped += event.dropped;
         let new = self.unseen(event.reconciles, now);
         self.held.extend(new);
@@ -82,6 +84,17 @@ impl Samples {
                 self.seen.remove(&oldest.reconcile.id);
                 self.held_dropped += 1;
             }
+        }
+    }
+
+    /// Detects a restart of the program, whose reconciles have new ids.
+    fn follow_process(&mut self, process: &ProcessSnapshot) {
+        let is_same = self.process.replace(process.clone()).is_some_and(|before| {
+            before.pid == process.pid && before.uptime_seconds < process.uptime_seconds
+        });
+        if !is_same {
+            self.seen.clear();
+            self.has_restarted = true;
         }
     }
 

@@ -208,7 +208,7 @@ async fn rows_are_built_again_only_after_a_change_of_data_filter_or_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reconciles_of_a_pause_are_shown_when_it_ends_and_excess_is_counted() {
+async fn reconciles_received_while_paused_are_shown_on_resume() {
     let mut screen = Screen::new(80, 24);
     screen.keys("6p");
     screen.receive(&[reconcile(4, None)]);
@@ -222,6 +222,21 @@ async fn reconciles_of_a_pause_are_shown_when_it_ends_and_excess_is_counted() {
     screen.receive(&many);
     let resumed = screen.keys("p");
     assert!(resumed.contains("20000 reconciles; 220 more"), "{resumed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn restart_during_a_pause_is_detected() {
+    let mut screen = Screen::new(80, 24);
+    screen.keys("6p");
+    // The new process has another uptime, and its first reconcile has the id of an earlier one.
+    let mut restarted = event(0, &[reconcile(1, None)]);
+    restarted.snapshot.process.uptime_seconds = 1.0;
+    screen.app.update(LiveUpdate::Event(Box::new(restarted.clone())), screen.now());
+    let resumed = screen.keys("p");
+    assert!(resumed.contains("4 reconciles"), "{resumed}");
+    restarted.snapshot.process.uptime_seconds = 2.0;
+    screen.app.update(LiveUpdate::Event(Box::new(restarted)), screen.now());
+    assert!(screen.app.samples.rate(|_| Some(1)).is_none(), "the snapshots are of two processes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,6 +259,9 @@ async fn lost_connection_pause_help_and_quit() {
     assert!(text.contains("reconnecting") && text.contains("no new data: connection refused"), "{text}");
     screen.receive(&[]);
     let text = screen.keys("p");
+    screen.app.update(LiveUpdate::Disconnected("connection refused".to_owned()), screen.start);
+    screen.receive(&[]);
+    assert_eq!(screen.app.lost, None, "an event during a pause shows that the connection works");
     assert!(text.lines().next().is_some_and(|title| title.ends_with("paused")), "{text}");
     screen.keys("p");
     let help = screen.keys("?");
