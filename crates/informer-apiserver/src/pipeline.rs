@@ -39,7 +39,6 @@ use crate::model::json::Object;
 use crate::model::metadata;
 use crate::model::object_meta;
 use crate::model::object_meta::{metadata_of, metadata_of_mut};
-use crate::model::rules::with_value;
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::allocations::Allocations;
 
@@ -181,7 +180,6 @@ impl Pipeline {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        let managers = managers.as_deref();
         match mode {
             WriteMode::Raw => {}
             WriteMode::Whole => kind.admit_loaded(&mut object),
@@ -191,11 +189,7 @@ impl Pipeline {
         self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
         scope.check_escalation(self, None, &object)?;
         self.fill_new(kind, &mut object, mode);
-        if let Some(set_requester) = kind.descriptor.hooks.set_requester
-            && let Some(Requester { user, .. }) = scope.requester
-        {
-            with_value(&mut object, |object| set_requester(object, user));
-        }
+        scope.record_requester(&mut object);
         // In a dry run, the object may have a resourceVersion, which the response then contains, too. An
         // invalid one is ignored.
         let given = metadata::version(&object).ok().flatten().filter(|_| scope.dry_run);
@@ -221,8 +215,8 @@ impl Pipeline {
             if scope.converts() {
                 self.check_quotas(scope.quota_write(mode, None), &mut object).map_err(warned)?;
             }
-            let drafted = self.drafted_new(scope, scope.key(&name)?, &mut object, managers).await?;
-            let Drafted { draft, back } = drafted;
+            let Drafted { draft, back } =
+                self.drafted_new(scope, scope.key(&name)?, &mut object, managers.as_deref()).await?;
             let unversioned = scope.dry_run.then(|| {
                 let shown = match &back {
                     Some(Ok(back)) => &storage::draft(kind, draft.key.clone(), back),

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use crate::admission::quota::QuotaWrite;
 use crate::admission::{Phase, Scope};
+use crate::auth::Requester;
 use crate::model::error::ApiError;
 use crate::model::json::Object;
 use crate::model::metadata;
 use crate::model::object_meta::metadata_of_mut;
-use crate::model::rules::as_value;
+use crate::model::rules::{as_value, with_value};
 use crate::model::write_options::{FieldValidation, WriteMode};
 use crate::pipeline::Pipeline;
 use crate::registry::conversion::Converted;
@@ -83,6 +84,14 @@ impl<'a> Scope<'a> {
             }
             (Some(back), Some(converter)) => Ok(converter.keep(self.kind(), &stored, &back?)),
             _ => Ok(self.resource.present(&stored, EventType::Modified).unwrap_or(stored)),
+        }
+    }
+
+    /// Records the user who creates an object, in kinds that contain this user.
+    pub(crate) fn record_requester(&self, object: &mut Object) {
+        let set_requester = self.kind().descriptor.hooks.set_requester;
+        if let (Some(set_requester), Some(Requester { user, .. })) = (set_requester, self.requester) {
+            with_value(object, |object| set_requester(object, user));
         }
     }
 

@@ -128,10 +128,10 @@ impl<'a> ScheduledResize<'a> {
     fn missing_resources(&self, node: &Value) -> Vec<String> {
         let allocatable = resource_list(&node["status"]["allocatable"]);
         let requests = total_with_overhead(&self.new, List::Requests, is_pod_level_resource);
-        let units: [(&str, fn(Amount) -> i64); 2] = [("cpu", Amount::thousandths), ("memory", Amount::whole)];
-        let missing = units.into_iter().filter_map(|(name, number)| {
+        let missing = ["cpu", "memory"].into_iter().filter_map(|name| {
             let [requested, allocatable] =
                 [&requests, &allocatable].map(|list| list.get(name).copied().unwrap_or(Amount::ZERO));
+            let number = |amount: Amount| if name == "cpu" { amount.thousandths() } else { amount.whole() };
             (requested > allocatable).then(|| {
                 let (requested, allocatable) = (number(requested), number(allocatable));
                 format!("{name}, requested: {requested}, allocatable: {allocatable}")
