@@ -1,5 +1,5 @@
-//! Builds the console of informer-runtime and the page of the embedded API server, and with `--test` tests them
-//! in Chromium.
+//! Builds the console of informer-runtime and the web UI of the embedded API server, and with `--test` tests
+//! them in Chromium.
 
 use std::fs;
 use std::path::Path;

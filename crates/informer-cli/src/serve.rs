@@ -130,8 +130,8 @@ pub(crate) struct ServeArguments {
     /// status of the response.
     #[arg(long)]
     log: bool,
-    /// Serve a web UI at /debug/apiserver/ on the same address. It shows requests, watches, faults and versions,
-    /// and can inject faults and rewind the server.
+    /// Serve a web UI at /debug/apiserver/ on the same address. It shows requests, watches, faults and
+    /// versions, and can inject faults and rewind the server.
     #[arg(long)]
     web_ui: bool,
     /// Print the URL of the server and the number of loaded objects as one line of JSON.

@@ -17,8 +17,8 @@ pub struct Timeouts {
     /// A [`LongRunning`](crate::LongRunning) response has this timeout only after its body has ended.
     pub response: Duration,
     /// The timeout for the client to accept a part of a [`LongRunning`](crate::LongRunning) response. Over
-    /// HTTP/1.1, each byte that the client accepts extends it. Over HTTP/2, only the stream of the response is
-    /// reset. `None` if such a response may wait forever.
+    /// HTTP/1.1, each byte that the client accepts extends it. Over HTTP/2, only the stream of the response
+    /// is reset. `None` if such a response may wait forever.
     pub stalled: Option<Duration>,
 }
 

@@ -124,8 +124,7 @@ impl Call<'_> {
             Verb::Watch => self.watch(plan).await,
             Verb::Get => self.get(&plan).await,
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
-                let body = collect(body).await?;
-                self.write(&body).await
+                self.write(&collect(body).await?).await
             }
             Verb::Other => Err(ApiError::unknown_path()),
         }

@@ -12,8 +12,8 @@ use crate::model::error::ApiError;
 use crate::model::kinds::Subresource;
 
 impl Call<'_> {
-    /// Returns the error of a request to the subresource `sub`, which needs a kubelet: the error of admission,
-    /// 404 if the object does not exist, else 501.
+    /// Returns the error of a request to the subresource `sub`, which needs a kubelet: the error of
+    /// admission, 404 if the object does not exist, else 501.
     pub(crate) async fn reject_unimplemented(&self, sub: &str) -> ApiError {
         let warnings = if Subresource::is_connection(sub) {
             match self.admit_connection().await {

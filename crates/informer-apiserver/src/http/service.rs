@@ -178,8 +178,8 @@ impl ApiService {
     /// Responds with 504 if a request exceeds its time limit. Writes that the request has completed by then
     /// are not undone.
     ///
-    /// The future of the request is pinned by the caller: it is large, and a future that is moved into another
-    /// one takes its memory twice.
+    /// The future of the request is pinned by the caller: it is large, and a future that is moved into
+    /// another one takes its memory twice.
     async fn run_with_timeout(
         &self,
         limit: Duration,

@@ -10,8 +10,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The web UI does not change the result of a test: its own requests are not logged, and fault rules do not
-//!    match them.
+//! 1. The web UI does not change the result of a test: its own requests are not logged, and fault rules do
+//!    not match them.
 //! 2. The size of a response is bounded, and a response contains no object.
 //! 3. A request ends after [`MAX_TIME`] at the latest.
 

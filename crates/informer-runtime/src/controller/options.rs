@@ -140,9 +140,9 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
     /// or deleted, which fields have changed, and resyncs, retries and requeues. [`Context::causes`](crate::Context::causes) returns the
     /// causes, and the tracing span `reconcile` has them in its field `causes`.
     ///
-    /// At most 16 causes per request are kept, for at most 65,536 requests, with at most 8 changed fields each.
-    /// Recording needs memory for each queued request and a map access for each event, and compares the two
-    /// states of each update that enqueues a request. So it is off by default. A manager with a console
+    /// At most 16 causes per request are kept, for at most 65,536 requests, with at most 8 changed fields
+    /// each. Recording needs memory for each queued request and a map access for each event, and compares the
+    /// two states of each update that enqueues a request. So it is off by default. A manager with a console
     /// records the causes of all its controllers.
     pub fn record_causes(self, record: bool) -> Self {
         self.set(|own| own.record_causes = Some(record))
