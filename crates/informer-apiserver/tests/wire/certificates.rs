@@ -99,7 +99,7 @@ async fn server_with_signer(verb: &str, signer: &str) -> ApiServer {
     server.create(&Gvr::new(RBAC, "v1", "clusterrolebindings"), "", binding).unwrap();
     let spec = json!({
         "request": request_of_group("a"), "signerName": "example.com/signer", "usages": ["client auth"],
-        "username": "somebody", "groups": ["system:masters"],
+        "username": "mallory", "groups": ["system:masters"],
     });
     let object = json!({"metadata": {"name": "r"}, "spec": spec});
     let (status, created) = as_controller(&server, "POST", REQUESTS, &object).await;
