@@ -160,7 +160,8 @@ impl Instrumentation {
         )
     }
 
-    /// Returns the probe of the first informer of this name.
+    /// Returns the probes of all informers of this name. Those of typed and of dynamic objects of a kind have
+    /// the same name.
     #[cfg(feature = "console")]
     pub(crate) fn informers_named(&self, name: &str) -> Vec<InformerProbe> {
         let mut named = all(&self.informers);

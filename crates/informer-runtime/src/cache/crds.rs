@@ -101,3 +101,34 @@ impl CacheInner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use informer_apiserver::ApiServer;
+
+    use super::*;
+    use crate::Cache;
+
+    #[tokio::test(start_paused = true)]
+    async fn reported_crd_deletion_ends_an_informer_already_marked_as_missing() {
+        let server = ApiServer::builder().build();
+        let cache = Cache::builder(Client::from_service(server.service(), "default")).follow_crds().build();
+        cache.start();
+        let kind = ResourceKind::new("example.com", "v1", "Widget", "widgets").namespaced();
+        let informer = cache.dynamic(kind);
+        let mut served = informer.served();
+        served.wait_for(|served| !served).await.expect("the cache runs");
+        let requests =
+            || server.requests().iter().filter(|request| request.path.ends_with("/widgets")).count();
+        let before = requests();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(requests() > before, "the informer of a missing kind continues with backoff");
+
+        // The watch of CRDs reports the deletion only now.
+        cache.shared.crd_deleted("widgets.example.com");
+        let before = requests();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(requests(), before, "the informer has ended");
+        assert!(!informer.is_served());
+    }
+}

@@ -175,7 +175,7 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ActionError> {
 
 /// Returns the error of an action whose informer is not unique.
 fn ambiguous(action: &str, informer: &str) -> ActionError {
-    let problem = format!("{action} {informer}: several caches have an informer of this name");
+    let problem = format!("{action} {informer}: several informers have this name");
     ActionError::new(StatusCode::CONFLICT, problem)
 }
 

@@ -4,6 +4,9 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http_body_util::Full;
 use informer_apiserver::{Tokens, User};
+use informer_cache::InformerState;
+use informer_cache::reflector::RelistReason;
+use informer_client::Dynamic;
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tower::ServiceExt;
@@ -11,8 +14,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata};
 
+use super::super::ConsoleRoutes;
+use super::super::actions::ActionKind;
 use super::*;
-use crate::ListOptions;
+use crate::{ListOptions, Request, ResourceKind, ShardGroup};
 
 const REQUEUE: &str = "requeue";
 const KEY: &str = r#"{"controller": "rotate", "key": "default/s"}"#;
@@ -229,4 +234,83 @@ async fn action_of_an_authorizing_server_needs_the_permission_to_post() {
     assert_eq!(running.post(REQUEUE, &headers("admin"), KEY).await.0, 200);
     assert!(log.0.lock()[0].contains(r#"user="jane""#), "{:?}", log.0.lock());
     running.stop().await;
+}
+
+/// Calls the actions of a manager without a socket, so that the test runs in paused time.
+fn routes(manager: &Manager) -> ConsoleRoutes {
+    ConsoleRoutes {
+        data: manager.console_data(),
+        listeners: Arc::default(),
+        open_address: None,
+        token: Some("secret".to_owned()),
+    }
+}
+
+/// Returns the status and the body of the response to an action.
+fn act(routes: &ConsoleRoutes, action: ActionKind, body: &Value) -> (u16, String) {
+    let request = http::Request::post("/")
+        .header("content-type", "application/json")
+        .header("x-informer-token", "secret")
+        .body(Bytes::from(body.to_string()))
+        .expect("a valid request");
+    let response = routes.act(action, &request);
+    let body = String::from_utf8_lossy(response.body()).into_owned();
+    (response.status().as_u16(), body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeue_of_a_key_succeeds_only_in_the_replica_that_owns_it() {
+    let server = ApiServer::builder().build();
+    let reconciled = Arc::new(Mutex::new(Vec::new()));
+    let replicas: Vec<_> = (0..2)
+        .map(|number| {
+            let reconciled = Arc::clone(&reconciled);
+            let controller = Controller::new::<ConfigMap>("maps").sharded(ShardGroup::new("maps"));
+            let controller = controller.reconcile(move |request: Request, _| {
+                reconciled.lock().push((number, request.to_string()));
+                async { Ok(Outcome::Done) }
+            });
+            let client = Client::from_service(server.service(), "default");
+            let manager = Manager::new(client).controller(controller);
+            let routes = routes(&manager);
+            tokio::spawn(manager.run_until(std::future::pending::<()>()));
+            routes
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let mut owners = [0; 2];
+    for key in (0..40).map(|number| format!("default/map-{number}")) {
+        let body = json!({"controller": "maps", "key": key});
+        let responses: Vec<_> =
+            replicas.iter().map(|routes| act(routes, ActionKind::Requeue, &body)).collect();
+        let owner = responses.iter().position(|(status, _)| *status == 200).expect("an owner");
+        let (status, problem) = &responses[1 - owner];
+        assert!(*status == 409 && problem.contains("the key belongs to another replica"), "{responses:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(reconciled.lock().pop(), Some((owner, key)));
+        owners[owner] += 1;
+    }
+    assert!(owners[0] > 0 && owners[1] > 0, "each replica owns some of the keys: {owners:?}");
+    assert!(reconciled.lock().is_empty(), "each key was reconciled once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn actions_on_the_name_of_two_informers_are_rejected() {
+    let server = ApiServer::builder().build();
+    let manager = Manager::new(Client::from_service(server.service(), "default"));
+    let routes = routes(&manager);
+    let cache = manager.handle().services().cache.clone();
+    cache.start();
+    // Typed and dynamic objects of a kind have informers of the same name.
+    let (kind, all) = (ResourceKind::of::<ConfigMap>(), ListOptions::default());
+    cache.list::<ConfigMap>(&all).await.expect("a read creates an informer");
+    cache.list_of::<Dynamic>(kind, &all).await.expect("a read creates an informer");
+    for action in [ActionKind::Relist, ActionKind::Drop] {
+        let (status, problem) = act(&routes, action, &json!({"informer": "configmaps.v1"}));
+        let expected = "configmaps.v1: several informers have this name";
+        assert!(status == 409 && problem.contains(expected), "{status} {problem}");
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let relists = |state: InformerState| state.reflector.relists.get(RelistReason::Requested);
+    assert_eq!(cache.states().into_iter().map(relists).collect::<Vec<_>>(), [0, 0]);
 }
