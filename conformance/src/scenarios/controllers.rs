@@ -210,9 +210,13 @@ async fn a_controller_watches_kinds_of_two_caches(bench: Bench) -> Result<(), Fa
     let other = format!("{}-other", bench.namespace);
     let object = json!({"metadata": {"name": other}});
     bench.api.create(&Gvr::new("", "v1", "namespaces"), "", &object).await?;
-    let created = bench.create("web").await?;
-    let owned = |name: &str| owned_secret(&other, name, "web", &created["metadata"]["uid"]);
+    bench.create("web").await?;
+    // The owner is in the namespace of the Secrets: the garbage collector deletes objects whose owner is in
+    // another namespace.
+    let owner = bench.api.create(&maps(), &other, &json!({"metadata": {"name": "web"}})).await?;
+    let owned = |name: &str| owned_secret(&other, name, "web", &owner["metadata"]["uid"]);
     bench.api.create(&secrets(), &other, &owned("first")).await?;
+    bench.visible(&secrets()).await?;
 
     let (records, web) = (Records::default(), bench.key("web"));
     let cache = Cache::builder(bench.client()).namespaces([&*other]).build();
