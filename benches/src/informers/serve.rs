@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -64,7 +64,7 @@ impl Shape {
             (true, false) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         };
-        let stream = if self.protobuf && self.streaming && !self.metadata { ";stream=watch" } else { "" };
+        let stream = if self.protobuf && self.streaming { ";stream=watch" } else { "" };
         format!("application/{encoding}{form}{stream}")
     }
 }
@@ -176,8 +176,9 @@ impl Server {
         })
     }
 
+    /// Returns whether the API server sends objects of a kind as protobuf. It sends metadata only as JSON.
     fn has_protobuf(&self, kind: usize, metadata: bool) -> bool {
-        metadata || self.kinds[kind].gvk().group != objects::GROUP
+        !metadata && self.kinds[kind].gvk().group != objects::GROUP
     }
 
     async fn ask<B>(&self, request: Request<B>) -> Result<Response<ApiBody>, Failure>
@@ -208,6 +209,9 @@ impl Server {
             ""
         };
         let (head, mut body) = self.ask(self.request(shape, query)?).await?.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(format!("record {shape:?}: the server responded with {}", head.status).into());
+        }
         let (mut chunks, mut chunk) = (Vec::new(), BytesMut::with_capacity(2 * CHUNK));
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
