@@ -196,6 +196,20 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid_fields(kind, name, causes)) }
 }
 
+/// Validates that the name of an otherwise valid object can be a segment of a path, if the kind has no format
+/// of names.
+pub(crate) fn check_path_segment(kind: &Kind, name: &str) -> Result<(), ApiError> {
+    let problems = match kind.descriptor.name_format {
+        ObjectName::Any => path_segment_problems(name),
+        _ => Vec::new(),
+    };
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let cause = |why: &&str| Cause::invalid("metadata.name", &format!("{name:?}"), why);
+    Err(ApiError::invalid_fields(kind, name, problems.iter().map(cause).collect()))
+}
+
 fn checks_finalizer_domains(kind: &Kind) -> bool {
     !kind.is_custom() && !kind.traits.has(Traits::UNQUALIFIED_FINALIZERS)
 }
@@ -217,6 +231,7 @@ fn name_causes(kind: &Kind, field: &str, shown: &str, name: &str) -> Vec<Cause> 
     let problems = match kind.descriptor.name_format {
         ObjectName::Label => label_problems(name),
         ObjectName::PathSegment => path_segment_problems(name),
+        ObjectName::Any => Vec::new(),
         ObjectName::Subdomain => {
             let long = (name.len() > MAX_NAME_BYTES).then_some("must be no more than 253 characters");
             long.into_iter().chain((!is_subdomain(name)).then_some(NAME_RULE)).collect()

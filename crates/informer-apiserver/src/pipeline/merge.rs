@@ -117,7 +117,7 @@ pub(crate) fn check_new(
     }
     problems.extend(schema_causes(kind, object, None, mode).0);
     match named {
-        Ok(()) if problems.is_empty() => Ok(()),
+        Ok(()) if problems.is_empty() => metadata::check_path_segment(kind, name),
         Ok(()) => Err(ApiError::invalid_fields(kind, name, problems)),
         Err(error) if problems.is_empty() => Err(error),
         Err(error) => {

@@ -43,9 +43,32 @@ async fn client_certificate_for_system_masters_cannot_be_requested() {
         "another signer may decide"
     );
     assert_eq!(create(&server, spec(CLIENT_SIGNER, &request_of_group("developers"))).await.0, 201);
-    let (code, message) = create(&server, spec(CLIENT_SIGNER, &STANDARD.encode("no PEM"))).await;
-    assert_eq!(code, 403);
-    assert!(message.contains("failed to parse CSR"), "{message}");
+}
+
+#[tokio::test]
+async fn certificate_request_must_be_pem_with_a_valid_signature() {
+    let server = ApiServer::builder().build();
+    let refused = async |request: &[u8], why: &str| {
+        let request = STANDARD.encode(request);
+        let spec = json!({"request": request, "signerName": "example.com/signer", "usages": ["client auth"]});
+        let (code, message) = create(&server, spec).await;
+        assert_eq!(code, 422);
+        let wanted = format!("spec.request: Invalid value: {request:?}: {why}");
+        assert!(message.ends_with(&wanted), "{message}");
+    };
+    refused(b"no PEM", "PEM block type must be CERTIFICATE REQUEST").await;
+    let valid = STANDARD.decode(request_of_group("a")).unwrap();
+    let valid = String::from_utf8(valid).unwrap();
+    let der: String = valid.lines().filter(|line| !line.starts_with('-')).collect();
+    let mut forged = STANDARD.decode(der).unwrap();
+    let changed = forged.windows(5).position(|window| window == b"alice").unwrap();
+    forged[changed] = b'A';
+    let pem = |der: &[u8]| {
+        let encoded = STANDARD.encode(der);
+        format!("-----BEGIN CERTIFICATE REQUEST-----\n{encoded}\n-----END CERTIFICATE REQUEST-----\n")
+    };
+    refused(pem(&forged).as_bytes(), "x509: ECDSA verification failure").await;
+    refused(pem(&forged[..40]).as_bytes(), "asn1: syntax error: data truncated").await;
 }
 
 #[tokio::test]

@@ -125,6 +125,9 @@ pub(crate) enum ObjectName {
     Label,
     /// The name must be a segment of a URL path.
     PathSegment,
+    /// The kind has no format of names. Only a name that cannot be a segment of a URL path is invalid, which
+    /// is checked if the object is valid otherwise.
+    Any,
 }
 
 /// The descriptor of built-in kinds without special behavior.

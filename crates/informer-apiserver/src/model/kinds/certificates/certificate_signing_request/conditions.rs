@@ -7,10 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
+use x509_cert::der::asn1::AnyRef;
 
 use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{FieldView, duplicate, required, unsupported};
 use crate::model::rules::warnings::{list, text};
+
+use super::pem::{PemBlock, pem_blocks};
 
 pub(super) const APPROVED: &str = "Approved";
 pub(super) const DENIED: &str = "Denied";
@@ -120,47 +123,21 @@ fn certificate_problem(encoded: &str) -> Option<String> {
             Some(format!("only CERTIFICATE PEM blocks are allowed, found {label:?}"))
         }
         PemBlock { has_headers: true, .. } => Some("no PEM block headers are permitted".to_owned()),
-        // kube-apiserver reports the error of Go's parser.
-        PemBlock { der, .. } => {
-            Certificate::from_der(der).err().map(|_| "x509: malformed certificate".to_owned())
+        PemBlock { der, .. } if der.is_empty() => {
+            Some("found CERTIFICATE PEM block containing 0 certificates".to_owned())
         }
+        PemBlock { der, .. } => malformed_certificate(der),
     })
 }
 
-struct PemBlock<'a> {
-    label: &'a str,
-    has_headers: bool,
-    der: Vec<u8>,
-}
-
-impl<'a> PemBlock<'a> {
-    /// Returns `None` if the content is not in base64.
-    fn read(label: &'a str, content: &[&str]) -> Option<Self> {
-        let is_header = |line: &str| line.contains(':');
-        let encoded: String = content.iter().copied().filter(|line| !is_header(line)).collect();
-        let has_headers = content.iter().any(|line| is_header(line));
-        Some(Self { label, has_headers, der: STANDARD.decode(encoded).ok()? })
-    }
-}
-
-/// Returns the PEM blocks in a text. As in Go, blocks that are incomplete or not in base64 are left out.
-fn pem_blocks(pem: &str) -> Vec<PemBlock<'_>> {
-    let mut blocks = Vec::new();
-    let mut open: Option<(&str, Vec<&str>)> = None;
-    for line in pem.lines().map(str::trim_end) {
-        if let Some(label) = boundary(line, "-----BEGIN ") {
-            open = Some((label, Vec::new()));
-        } else if let Some(label) = boundary(line, "-----END ") {
-            let closed = open.take().filter(|(begin, _)| *begin == label);
-            blocks.extend(closed.and_then(|(label, content)| PemBlock::read(label, &content)));
-        } else if let Some((_, content)) = &mut open {
-            content.push(line);
-        }
-    }
-    blocks
-}
-
-/// Returns the label in the first or last line of a PEM block.
-fn boundary<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {
-    line.strip_prefix(prefix)?.strip_suffix("-----")
+/// Returns the reason why a certificate in DER is malformed. kube-apiserver names the malformed part.
+fn malformed_certificate(der: &[u8]) -> Option<String> {
+    const SEQUENCE: u8 = 0x30;
+    Certificate::from_der(der).err()?;
+    let contents = AnyRef::from_der(der).ok().filter(|_| der.starts_with(&[SEQUENCE]));
+    let part = match contents {
+        Some(contents) if !contents.value().starts_with(&[SEQUENCE]) => "tbs certificate",
+        _ => "certificate",
+    };
+    Some(format!("x509: malformed {part}"))
 }

@@ -3,11 +3,18 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
 use crate::model::cause::{Cause, Causes};
 use crate::model::rules::checks::{
     FieldView, duplicate, label_problems, required, subdomain_problems, unsupported,
 };
 use crate::model::rules::warnings::text;
+
+use super::pem::pem_blocks;
+use super::pkcs10;
 
 const MIN_EXPIRATION_SECONDS: i64 = 600;
 const USAGES: [&str; 23] = [
@@ -47,6 +54,11 @@ type LabelProblems = fn(&str) -> Vec<&'static str>;
 
 pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let spec = at.part("spec");
+    if let Err(why) = check_request(spec.text("request")) {
+        let shown = spec.value.get("request").filter(|request| !request.is_null());
+        let shown = shown.map_or_else(|| "null".to_owned(), Value::to_string);
+        causes.push(Cause::invalid(&spec.field_path("request"), &shown, &why));
+    }
     if spec.items("usages").is_empty() {
         causes.push(required(&spec.field_path("usages"), ""));
     }
@@ -67,6 +79,16 @@ pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         causes.push(Cause::invalid(&spec.field_path("expirationSeconds"), &seconds.to_string(), why));
     }
+}
+
+/// Validates the certificate request, in base64: one in PEM with a valid signature. Returns the reason why it
+/// is invalid.
+fn check_request(encoded: &str) -> Result<(), String> {
+    let pem = STANDARD.decode(encoded).unwrap_or_default();
+    let pem = String::from_utf8_lossy(&pem);
+    let blocks = pem_blocks(&pem);
+    let request = blocks.first().filter(|block| block.label == "CERTIFICATE REQUEST");
+    pkcs10::check_request(&request.ok_or("PEM block type must be CERTIFICATE REQUEST")?.der)
 }
 
 fn validate_usages(spec: &FieldView<'_, '_>, causes: &mut Causes) {
