@@ -4,6 +4,9 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
+/// The field of a cause that concerns the whole object, as Go prints an empty path.
+pub(crate) const NO_FIELD: &str = "[]";
+
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Cause {
     #[serde(skip_serializing_if = "str::is_empty")]

@@ -123,11 +123,11 @@ async fn mirror_pods_have_no_ephemeral_containers_and_are_not_resized() {
     let debug = json!({"spec": {"ephemeralContainers": [{"name": "debug", "image": "b:1"}]}});
     let (status, refused) = patch(&server, EPHEMERAL, &debug).await;
     assert_eq!(status, 422);
-    let why = "Pod \"web\" is invalid: : Forbidden: static pods do not support ephemeral containers";
+    let why = "Pod \"web\" is invalid: []: Forbidden: static pods do not support ephemeral containers";
     assert_eq!(message(&refused), why);
     let (status, refused) = resize(&server, "200m").await;
     assert_eq!(status, 422);
-    assert_eq!(message(&refused), "Pod \"web\" is invalid: : Forbidden: static pods cannot be resized");
+    assert_eq!(message(&refused), "Pod \"web\" is invalid: []: Forbidden: static pods cannot be resized");
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn resize_depends_on_the_operating_system_and_the_status_of_the_pod() {
     let windows = server(&json!({}), &json!({"os": {"name": "windows"}})).await;
     let (status, refused) = resize(&windows, "200m").await;
     assert_eq!(status, 422);
-    assert_eq!(message(&refused), "Pod \"web\" is invalid: : Forbidden: windows pods cannot be resized");
+    assert_eq!(message(&refused), "Pod \"web\" is invalid: []: Forbidden: windows pods cannot be resized");
 
     let server = server(&json!({}), &json!({})).await;
     let running = json!({"name": "c", "image": "i:1", "imageID": "", "ready": true, "restartCount": 0,

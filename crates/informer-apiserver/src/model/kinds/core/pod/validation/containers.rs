@@ -85,7 +85,7 @@ fn check_common(at: &FieldView<'_, '_>, pod: &PodParts<'_>, causes: &mut Causes)
         "File" | "FallbackToLogsOnError" => {}
         "" => causes.push(required(&at.field_path("terminationMessagePolicy"), "")),
         other => {
-            let known = ["FallbackToLogsOnError", "File"];
+            let known = ["File", "FallbackToLogsOnError"];
             causes.push(unsupported(&at.field_path("terminationMessagePolicy"), other, &known));
         }
     }

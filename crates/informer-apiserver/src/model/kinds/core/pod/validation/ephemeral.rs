@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::model::cause::{Cause, Causes};
+use crate::model::cause::{Cause, Causes, NO_FIELD};
 use crate::model::rules::checks::FieldView;
 use crate::model::rules::warnings::{list, text};
 
@@ -15,7 +15,8 @@ use super::is_static;
 pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(old) = at.old else { return };
     if is_static(old) {
-        return causes.replace_all(Cause::forbidden("", "static pods do not support ephemeral containers"));
+        return causes
+            .replace_all(Cause::forbidden(NO_FIELD, "static pods do not support ephemeral containers"));
     }
     let new = at.items("spec.ephemeralContainers");
     let new: HashMap<&str, &Value> =

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::cause::{Cause, Causes};
+use crate::model::cause::{Cause, Causes, NO_FIELD};
 use crate::model::kinds::core::pod::qos;
 use crate::model::kinds::core::pod::resources::{List, ResourceList};
 use crate::model::rules::checks::{FieldView, is_missing};
@@ -16,10 +16,10 @@ const ONLY_CPU_AND_MEMORY: &str = "only cpu and memory resources are mutable";
 pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
     let Some(old) = at.old else { return };
     if is_static(old) {
-        return causes.replace_all(Cause::forbidden("", "static pods cannot be resized"));
+        return causes.replace_all(Cause::forbidden(NO_FIELD, "static pods cannot be resized"));
     }
     if old["spec"]["os"]["name"] == "windows" {
-        return causes.replace_all(Cause::forbidden("", "windows pods cannot be resized"));
+        return causes.replace_all(Cause::forbidden(NO_FIELD, "windows pods cannot be resized"));
     }
     check_pod(at.value, old, causes);
     let spec = at.part("spec");

@@ -99,7 +99,15 @@ fn check_claims(at: &FieldView<'_, '_>, claims: &HashSet<&str>, causes: &mut Cau
                 causes.push(duplicate(&claim.path, &format!("{name:?}")));
             }
             if !claims.contains(name) {
-                causes.push(not_found(&claim.path, name));
+                let mut known: Vec<&str> = claims.iter().copied().collect();
+                known.sort_unstable();
+                let known = match &known[..] {
+                    [] => " which is empty".to_owned(),
+                    known => format!(": {}", known.join(", ")),
+                };
+                let mut cause = not_found(&claim.path, name);
+                cause.message += &format!(": must be one of the names in pod.spec.resourceClaims{known}");
+                causes.push(cause);
             }
         }
         if !request.is_empty() {
