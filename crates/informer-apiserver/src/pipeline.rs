@@ -144,7 +144,7 @@ impl Pipeline {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        let mut object = metadata::checked(kind, scope.namespace, object)?;
+        let mut object = metadata::checked(&self.schema, kind, scope.namespace, object)?;
         if kind.namespaced && scope.namespace.is_none() {
             return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
         }

@@ -86,11 +86,12 @@ pub(crate) fn indents_errors(head: &request::Parts) -> bool {
 }
 
 /// Returns the representation and the encoding of the first acceptable media type in the `Accept` header.
+/// `include_object` is the part of the objects that a table contains, or `None` if there is no table.
 pub(crate) fn negotiate(
     head: &request::Parts,
     wants: Wants,
     kind: &Kind,
-    include_object: &str,
+    include_object: Option<&str>,
 ) -> Result<(ResponseForm, Encoding), ApiError> {
     let accept = header(head, ACCEPT);
     if accept.is_empty() {
@@ -118,7 +119,7 @@ fn shape(
     clause: &Clause<'_>,
     wants: Wants,
     kind: &Kind,
-    include_object: &str,
+    include_object: Option<&str>,
 ) -> Result<Option<ResponseForm>, ApiError> {
     let meta = clause.group == Some("meta.k8s.io");
     let v1 = meta && clause.version == Some("v1");
@@ -126,7 +127,8 @@ fn shape(
     match clause.transform {
         None => Ok(Some(ResponseForm::Form(ObjectForm::Object))),
         Some("Table") if v1 || beta => {
-            Ok(Some(ResponseForm::Table(TableForm { beta, with: WithObject::parse(include_object)? })))
+            let with = include_object.map(WithObject::parse).transpose()?;
+            Ok(with.map(|with| ResponseForm::Table(TableForm { beta, with })))
         }
         Some(transform @ "PartialObjectMetadata") if v1 && wants == Wants::List => {
             let name = &kind.list_kind;

@@ -28,7 +28,7 @@ use crate::model::duplicates::DuplicateKeys;
 use crate::model::error::{ApiError, MAX_BODY_BYTES};
 use crate::model::json::{Reading, excerpt, read_json, read_whole};
 use crate::model::kinds::{Kind, Subresource};
-use crate::model::metadata::parse_version;
+use crate::model::metadata::{BodyType, parse_version};
 use crate::model::query::Query;
 use crate::model::user::User;
 use crate::model::write_options::{FieldValidation, WriteMode};
@@ -99,7 +99,8 @@ impl Call<'_> {
     }
 
     fn negotiate(&self, wants: Wants) -> Result<(ResponseForm, Encoding), ApiError> {
-        negotiate(self.head, wants, self.kind(), self.query.text("includeObject"))
+        let include_object = Some(self.query.text("includeObject")).filter(|_| self.has_table());
+        negotiate(self.head, wants, self.kind(), include_object)
     }
 
     pub(crate) async fn run<B>(self, plan: Plan, body: B) -> Result<(ApiResponse, Encoding), ApiError>
@@ -326,7 +327,7 @@ impl Call<'_> {
         body: &[u8],
         wants: (ResponseForm, Encoding),
     ) -> Result<ApiResponse, ApiError> {
-        if let Some(response) = self.write_special_subresource(scope, body).await? {
+        if let Some(response) = self.write_special_subresource(scope, wants.0, body).await? {
             return Ok(response);
         }
         let shared = self.shared;
@@ -463,44 +464,32 @@ impl Call<'_> {
     }
 
     pub(crate) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
+        self.object_of(BodyType::of(self.kind()), body)
+    }
+
+    /// Decodes a request body that must contain an object of the type `of`.
+    pub(crate) fn object_of(&self, of: BodyType<'_>, body: &[u8]) -> Result<Reading, ApiError> {
+        let (kind, version) = (of.kind, of.version());
+        let unrecognized = |why: String| {
+            let message = format!("the object provided is unrecognized (must be of type {kind}): {why}");
+            ApiError::bad_request(message)
+        };
         let decoded = self.decode(body).and_then(require_object);
         decoded.map_err(|error| match error {
             DecodeError::MediaType => unsupported_body(),
-            DecodeError::InvalidProtobuf => {
-                let (kind, version) = (&self.kind().kind, &self.kind().gvr.version);
-                ApiError::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: unexpected EOF"
-                ))
-            }
-            DecodeError::NotProtobuf if body.is_empty() => {
-                let kind = &self.kind().kind;
-                ApiError::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {kind}): empty data (<empty>)"
-                ))
-            }
-            DecodeError::NotProtobuf => {
-                let kind = &self.kind().kind;
-                ApiError::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {kind}): provided data does not appear to \
-                     be a protobuf message, expected prefix [107 56 115 0] ({})",
-                    excerpt(body)
-                ))
-            }
-            DecodeError::Yaml(why) => {
-                let kind = &self.kind().kind;
-                ApiError::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {kind}): yaml: {why} ({})",
-                    excerpt(body)
-                ))
-            }
-            DecodeError::Syntax(why) => {
-                let kind = &self.kind().kind;
-                ApiError::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json \
-                     parse error: {why} ({})",
-                    excerpt(body)
-                ))
-            }
+            DecodeError::InvalidProtobuf => ApiError::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: unexpected EOF"
+            )),
+            DecodeError::NotProtobuf if body.is_empty() => unrecognized("empty data (<empty>)".to_owned()),
+            DecodeError::NotProtobuf => unrecognized(format!(
+                "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] ({})",
+                excerpt(body)
+            )),
+            DecodeError::Yaml(why) => unrecognized(format!("yaml: {why} ({})", excerpt(body))),
+            DecodeError::Syntax(why) => unrecognized(format!(
+                "couldn't get version/kind; json parse error: {why} ({})",
+                excerpt(body)
+            )),
         })
     }
 }

@@ -5,39 +5,56 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
 use crate::auth::check_token_request;
+use crate::http::accept::ResponseForm;
 use crate::http::call::{APPLY, Call, media_type};
 use crate::http::response::{ApiResponse, value, warn};
 use crate::model::error::ApiError;
 use crate::model::json::Reading;
+use crate::model::kinds::Traits;
+use crate::model::metadata::{BodyType, check_namespace};
 use crate::pipeline::{Application, DeleteOptions, NewScale};
+use crate::registry::storage::ObjectForm;
 use crate::requests::Verb;
 
-const BINDING: (&str, &str) = ("v1", "Binding");
-const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
+const BINDING: BodyType<'static> = BodyType { api_version: "v1", kind: "Binding" };
+const SCALE: BodyType<'static> = BodyType { api_version: "autoscaling/v1", kind: "Scale" };
+const EVICTION: BodyType<'static> = BodyType { api_version: "policy/v1", kind: "Eviction" };
+const TOKEN_REQUEST: BodyType<'static> =
+    BodyType { api_version: "authentication.k8s.io/v1", kind: "TokenRequest" };
+/// The older version of [`EVICTION`], which kube-apiserver still accepts.
+const OLD_EVICTION: &str = "policy/v1beta1";
 
 impl Call<'_> {
+    /// Returns false if the responses to the request have no `Table` representation.
+    pub(crate) fn has_table(&self) -> bool {
+        let kind = self.kind();
+        let is_typed = matches!(self.route.subresource.as_deref(), Some("binding" | "eviction" | "token"));
+        !is_typed && !kind.is("", "Binding") && !kind.traits.has(Traits::REVIEW)
+    }
+
     /// Handles a review request, or a write to a subresource that has its own type. Returns `None` if the
     /// request writes the resource's own type.
     pub(crate) async fn write_special_subresource(
         &self,
         scope: Scope<'_>,
+        form: ResponseForm,
         body: &[u8],
     ) -> Result<Option<ApiResponse>, ApiError> {
         let kind = self.kind();
         let of = match self.route.subresource.as_deref() {
             Some("scale") if self.route.verb == Verb::Patch => {
-                return self.patch_scale(scope, body).await.map(Some);
+                return self.patch_scale(scope, form, body).await.map(Some);
             }
             Some("scale") => SCALE,
             Some("binding") => BINDING,
-            Some("eviction") => ("policy/v1", "Eviction"),
-            Some("token") => ("authentication.k8s.io/v1", "TokenRequest"),
+            Some("eviction") => EVICTION,
+            Some("token") => TOKEN_REQUEST,
             None if kind.is("", "Binding") => BINDING,
-            None if kind.traits.has(crate::model::kinds::Traits::REVIEW) => (&*kind.api_version, &*kind.kind),
+            None if kind.traits.has(Traits::REVIEW) => BodyType::of(kind),
             _ => return Ok(None),
         };
         let (object, warnings) = self.decode_typed(of, body)?;
-        match self.write_typed_object(scope, object).await {
+        match self.write_typed_object(scope, form, object).await {
             Ok(mut response) => {
                 warn(&mut response, &warnings);
                 Ok(Some(response))
@@ -46,29 +63,39 @@ impl Call<'_> {
         }
     }
 
-    async fn write_typed_object(&self, scope: Scope<'_>, mut object: Value) -> Result<ApiResponse, ApiError> {
+    async fn write_typed_object(
+        &self,
+        scope: Scope<'_>,
+        form: ResponseForm,
+        mut object: Value,
+    ) -> Result<ApiResponse, ApiError> {
         let kind = self.kind();
         match self.route.subresource.as_deref() {
-            Some("scale") => self.write_scale(scope, &NewScale::Put(object)).await,
+            Some("scale") => self.write_scale(scope, form, &NewScale::Put(object)).await,
             Some("binding") => self.binding(scope, self.name(), object).await,
             Some("eviction") => self.eviction(scope, object).await,
-            Some("token") => self.token(scope, object).await,
+            Some("token") => self.token(scope, form, object).await,
             _ if kind.is("", "Binding") => {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 self.binding(scope, &name, object).await
             }
             _ => {
                 self.shared.set_review_managers(kind, &mut object, self.scope().manager);
-                Ok(value(201, &self.shared.review(self.user, kind, object)?))
+                Ok(value(201, &shaped(form, self.shared.review(self.user, kind, object)?)))
             }
         }
     }
 
-    async fn patch_scale(&self, scope: Scope<'_>, body: &[u8]) -> Result<ApiResponse, ApiError> {
+    async fn patch_scale(
+        &self,
+        scope: Scope<'_>,
+        form: ResponseForm,
+        body: &[u8],
+    ) -> Result<ApiResponse, ApiError> {
         if media_type(self.head) == APPLY {
             let force = self.query.flag("force").unwrap_or_default();
             let apply = NewScale::Apply(Application::parse(body, force)?);
-            return self.write_scale(scope, &apply).await;
+            return self.write_scale(scope, form, &apply).await;
         }
         // A Scale has no lists with merge keys, so for it a strategic merge patch has the same effect as a
         // merge patch.
@@ -79,12 +106,17 @@ impl Call<'_> {
         let patch = self.patch(content_type, body)?;
         let twice = patch.twice(body).filter(|_| scope.validation.is_reported());
         let scope = Scope { twice: twice.as_ref(), ..scope };
-        self.write_scale(scope, &NewScale::Patch(patch)).await
+        self.write_scale(scope, form, &NewScale::Patch(patch)).await
     }
 
-    async fn write_scale(&self, scope: Scope<'_>, new: &NewScale) -> Result<ApiResponse, ApiError> {
+    async fn write_scale(
+        &self,
+        scope: Scope<'_>,
+        form: ResponseForm,
+        new: &NewScale,
+    ) -> Result<ApiResponse, ApiError> {
         let (scale, warnings) = self.shared.write_scale(scope, self.name(), new).await?;
-        let mut response = value(200, &scale);
+        let mut response = value(200, &shaped(form, scale));
         warn(&mut response, &warnings);
         Ok(response)
     }
@@ -119,30 +151,43 @@ impl Call<'_> {
         Ok(created())
     }
 
-    async fn token(&self, scope: Scope<'_>, request: Value) -> Result<ApiResponse, ApiError> {
+    async fn token(
+        &self,
+        scope: Scope<'_>,
+        form: ResponseForm,
+        request: Value,
+    ) -> Result<ApiResponse, ApiError> {
         let (shared, resource) = (self.shared, &self.route.resource);
         let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
         let check = |request: &Map<String, Value>| check_token_request(&account, request);
         let request = self.admit_subresource(scope, request, check).await?;
-        Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
+        let issued = shared.issue_token(&account, request, scope.dry_run)?;
+        Ok(value(201, &shaped(form, issued)))
     }
 
     /// Decodes the object in a request body. Also returns the warnings about unknown and duplicate fields.
-    fn decode_typed(
-        &self,
-        (api_version, kind): (&str, &str),
-        body: &[u8],
-    ) -> Result<(Value, Vec<String>), ApiError> {
-        let Reading { value: mut object, doubled } = self.object(body)?;
-        let known = self.shared.schema.kind_by_api_version(api_version, kind);
+    fn decode_typed(&self, of: BodyType<'_>, body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
+        let Reading { value: mut object, doubled } = self.object_of(of, body)?;
+        let known = self.shared.schema.kind_by_api_version(of.api_version, of.kind);
         let (Some(known), Some(members)) = (known, object.as_object_mut()) else {
             return Ok((object, Vec::new()));
         };
+        if of.kind == EVICTION.kind
+            && members.get("apiVersion").is_some_and(|version| version == OLD_EVICTION)
+        {
+            members.insert("apiVersion".to_owned(), EVICTION.api_version.into());
+        }
+        if !self.kind().is_custom() {
+            of.check(&self.shared.schema, members)?;
+        }
         let fitted = crate::model::typed::fit(known.message(), members);
         let twice = self.find_duplicates(Some(known), (body, doubled));
         let scope = Scope { twice: twice.as_ref(), ..self.scope() };
         let validated = fitted.and_then(|unknown| scope.check_fields(unknown));
         let warnings = validated.map_err(|why| self.decode_error(known, &why))?;
+        let namespace = self.route.namespace.as_deref();
+        check_namespace(namespace, members).map_err(|error| error.warned(warnings.clone()))?;
+        set_namespace(namespace, members);
         Ok((object, warnings))
     }
 
@@ -174,6 +219,30 @@ impl Call<'_> {
         } else {
             format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}")
         })
+    }
+}
+
+/// Sets the namespace of the request in the metadata of a body, or removes it if the request has none.
+fn set_namespace(namespace: Option<&str>, body: &mut Map<String, Value>) {
+    let metadata = match namespace {
+        Some(_) => Some(body.entry("metadata").or_insert_with(|| json!({}))),
+        None => body.get_mut("metadata"),
+    };
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        match namespace {
+            Some(namespace) => drop(metadata.insert("namespace".to_owned(), namespace.into())),
+            None => drop(metadata.remove("namespace")),
+        }
+    }
+}
+
+/// Returns an object, or only its metadata if the client asked for that.
+fn shaped(form: ResponseForm, object: Value) -> Value {
+    match form {
+        ResponseForm::Form(ObjectForm::Metadata) => json!({
+            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
+        }),
+        _ => object,
     }
 }
 

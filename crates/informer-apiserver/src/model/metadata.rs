@@ -1,5 +1,6 @@
 //! Validation of the metadata and the name of an object of a given kind.
 
+use informer_schema::Schema;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -41,14 +42,23 @@ pub(crate) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
 
 /// Checks that the kind, version and namespace of an object are those of the request, and sets them if they
 /// are missing.
-pub(crate) fn checked(kind: &Kind, namespace: Option<&str>, object: Value) -> Result<Object, ApiError> {
+pub(crate) fn checked(
+    schema: &Schema,
+    kind: &Kind,
+    namespace: Option<&str>,
+    object: Value,
+) -> Result<Object, ApiError> {
     let Value::Object(mut object) = object else {
         return Err(cannot_be_handled(
             kind,
             &format!("json: cannot unmarshal {} into Go value", json_type(&object)),
         ));
     };
-    check_type(kind, &object)?;
+    if kind.is_custom() {
+        check_custom_type(kind, &object)?;
+    } else {
+        BodyType::of(kind).check(schema, &object)?;
+    }
     check_metadata(kind, object.get("metadata"))?;
     if object.get("metadata").is_none_or(Value::is_null) {
         object.insert("metadata".into(), Value::Object(Map::new()));
@@ -74,45 +84,113 @@ pub(crate) fn checked(kind: &Kind, namespace: Option<&str>, object: Value) -> Re
     Ok(object)
 }
 
-fn check_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
+fn check_custom_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (found, api_version) = (text("kind"), text("apiVersion"));
-    if kind.is_custom() {
-        if !api_version.is_empty() && api_version != kind.api_version {
-            return Err(ApiError::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({})",
-                kind.api_version
-            )));
-        }
-        return match found {
-            found if found == kind.kind => Ok(()),
-            "" => {
-                let body = Value::Object(object.clone()).to_string();
-                let (shown, wanted) = (crate::model::json::excerpt(body.as_bytes()), &kind.kind);
-                Err(ApiError::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {wanted}): Object 'Kind' is missing in \
-                     '{body}' ({shown})"
-                )))
-            }
-            found => {
-                let cause = Cause::invalid("kind", &format!("{found:?}"), &format!("must be {}", kind.kind));
-                let given = Kind { kind: found.to_owned(), ..kind.clone() };
-                Err(ApiError::invalid(&given, crate::model::object_meta::text(object, "name"), cause))
-            }
-        };
+    if !api_version.is_empty() && api_version != kind.api_version {
+        return Err(ApiError::bad_request(unexpected_version(api_version, &kind.api_version)));
     }
-    let right = (found.is_empty() || found == kind.kind)
-        && (api_version.is_empty() || api_version == kind.api_version);
-    if right {
-        Ok(())
-    } else {
-        let version = api_version.rsplit('/').next().unwrap_or_default();
+    match found {
+        found if found == kind.kind => Ok(()),
+        "" => {
+            let body = Value::Object(object.clone()).to_string();
+            let (shown, wanted) = (crate::model::json::excerpt(body.as_bytes()), &kind.kind);
+            Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {wanted}): Object 'Kind' is missing in \
+                 '{body}' ({shown})"
+            )))
+        }
+        found => {
+            let cause = Cause::invalid("kind", &format!("{found:?}"), &format!("must be {}", kind.kind));
+            let given = Kind { kind: found.to_owned(), ..kind.clone() };
+            Err(ApiError::invalid(&given, crate::model::object_meta::text(object, "name"), cause))
+        }
+    }
+}
+
+/// A built-in type that the body of a request must have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyType<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+}
+
+impl<'a> BodyType<'a> {
+    pub(crate) fn of(kind: &'a Kind) -> Self {
+        Self { api_version: &kind.api_version, kind: &kind.kind }
+    }
+
+    /// Returns the version without the group.
+    pub(crate) fn version(self) -> &'a str {
+        self.api_version.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Checks that the body of a request names this type, or none.
+    pub(crate) fn check(self, schema: &Schema, body: &Object) -> Result<(), ApiError> {
+        let Some(why) = self.mismatch(schema, body) else { return Ok(()) };
+        let found = self.named_by(body);
+        if self.accepts_kind(found) && schema.kind_by_api_version(found.api_version, found.kind).is_some() {
+            return Err(ApiError::bad_request(why));
+        }
         Err(ApiError::bad_request(format!(
-            "{found} in version \"{version}\" cannot be handled as a {}: converting ({version}.{found}) to \
-                 (core.{}): unknown conversion",
-            kind.kind, kind.kind
+            "{} in version \"{}\" cannot be handled as a {}: {why}",
+            found.kind,
+            found.version(),
+            self.kind
         )))
     }
+
+    /// Returns Go's error for a body that names another type.
+    pub(crate) fn mismatch(self, schema: &Schema, body: &Object) -> Option<String> {
+        let found = self.named_by(body);
+        let (api_version, kind) = (found.api_version, found.kind);
+        if (api_version, kind) == (self.api_version, self.kind) {
+            return None;
+        }
+        Some(if schema.kind_by_api_version(api_version, kind).is_none() {
+            format!(
+                "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )
+        } else if self.accepts_kind(found) {
+            unexpected_version(api_version, self.api_version)
+        } else {
+            let (version, wanted, package) = (found.version(), self.kind, self.package());
+            format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion")
+        })
+    }
+
+    /// Returns the type that a body names. The parts that it does not name are those of this type.
+    fn named_by<'b>(self, body: &'b Object) -> BodyType<'b>
+    where
+        'a: 'b,
+    {
+        let text = |name: &str| body.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        BodyType {
+            api_version: text("apiVersion").unwrap_or(self.api_version),
+            kind: text("kind").unwrap_or(self.kind),
+        }
+    }
+
+    /// Returns true if another type is a version of this one.
+    fn accepts_kind(self, other: BodyType<'_>) -> bool {
+        other.kind == self.kind && (other.kind == "Event" || other.group() == self.group())
+    }
+
+    fn group(self) -> &'a str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Returns the Go package of the internal type.
+    fn package(self) -> &'a str {
+        match self.group().split('.').next().unwrap_or_default() {
+            "" => "core",
+            package => package,
+        }
+    }
+}
+
+fn unexpected_version(found: &str, expected: &str) -> String {
+    format!("the API version in the data ({found}) does not match the expected API version ({expected})")
 }
 
 fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {

@@ -299,8 +299,11 @@ fn go_name(base: BaseType<'_>) -> &'static str {
         BaseType::Double => "float64",
         BaseType::Bytes => "[]uint8",
         BaseType::IntOrString => "intstr.IntOrString",
-        // Go's error contains the package of the type, too. Here it contains only the last part of the name.
-        BaseType::Message(message) => message.short_name().rsplit('.').next().unwrap_or_default(),
+        // The type with its package, for example `v1.ObjectMeta`.
+        BaseType::Message(message) => {
+            let name = message.short_name();
+            name.rmatch_indices('.').nth(1).map_or(name, |(at, _)| &name[at + 1..])
+        }
         _ => "interface {}",
     }
 }

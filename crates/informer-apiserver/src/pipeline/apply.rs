@@ -168,7 +168,7 @@ impl Pipeline {
         let mut object = managed.await?;
         let name = object_meta::text(&object, "name").to_owned();
         let fields = crate::model::object_meta::take_fields(&mut object);
-        let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
+        let mut object = metadata::checked(&self.schema, kind, scope.namespace, Value::Object(object))?;
         // The type check of the apply has already rejected unknown fields, so the decoder need not report
         // them.
         let lenient = Scope { validation: FieldValidation::Ignore, ..scope };

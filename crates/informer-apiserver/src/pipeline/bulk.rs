@@ -77,7 +77,7 @@ impl Pipeline {
             (true, namespace) => Some(namespace.to_owned()),
         };
         let scope = Scope::of_program(resource, namespace.as_deref(), mode);
-        let mut object = metadata::checked(kind, namespace.as_deref(), object)?;
+        let mut object = metadata::checked(&self.schema, kind, namespace.as_deref(), object)?;
         self.decode(scope, &mut object, mode)?;
         let uid = object_meta::text(&object, "uid").to_owned();
         self.fill_new(kind, &mut object, mode);

@@ -15,7 +15,7 @@ use crate::model::metadata;
 use crate::model::object_meta;
 use crate::model::object_meta::{metadata_of, metadata_of_mut};
 use crate::model::write_options::{FieldValidation, WriteMode};
-use crate::pipeline::merge::merge_update;
+use crate::pipeline::merge::{merge_update, undecodable};
 use crate::pipeline::patch::PatchType;
 use crate::pipeline::retry::{MAX_ATTEMPTS, WriteError};
 use crate::pipeline::scope::Drafted;
@@ -31,7 +31,7 @@ impl Pipeline {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        let mut object = metadata::checked(kind, scope.namespace, object)?;
+        let mut object = metadata::checked(&self.schema, kind, scope.namespace, object)?;
         let warnings = self.decode(scope, &mut object, mode)?;
         match self.update_decoded(scope, name, &object, mode).await {
             Ok(written) => Ok(written.warned(warnings)),
@@ -221,12 +221,23 @@ impl Pipeline {
         let kind = scope.kind();
         let patched = || {
             let patched = patch.apply(&self.schema, kind, old.clone())?;
-            metadata::checked(kind, scope.namespace, patched)
+            self.check_patched_type(kind, patch, &patched)?;
+            metadata::checked(&self.schema, kind, scope.namespace, patched)
         };
         let mut object = patched()?;
         let again = || patched().ok().map(Value::Object);
         let warnings = self.decode_typed(scope, &mut object, patch.origin(&again))?;
         Ok((object, warnings))
+    }
+
+    /// Checks that a patch keeps the type of an object.
+    fn check_patched_type(&self, kind: &Kind, patch: &PatchType, patched: &Value) -> Result<(), ApiError> {
+        let mismatch = patched
+            .as_object()
+            .filter(|_| !kind.is_custom())
+            .and_then(|patched| metadata::BodyType::of(kind).mismatch(&self.schema, patched));
+        let again = || Some(patched.clone());
+        mismatch.map_or(Ok(()), |why| Err(undecodable(kind, patch.origin(&again), &why)))
     }
 
     /// Replaces the stored object by a patched one that was already decoded and defaulted.
