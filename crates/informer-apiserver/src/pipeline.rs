@@ -13,6 +13,7 @@ mod bulk;
 mod commit;
 mod controller_writes;
 mod delete;
+mod eviction;
 mod follow_up;
 mod managed_fields;
 mod merge;
@@ -44,6 +45,7 @@ use crate::pipeline::allocations::Allocations;
 
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
+pub(crate) use eviction::check_eviction;
 pub(crate) use follow_up::{
     ACCOUNT, AGGREGATION_MANAGER, BackgroundTask, ControllerQueues, NAMESPACE_DEFAULTS_MANAGER, ObjectRef,
     PromptTask, ROOT_CA, StoredObject,

@@ -12,7 +12,7 @@ use crate::model::error::ApiError;
 use crate::model::json::Reading;
 use crate::model::kinds::Traits;
 use crate::model::metadata::{BodyType, check_namespace};
-use crate::pipeline::{Application, DeleteOptions, NewScale};
+use crate::pipeline::{Application, NewScale, check_eviction};
 use crate::registry::storage::ObjectForm;
 use crate::requests::Verb;
 
@@ -141,13 +141,11 @@ impl Call<'_> {
     }
 
     async fn eviction(&self, mut scope: Scope<'_>, eviction: Value) -> Result<ApiResponse, ApiError> {
-        let eviction = self.admit_subresource(scope, eviction, |_| Ok(())).await?;
-        let given = &eviction["deleteOptions"];
-        let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
-        scope.dry_run |= options.dry_run;
+        let check = |eviction: &Map<String, Value>| check_eviction(self.name(), eviction, scope.dry_run);
+        let eviction = self.admit_subresource(scope, eviction, check).await?;
         // An eviction is admitted once. The delete that it causes does not run admission again.
         scope.admission = None;
-        self.shared.evict(scope, self.name(), &eviction, &options).await?;
+        self.shared.evict(scope, self.name(), &eviction).await?;
         Ok(created())
     }
 

@@ -31,6 +31,53 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
 }
 
+/// Delete options that are not validated yet.
+pub(crate) struct UncheckedDeleteOptions {
+    pub(crate) options: DeleteOptions,
+    stages: Vec<String>,
+}
+
+impl UncheckedDeleteOptions {
+    pub(crate) fn of_body(body: &Value) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let stages: Vec<String> = body["dryRun"].as_array().into_iter().flatten().filter_map(text).collect();
+        let options = DeleteOptions {
+            grace: body["gracePeriodSeconds"].as_i64(),
+            uid: text(&body["preconditions"]["uid"]),
+            version: text(&body["preconditions"]["resourceVersion"]),
+            policy: text(&body["propagationPolicy"]),
+            orphan: body["orphanDependents"].as_bool(),
+            dry_run: !stages.is_empty(),
+        };
+        Self { options, stages }
+    }
+
+    pub(crate) fn check(self) -> Result<DeleteOptions, ApiError> {
+        let Self { options, stages } = self;
+        let mut causes = Causes::default();
+        if let Some(policy) = options.policy.as_deref()
+            && !matches!(policy, "Foreground" | "Background" | "Orphan")
+        {
+            let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+            causes.push(Cause::not_supported("propagationPolicy", &format!("{policy:?}"), supported));
+        }
+        if options.policy.is_some() && options.orphan.is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid(
+                "propagationPolicy",
+                &format!("{:?}", options.policy.as_deref().unwrap_or("")),
+                why,
+            ));
+        }
+        crate::model::query::check_dry_run(&stages, &mut causes);
+        if causes.is_empty() {
+            Ok(options)
+        } else {
+            Err(ApiError::invalid_options("DeleteOptions", causes.into_vec()))
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Deleted {
     pub(crate) body: Bytes,
@@ -51,34 +98,18 @@ impl DeleteOptions {
 
     /// Decodes the delete options from the request body, or from the query if there is no body.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
-        let mut options = match body {
-            None => Self {
-                grace: query.integer("gracePeriodSeconds")?,
-                policy: Some(query.text("propagationPolicy").to_owned()).filter(|policy| !policy.is_empty()),
-                orphan: query.flag("orphanDependents"),
-                ..Self::default()
-            },
-            Some(body) => {
-                let text = |value: &Value| value.as_str().map(str::to_owned);
-                Self {
-                    grace: body["gracePeriodSeconds"].as_i64(),
-                    uid: text(&body["preconditions"]["uid"]),
-                    version: text(&body["preconditions"]["resourceVersion"]),
-                    policy: text(&body["propagationPolicy"]),
-                    orphan: body["orphanDependents"].as_bool(),
-                    dry_run: false,
-                }
-            }
+        if let Some(body) = body {
+            return UncheckedDeleteOptions::of_body(body).check();
+        }
+        let stages = query.all("dryRun");
+        let options = Self {
+            grace: query.integer("gracePeriodSeconds")?,
+            policy: Some(query.text("propagationPolicy").to_owned()).filter(|policy| !policy.is_empty()),
+            orphan: query.flag("orphanDependents"),
+            dry_run: !stages.is_empty(),
+            ..Self::default()
         };
-        let stages: Vec<String> = match body {
-            None => query.all("dryRun"),
-            Some(body) => {
-                let given = body["dryRun"].as_array().into_iter().flatten();
-                given.filter_map(|stage| stage.as_str().map(str::to_owned)).collect()
-            }
-        };
-        options.dry_run = !stages.is_empty();
-        options.check(&stages)
+        UncheckedDeleteOptions { options, stages }.check()
     }
 
     pub(crate) fn to_admission_options(&self, body: Option<&Value>) -> Value {
@@ -97,30 +128,6 @@ impl DeleteOptions {
         options_json["kind"] = "DeleteOptions".into();
         options_json["apiVersion"] = "meta.k8s.io/v1".into();
         options_json
-    }
-
-    fn check(self, stages: &[String]) -> Result<Self, ApiError> {
-        let mut causes = Causes::default();
-        if let Some(policy) = self.policy.as_deref()
-            && !matches!(policy, "Foreground" | "Background" | "Orphan")
-        {
-            let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-            causes.push(Cause::not_supported("propagationPolicy", &format!("{policy:?}"), supported));
-        }
-        if self.policy.is_some() && self.orphan.is_some() {
-            let why = "orphanDependents and deletionPropagation cannot be both set";
-            causes.push(Cause::invalid(
-                "propagationPolicy",
-                &format!("{:?}", self.policy.as_deref().unwrap_or("")),
-                why,
-            ));
-        }
-        crate::model::query::check_dry_run(stages, &mut causes);
-        if causes.is_empty() {
-            Ok(self)
-        } else {
-            Err(ApiError::invalid_options("DeleteOptions", causes.into_vec()))
-        }
     }
 
     /// Returns the delete options for an object that the server itself has just updated. A resourceVersion
