@@ -27,7 +27,7 @@ use http::header::AUTHORIZATION;
 use http::request;
 use parking_lot::RwLock;
 
-pub(crate) use accounts::check_token_request;
+pub(crate) use accounts::{check_token_name, check_token_request};
 pub(crate) use attributes::AuthorizationAttributes;
 pub(crate) use rbac::{Permissions, PolicyCache};
 pub use tokens::{ParseTokensError, Tokens};

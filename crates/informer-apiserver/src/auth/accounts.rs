@@ -252,14 +252,26 @@ impl Auth {
     }
 }
 
-pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>) -> Result<(), ApiError> {
-    let kind = token_request();
-    let name = account.key.name();
+/// Validates that a token request names the service account of its path, or none.
+pub(crate) fn check_token_name(name: &str, request: &Map<String, Value>) -> Result<(), ApiError> {
     let given = request.get("metadata").and_then(|metadata| metadata["name"].as_str());
     if let Some(given) = given.filter(|given| !given.is_empty() && *given != name) {
         let why = "must match the service account name if specified";
         let cause = Cause::invalid("metadata.name", &Value::from(given).to_string(), why);
-        return Err(ApiError::invalid(&kind, name, cause));
+        return Err(ApiError::invalid(&token_request(), name, cause));
+    }
+    Ok(())
+}
+
+/// Validates the UID and the duration of a token request.
+pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>) -> Result<(), ApiError> {
+    let uid = request.get("metadata").and_then(|metadata| metadata["uid"].as_str()).unwrap_or_default();
+    if !uid.is_empty() && *uid != *account.uid {
+        let why = format!(
+            "the UID in the token request ({uid}) does not match the UID of the service account ({})",
+            account.uid
+        );
+        return Err(ApiError::precondition(&token_request(), account.key.name(), &why));
     }
     let seconds = seconds_of(request.get("spec").and_then(|spec| spec.get("expirationSeconds")));
     let why = match seconds {
@@ -268,7 +280,7 @@ pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>
         _ => "may not specify a duration larger than 2^32 seconds",
     };
     let cause = Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why);
-    Err(ApiError::invalid(&kind, "", cause))
+    Err(ApiError::invalid(&token_request(), "", cause))
 }
 
 fn add_extra(user: &mut User, what: &str, name: &str, uid: &str) {

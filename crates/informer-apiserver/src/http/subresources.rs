@@ -4,7 +4,7 @@ use informer_schema::KindSchema;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
-use crate::auth::check_token_request;
+use crate::auth::{check_token_name, check_token_request};
 use crate::http::accept::ResponseForm;
 use crate::http::call::{APPLY, Call, media_type};
 use crate::http::response::{ApiResponse, value, warn};
@@ -155,11 +155,13 @@ impl Call<'_> {
         form: ResponseForm,
         request: Value,
     ) -> Result<ApiResponse, ApiError> {
-        let (shared, resource) = (self.shared, &self.route.resource);
-        let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
-        let check = |request: &Map<String, Value>| check_token_request(&account, request);
+        let find = || self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name());
+        let check = |request: &Map<String, Value>| {
+            check_token_name(self.name(), request)?;
+            check_token_request(&*find()?, request)
+        };
         let request = self.admit_subresource(scope, request, check).await?;
-        let issued = shared.issue_token(&account, request, scope.dry_run)?;
+        let issued = self.shared.issue_token(&*find()?, request, scope.dry_run)?;
         Ok(value(201, &shaped(form, issued)))
     }
 
