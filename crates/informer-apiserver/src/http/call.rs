@@ -111,7 +111,7 @@ impl Call<'_> {
     {
         if let Some(sub) = self.route.subresource.as_deref().filter(|sub| Subresource::is_unimplemented(sub))
         {
-            return Err(self.reject_unimplemented(sub).await);
+            return self.respond_without_kubelet(sub).await.map(|response| (response, Encoding::Json));
         }
         let expired = plan.watch_faults.iter().any(|(_, fault)| *fault == crate::faults::WatchFault::Expire);
         if plan.too_large && self.route.verb != Verb::Watch {

@@ -1,37 +1,34 @@
 //! Requests to subresources that need a kubelet, such as `exec`, `portforward` and `log`.
 //!
-//! No kubelet runs, so these requests fail. A connection passes admission first, as in kube-apiserver, so
-//! that webhooks and policies for the operation CONNECT can be tested.
+//! No kubelet runs, so these requests fail if kube-apiserver would connect to one. A connection passes
+//! admission first, as in kube-apiserver, so that webhooks and policies for the operation CONNECT can be
+//! tested.
+
+mod destination;
 
 use informer_schema::{BaseType, Shape};
 use serde_json::{Map, Value, json};
 
 use crate::admission::{AdmissionAttributes, AdmissionRequest, Phase};
 use crate::http::call::Call;
+use crate::http::response::ApiResponse;
 use crate::model::error::ApiError;
 use crate::model::kinds::Subresource;
 
 impl Call<'_> {
-    /// Returns the error of a request to the subresource `sub`, which needs a kubelet: the error of
-    /// admission, 404 if the object does not exist, else 501.
-    pub(crate) async fn reject_unimplemented(&self, sub: &str) -> ApiError {
-        let warnings = if Subresource::is_connection(sub) {
-            match self.admit_connection().await {
-                Ok(warnings) => warnings,
-                Err(error) => return error,
+    /// Responds to a request to the subresource `sub`, which needs a kubelet: with the error of admission,
+    /// with the response that kube-apiserver gives without a connection, or else with 501.
+    pub(crate) async fn respond_without_kubelet(&self, sub: &str) -> Result<ApiResponse, ApiError> {
+        let warnings =
+            if Subresource::is_connection(sub) { self.admit_connection().await? } else { Vec::new() };
+        match self.check_destination(sub) {
+            Ok(Some(response)) => Ok(response),
+            Ok(None) => {
+                let why = format!("cannot respond to {sub}: this server has no kubelet");
+                Err(ApiError::new(501, "NotImplemented", why).warned(warnings))
             }
-        } else {
-            Vec::new()
-        };
-        let found = self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name());
-        let error = found.err().unwrap_or_else(|| {
-            ApiError::new(
-                501,
-                "NotImplemented",
-                format!("cannot respond to {sub}: this server has no kubelet"),
-            )
-        });
-        error.warned(warnings)
+            Err(error) => Err(error.warned(warnings)),
+        }
     }
 
     /// Runs admission for a connection, and returns its warnings. The object in admission contains the
@@ -56,6 +53,15 @@ impl Call<'_> {
         }
     }
 
+    /// Returns the path of a proxied request, which follows the subresource in the path of the request.
+    fn proxied_path(&self) -> Option<String> {
+        let mut path: String = self.route.proxied.iter().flat_map(|segment| ["/", segment]).collect();
+        if self.head.uri.path().ends_with('/') {
+            path.push('/');
+        }
+        Some(path).filter(|path| !path.is_empty())
+    }
+
     /// Decodes the options of a connection, for example `PodExecOptions`, from the query.
     fn connection_options(&self, kind: &str) -> Result<Map<String, Value>, ApiError> {
         let mut options = Map::new();
@@ -68,10 +74,7 @@ impl Call<'_> {
             let name = field.name();
             let given = self.query.all(name);
             let value = match (field.shape(), field.base()) {
-                // The path of a proxied request follows the subresource in the path of the request.
-                (_, BaseType::String) if name == "path" => {
-                    self.head.uri.path().ends_with('/').then(|| json!("/"))
-                }
+                (_, BaseType::String) if name == "path" => self.proxied_path().map(Value::from),
                 (Shape::List, BaseType::Int32) => ports(&given)?,
                 (Shape::List, _) => (!given.is_empty()).then(|| json!(given)),
                 (_, BaseType::Bool) => self.query.flag(name).filter(|set| *set).map(Value::from),

@@ -48,6 +48,12 @@ pub(crate) fn text(status: u16, body: impl Into<Bytes>) -> ApiResponse {
     with_type(status, TEXT, ApiBody::whole(body))
 }
 
+pub(crate) fn no_content() -> ApiResponse {
+    let mut response = Response::new(ApiBody::whole(Bytes::new()));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 /// Returns the 504 response to a request that timed out. As in kube-apiserver its body is JSON, whatever the
 /// `Accept` header says.
 pub(crate) fn timed_out() -> ApiResponse {

@@ -22,15 +22,21 @@ pub(crate) struct ResourceRoute {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// The segments of the path below the subresource `proxy`.
+    pub(crate) proxied: Vec<String>,
     /// True if the path has the legacy prefix `/api/v1/watch/`.
     pub(crate) legacy_watch: bool,
 }
+
+/// The subresource whose path continues with that of the proxied request.
+const PROXY: &str = "proxy";
 
 struct Parts {
     namespace: Option<String>,
     resource: String,
     name: Option<String>,
     subresource: Option<String>,
+    proxied: Vec<String>,
 }
 
 /// Routes a request by its method and path. `watch` is the query parameter of that name.
@@ -72,10 +78,15 @@ pub(crate) fn route(
     let item = parts.name.is_some() && !legacy_watch;
     // kube-apiserver supports HEAD for custom resources only.
     let method = if *method == Method::HEAD && resource.kind.is_custom() { &Method::GET } else { method };
+    let method = match *method {
+        // A proxied request may have any method.
+        Method::HEAD | Method::OPTIONS if parts.subresource.as_deref() == Some(PROXY) => &Method::GET,
+        _ => method,
+    };
     let verb = verb(method, item, watch || legacy_watch, parts.subresource.is_some())?;
     check(&resource, verb, &parts)?;
-    let Parts { namespace, name, subresource, .. } = parts;
-    Ok(Route::Resource(ResourceRoute { resource, verb, namespace, name, subresource, legacy_watch }))
+    let Parts { namespace, name, subresource, proxied, .. } = parts;
+    Ok(Route::Resource(ResourceRoute { resource, verb, namespace, name, subresource, proxied, legacy_watch }))
 }
 
 fn split(rest: &[String]) -> Option<Parts> {
@@ -87,7 +98,12 @@ fn split(rest: &[String]) -> Option<Parts> {
             resource: resource.to_owned(),
             name: owned(name),
             subresource: owned(sub),
+            proxied: Vec::new(),
         })
+    };
+    let proxy = |parts: Option<Parts>, path: &[&str]| {
+        let proxied = path.iter().map(|&segment| segment.to_owned()).collect();
+        parts.map(|parts| Parts { proxied, ..parts })
     };
     match parts_of_path[..] {
         ["namespaces"] => parts(None, "namespaces", None, None),
@@ -100,9 +116,15 @@ fn split(rest: &[String]) -> Option<Parts> {
         ["namespaces", namespace, resource, name, sub] => {
             parts(Some(namespace), resource, Some(name), Some(sub))
         }
+        ["namespaces", namespace, resource, name, sub @ PROXY, ref path @ ..] => {
+            proxy(parts(Some(namespace), resource, Some(name), Some(sub)), path)
+        }
         [resource] => parts(None, resource, None, None),
         [resource, name] => parts(None, resource, Some(name), None),
         [resource, name, sub] => parts(None, resource, Some(name), Some(sub)),
+        [resource, name, sub @ PROXY, ref path @ ..] => {
+            proxy(parts(None, resource, Some(name), Some(sub)), path)
+        }
         _ => None,
     }
 }

@@ -245,6 +245,13 @@ impl ApiError {
         Self::new(422, "Invalid", message).set_details(details)
     }
 
+    pub(crate) fn invalid_log_options(pod: &str, causes: Vec<Cause>) -> Self {
+        let message = format!("PodLogOptions {pod:?} is invalid: {}", Cause::joined(&causes));
+        let details =
+            Details { name: pod.into(), kind: "PodLogOptions".into(), causes, ..Details::default() };
+        Self::new(422, "Invalid", message).set_details(details)
+    }
+
     pub(crate) fn unprocessable_patch() -> Self {
         Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
             .set_details(Details::default())

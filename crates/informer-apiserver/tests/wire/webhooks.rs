@@ -234,6 +234,12 @@ async fn connections_are_reviewed_with_their_options_before_the_pod_is_read() {
             ("proxy", "ServiceProxyOptions"),
             json!({"kind": "ServiceProxyOptions", "apiVersion": "v1", "path": "/"}),
         ),
+        (
+            "POST",
+            "services/p/proxy/a/b",
+            ("proxy", "ServiceProxyOptions"),
+            json!({"kind": "ServiceProxyOptions", "apiVersion": "v1", "path": "/a/b"}),
+        ),
     ];
     for (method, path, (subresource, kind), options) in cases {
         let (status, refused) =
@@ -247,10 +253,15 @@ async fn connections_are_reviewed_with_their_options_before_the_pod_is_read() {
     }
     let exec = "/api/v1/namespaces/default/pods/p/exec?container=allowed";
     assert_eq!(json(&server, "POST", exec, "").await.0, 404, "the pod does not exist");
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "allowed", "image": "i"}]}});
+    let containers = json!([{"name": "allowed", "image": "i"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": containers}});
     server.create(&Gvr::new("", "v1", "pods"), "default", pod).unwrap();
+    assert_eq!(json(&server, "POST", exec, "").await.0, 404, "the node does not exist");
+    let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
+    let node = json!({"metadata": {"name": "n"}, "status": {"addresses": addresses}});
+    server.create(&Gvr::new("", "v1", "nodes"), "", node).unwrap();
     let response = send(&server, "POST", exec, "").await;
-    assert_eq!(response.status(), 501, "there are no nodes");
+    assert_eq!(response.status(), 501, "no kubelet runs");
     assert_eq!(response.headers()["warning"], "299 - \"reviewed\"");
 }
 
