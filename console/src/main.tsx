@@ -1,13 +1,12 @@
 import "./style.css";
 import "uplot/dist/uPlot.min.css";
 import { render } from "preact";
-import { useEffect, useReducer, useState } from "preact/hooks";
-import { seconds } from "./format";
+import { useState } from "preact/hooks";
+import { Page, useChanges, type View } from "./page";
 import { Store } from "./store";
-import { nextTheme, useTheme } from "./theme";
 import { Controllers, Informers, Key, Overview, Pipeline, Queues, Reconciles, Requests, type ViewProps } from "./views";
 
-const VIEWS: [string, string, (props: ViewProps) => preact.JSX.Element][] = [
+const VIEWS: View<ViewProps>[] = [
   ["overview", "Overview", Overview],
   ["pipeline", "Pipeline", Pipeline],
   ["informers", "Informers", Informers],
@@ -17,6 +16,8 @@ const VIEWS: [string, string, (props: ViewProps) => preact.JSX.Element][] = [
   ["key", "Key", Key],
   ["requests", "Requests", Requests],
 ];
+
+const CONNECTIONS = { live: "live", connecting: "connecting", lost: "reconnecting", unauthorized: "signed out", forbidden: "forbidden" };
 
 const store = new Store();
 
@@ -44,75 +45,32 @@ function Login() {
 }
 
 function App() {
-  const [, update] = useReducer((version: number) => version + 1, 0);
-  const [hash, setHash] = useState(location.hash);
-  const [choice, setChoice, theme] = useTheme();
-
-  useEffect(() => store.subscribe(() => update(undefined as never)), []);
-  useEffect(() => {
-    const follow = () => setHash(location.hash);
-    addEventListener("hashchange", follow);
-    return () => removeEventListener("hashchange", follow);
-  }, []);
-  useEffect(() => {
-    const focus = (event: KeyboardEvent) => {
-      const typing = event.target instanceof HTMLElement && event.target.closest("input, select, textarea");
-      if (event.key === "/" && !typing) {
-        event.preventDefault();
-        document.querySelector<HTMLInputElement>("[data-filter]")?.focus();
-      }
-    };
-    addEventListener("keydown", focus);
-    return () => removeEventListener("keydown", focus);
-  }, []);
-
-  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [name, title, View] = VIEWS.find(([view]) => view === path) ?? VIEWS[0]!;
-  const parameters = new URLSearchParams(query);
+  useChanges(store);
   const { snapshot, connection } = store;
   const locked = connection === "unauthorized" || connection === "forbidden";
-  useEffect(() => {
-    document.title = `${title} · informer console`;
-  }, [title]);
-  const state = { live: "live", connecting: "connecting", lost: "reconnecting", unauthorized: "signed out", forbidden: "forbidden" }[connection];
   return (
-    <>
-      <a class="skip" href="#main" onClick={(event) => {
-        event.preventDefault();
-        document.getElementById("main")?.focus();
-      }}>Skip to the content</a>
-      <header>
-        <div class="top">
-          <span class="brand">informer <span class="muted">console</span></span>
-          <span class={`connection ${connection}`} role="status"><i aria-hidden="true" />{state}</span>
-          {snapshot && <span class="muted uptime">up {seconds(snapshot.process.uptimeSeconds)}</span>}
-          <button type="button" class="theme" onClick={() => setChoice(nextTheme(choice))}>Theme: {choice}</button>
-        </div>
-        <nav aria-label="Views">
-          {VIEWS.map(([view, label]) => (
-            <a href={`#/${view}`} aria-current={view === name ? "page" : undefined} key={view}>{label}</a>
-          ))}
-        </nav>
-      </header>
-      <main id="main" tabIndex={-1} class={connection === "lost" ? "stale" : ""}>
-        <h1>{title}</h1>
-        {connection === "lost" && (
-          <p class="card warn" role="alert">No connection to the program{snapshot ? "; the figures are from before" : ""}: {store.problem}</p>
-        )}
-        <div role="status" class="live">
-          {store.notice && (
-            <p class={`card notice ${store.notice.level}`}>
-              {store.notice.text} <button type="button" onClick={() => store.dismiss()}>Dismiss</button>
-            </p>
+    <Page product="console" views={VIEWS} connection={[connection, CONNECTIONS[connection]]}
+      uptime={snapshot?.process.uptimeSeconds} stale={connection === "lost"}>
+      {({ View, name, theme, parameter }) => (
+        <>
+          {connection === "lost" && (
+            <p class="card warn" role="alert">No connection to the program{snapshot ? "; the figures are from before" : ""}: {store.problem}</p>
           )}
-        </div>
-        {locked
-          ? <Login />
-          : snapshot
-            ? <View key={name} store={store} snapshot={snapshot} theme={theme} parameter={(of) => parameters.get(of) ?? ""} />
-            : <p class="muted lead">Waiting for the first snapshot…</p>}
-      </main>
-    </>
+          <div role="status" class="live">
+            {store.notice && (
+              <p class={`card notice ${store.notice.level}`}>
+                {store.notice.text} <button type="button" onClick={() => store.dismiss()}>Dismiss</button>
+              </p>
+            )}
+          </div>
+          {locked
+            ? <Login />
+            : snapshot
+              ? <View key={name} store={store} snapshot={snapshot} theme={theme} parameter={parameter} />
+              : <p class="muted lead">Waiting for the first snapshot…</p>}
+        </>
+      )}
+    </Page>
   );
 }
 

@@ -1,4 +1,3 @@
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Chart } from "./chart";
 import {
@@ -7,6 +6,7 @@ import {
 } from "./data";
 import { bytes, clock, count, NONE, rate, seconds } from "./format";
 import { problems } from "./health";
+import { Badge, Tile } from "./parts";
 import type { Store } from "./store";
 import { type Column, Table } from "./table";
 
@@ -18,10 +18,6 @@ export interface ViewProps {
 }
 
 export const keyLink = (key: string) => `#/key?key=${encodeURIComponent(key)}`;
-
-function Badge({ level, children }: { level: "ok" | "warn" | "bad" | "none"; children: ComponentChildren }) {
-  return <span class={`badge ${level}`}>{children}</span>;
-}
 
 const result = (value: string | null) => {
   if (value === null) return <Badge level="none">running</Badge>;
@@ -54,16 +50,6 @@ function InformerActions({ store, name }: { store: Store; name: string }) {
       <Action store={store} action="drop" body={{ informer: name }}
         question={`Drop ${name}? Its objects are removed from the cache, and the next read lists them again. An informer that is in use stays.`}>Drop</Action>
     </>
-  );
-}
-
-function Tile({ title, value, detail, link }: { title: string; value: string; detail: string; link: string }) {
-  return (
-    <a class="card tile" href={link}>
-      <span class="muted">{title}</span>
-      <strong>{value}</strong>
-      <span class="muted">{detail}</span>
-    </a>
   );
 }
 

@@ -1,6 +1,6 @@
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { bytes, count, NONE, rate, seconds } from "../format";
+import { Badge, Tile } from "../parts";
 import { type Column, Table } from "../table";
 import type { Fault, Kind, Request, Server, State } from "./data";
 
@@ -10,20 +10,6 @@ export interface ViewProps {
   /** Executes an action and shows its result. Returns false if it failed. */
   act: (action: object) => Promise<boolean>;
   filter: string;
-}
-
-function Badge({ level, children }: { level: "ok" | "warn" | "bad" | "none"; children: ComponentChildren }) {
-  return <span class={`badge ${level}`}>{children}</span>;
-}
-
-function Tile({ title, value, detail, link }: { title: string; value: string; detail: string; link: string }) {
-  return (
-    <a class="card tile" href={link}>
-      <span class="muted">{title}</span>
-      <strong>{value}</strong>
-      <span class="muted">{detail}</span>
-    </a>
-  );
 }
 
 const total = <T,>(rows: T[], value: (row: T) => number) => rows.reduce((sum, row) => sum + value(row), 0);
