@@ -279,11 +279,11 @@ export function Informers({ store, snapshot }: ViewProps) {
         { title: "Handler", value: (one) => one.name, width: "minmax(0, 2fr)", narrow: false },
         { title: "Pending", value: (one) => one.depth, show: (one) => count(one.depth), width: "5.5rem", numeric: true },
         { title: "Most pending", value: (one) => one.depthMax, show: (one) => count(one.depthMax), width: "8rem", numeric: true, narrow: false },
-        { title: "Calls", value: (one) => one.calls, show: (one) => count(one.calls), width: "6rem", numeric: true },
+        { title: "Calls", value: (one) => one.calls, show: (one) => count(one.calls), width: "6rem", numeric: true, narrow: false },
         { title: "p50", value: (one) => quantile(one.latency, 0.5) ?? -1, show: (one) => bound(quantile(one.latency, 0.5)), width: "5rem", numeric: true, narrow: false },
         { title: "p99", value: (one) => quantile(one.latency, 0.99) ?? -1, show: (one) => bound(quantile(one.latency, 0.99)), width: "5rem", numeric: true },
         { title: "Latency", value: (one) => latencyText(one.latency), show: (one) => <Latency latency={one.latency} />, width: "7rem", narrow: false },
-        { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true,
+        { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true, narrow: false,
           show: (one) => (one.panics > 0 ? <Badge level="warn">{count(one.panics)}</Badge> : "0") },
       ]} />
       {notes.length > 0 && <h2>Lists and errors</h2>}
@@ -304,7 +304,7 @@ const queueColumns: Column<Queue>[] = [
   { title: "Oldest", value: (one) => one.oldestSeconds, show: (one) => seconds(one.oldestSeconds), width: "6rem", numeric: true },
   { title: "Delayed", value: (one) => one.waiting, show: (one) => count(one.waiting), width: "5.5rem", numeric: true },
   { title: "In process", value: (one) => one.processing, width: "6.5rem", numeric: true, narrow: false },
-  { title: "Longest", value: (one) => one.longestSeconds, show: (one) => seconds(one.longestSeconds), width: "6.5rem", numeric: true },
+  { title: "Longest", value: (one) => one.longestSeconds, show: (one) => seconds(one.longestSeconds), width: "6.5rem", numeric: true, narrow: false },
   { title: "Added", value: (one) => one.added, show: (one) => count(one.added), width: "6rem", numeric: true, narrow: false },
   { title: "Retries", value: (one) => one.retries, show: (one) => count(one.retries), width: "6rem", numeric: true, narrow: false },
   { title: "Mean wait", value: (one) => (one.started ? one.queuedSecondsTotal / one.started : -1), width: "7rem", numeric: true, narrow: false,
