@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { bytes } from "./format";
-import type { SeriesName, Store } from "./store";
+import type { Series, SeriesName } from "./store";
 
 interface Line {
   series: SeriesName;
@@ -11,7 +11,7 @@ interface Line {
 }
 
 interface Props {
-  store: Store;
+  series: Series;
   title: string;
   lines: Line[];
   format: (value: number | null) => string;
@@ -24,11 +24,11 @@ const HEIGHT = 150;
 const MAX_SPAN = 900;
 const MIN_SPAN = 60;
 
-export function Chart({ store, title, lines, format, theme }: Props) {
+export function Chart({ series, title, lines, format, theme }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const data = (): uPlot.AlignedData => [store.times, ...lines.map((line) => store.series[line.series])];
-  const last = lines.map((line) => ({ ...line, text: format(store.series[line.series].at(-1) ?? null) }));
+  const data = (): uPlot.AlignedData => [series.times, ...lines.map((line) => series.values[line.series])];
+  const last = lines.map((line) => ({ ...line, text: format(series.last(line.series)) }));
 
   useEffect(() => {
     const element = frame.current;

@@ -1,4 +1,10 @@
 // The types of the data API, version 1.
+import type { Store } from "./store";
+
+/** A part of a program; the page adds the store of the program. */
+export interface Part {
+  store: Store;
+}
 
 export interface Handler {
   name: string;
@@ -18,7 +24,7 @@ export interface LatencyBucket {
   calls: number;
 }
 
-export interface Informer {
+export interface Informer extends Part {
   name: string;
   what: string;
   running: boolean;
@@ -46,7 +52,7 @@ export interface Informer {
   handlers: Handler[];
 }
 
-export interface Queue {
+export interface Queue extends Part {
   name: string;
   ready: number;
   waiting: number;
@@ -64,7 +70,7 @@ export interface Queue {
   workedSecondsTotal: number;
 }
 
-export interface Reconcile {
+export interface Reconcile extends Part {
   id: string;
   controller: string;
   request: string;
@@ -79,7 +85,7 @@ export interface Reconcile {
   began: number;
 }
 
-export interface Controller {
+export interface Controller extends Part {
   name: string;
   kind: string;
   phase: string;
@@ -95,7 +101,7 @@ export interface Controller {
   shard: { active: boolean; members: number; refused: number; remembered: number } | null;
 }
 
-export interface Lease {
+export interface Lease extends Part {
   kind: string;
   namespace: string;
   name: string;
@@ -105,6 +111,14 @@ export interface Lease {
   failures: number;
   failingSeconds: number | null;
   lastError: string | null;
+}
+
+/** The requests of a client with one verb and status; a `code` of 0 means no response. */
+export interface RequestTotal extends Part {
+  verb: string;
+  code: number;
+  count: number;
+  seconds: number;
 }
 
 export interface Snapshot {
@@ -122,7 +136,7 @@ export interface Snapshot {
   queues: Queue[];
   controllers: Controller[];
   leases: Lease[];
-  client: { server: string; requests: { verb: string; code: number; count: number; seconds: number }[] };
+  client: { server: string; requests: RequestTotal[] };
   omitted: { informers: number; queues: number; controllers: number; leases: number };
   /** The token that actions need; `null` if the program does not allow actions. */
   actions: { token: string } | null;

@@ -1,9 +1,11 @@
 // Derives problems from the data, most severe first.
 import { informerName, type Snapshot } from "./data";
 import { count, seconds } from "./format";
+import { isCurrent } from "./replicas";
 import type { Store } from "./store";
 
 export interface Problem {
+  store: Store;
   level: "bad" | "warn";
   subject: string;
   text: string;
@@ -15,23 +17,39 @@ const LONG_RECONCILE = 60;
 /** A handler with more pending events than this is shown as a problem. */
 const DEEP_HANDLER = 1_000;
 
+/** A problem of a replica that is known. */
+type Found = Omit<Problem, "store">;
+
 export function problems(store: Store): Problem[] {
+  const sorted = found(store).sort((a, b) => Number(b.level === "bad") - Number(a.level === "bad"));
+  return sorted.map((one) => ({ ...one, store }));
+}
+
+function found(store: Store): Found[] {
   const snapshot = store.snapshot;
+  // The page itself reports that the only program is unreachable.
+  if (store.name !== "" && store.connection === "lost") {
+    const text = `is unreachable: ${store.problem}; ${snapshot ? `its data is ${seconds(Math.round(store.age ?? 0))} old` : "it has sent no data"}`;
+    return [{ level: "bad", subject: "Program", text, link: "#/requests" }];
+  }
   if (!snapshot) return [];
   const found = [...ofInformers(snapshot), ...ofControllers(snapshot, store), ...ofLeases(snapshot)];
+  if (store.name !== "" && !isCurrent(store)) {
+    found.push({ level: "warn", subject: "Program", text: `has sent no data for ${seconds(Math.round(store.age ?? 0))}`, link: "#/requests" });
+  }
   if (snapshot.manager !== "Running") {
     found.push({ level: "warn", subject: "Manager", text: `is ${snapshot.manager.toLowerCase()}`, link: "#/overview" });
   }
-  const failed = store.recent("requestErrors");
+  const failed = store.series.recent("requestErrors");
   if (failed > 0) {
     const text = `${count(Math.round(failed))} failed requests in the last minute (5xx or no response)`;
     found.push({ level: "warn", subject: "API server", text, link: "#/overview" });
   }
-  return found.sort((a, b) => Number(b.level === "bad") - Number(a.level === "bad"));
+  return found;
 }
 
-function ofInformers(snapshot: Snapshot): Problem[] {
-  const found: Problem[] = [];
+function ofInformers(snapshot: Snapshot): Found[] {
+  const found: Found[] = [];
   for (const one of snapshot.informers) {
     const add = (level: Problem["level"], text: string) =>
       found.push({ level, subject: `Informer ${informerName(one.name).resource}`, text, link: "#/informers" });
@@ -51,18 +69,19 @@ function ofInformers(snapshot: Snapshot): Problem[] {
   return found;
 }
 
-function ofControllers(snapshot: Snapshot, store: Store): Problem[] {
-  const found: Problem[] = [];
+function ofControllers(snapshot: Snapshot, store: Store): Found[] {
+  const found: Found[] = [];
   for (const one of snapshot.controllers) {
     const add = (level: Problem["level"], text: string, link = "#/controllers") =>
       found.push({ level, subject: `Controller ${one.name}`, text, link });
     const since = Date.now() - 60_000;
     let failed = 0;
     let last = "";
-    for (let at = store.reconciles.length - 1; at >= 0; at--) {
-      const reconcile = store.reconciles[at];
+    const reconciles = store.log.all;
+    for (let at = reconciles.length - 1; at >= 0; at--) {
+      const reconcile = reconciles[at];
       if (!reconcile || reconcile.began < since) break;
-      if (reconcile.controller === one.name && reconcile.result === "error") {
+      if (reconcile.store === store && reconcile.controller === one.name && reconcile.result === "error") {
         failed += 1;
         last ||= reconcile.error ?? "";
       }
@@ -84,7 +103,7 @@ function ofControllers(snapshot: Snapshot, store: Store): Problem[] {
   return found;
 }
 
-function ofLeases(snapshot: Snapshot): Problem[] {
+function ofLeases(snapshot: Snapshot): Found[] {
   return snapshot.leases.filter((lease) => lease.lastError).map((lease) => ({
     level: "bad",
     subject: `Lease ${lease.namespace}/${lease.name}`,

@@ -2,9 +2,14 @@ import "./style.css";
 import "uplot/dist/uPlot.min.css";
 import { render } from "preact";
 import { useState } from "preact/hooks";
+import type { ViewProps } from "./columns";
+import { seconds } from "./format";
+import { Key } from "./key";
+import { Overview } from "./overview";
 import { Page, useChanges, type View } from "./page";
-import { Store } from "./store";
-import { Controllers, Informers, Key, Overview, Pipeline, Queues, Reconciles, Requests, type ViewProps } from "./views";
+import { Replicas } from "./replicas";
+import type { Store } from "./store";
+import { Controllers, Informers, Pipeline, Queues, Reconciles, Requests } from "./views";
 
 const VIEWS: View<ViewProps>[] = [
   ["overview", "Overview", Overview],
@@ -19,15 +24,15 @@ const VIEWS: View<ViewProps>[] = [
 
 const CONNECTIONS = { live: "live", connecting: "connecting", lost: "reconnecting", unauthorized: "signed out", forbidden: "forbidden" };
 
-const store = new Store();
+const replicas = new Replicas();
 
-function Login() {
+function Login({ store }: { store: Store }) {
   const [token, setToken] = useState("");
   const forbidden = store.connection === "forbidden";
   return (
     <form class="card login" onSubmit={(event) => {
       event.preventDefault();
-      store.setToken(token);
+      replicas.setToken(token);
     }}>
       <h2>{forbidden ? "Permission denied" : "Sign in"}</h2>
       <p class="error-text" role="alert">{store.problem}</p>
@@ -44,29 +49,76 @@ function Login() {
   );
 }
 
-function App() {
-  useChanges(store);
-  const { snapshot, connection } = store;
-  const locked = connection === "unauthorized" || connection === "forbidden";
+function Notices() {
   return (
-    <Page product="console" views={VIEWS} connection={[connection, CONNECTIONS[connection]]}
-      uptime={snapshot?.process.uptimeSeconds} stale={connection === "lost"}>
+    <div role="status" class="notices">
+      {replicas.stores.map((store) => store.notice && (
+        <p class={`card notice ${store.notice.level}`} key={store.name}>
+          <span>{store.name !== "" && <b>{store.name}: </b>}{store.notice.text}</span> <button type="button" onClick={() => store.dismiss()}>Dismiss</button>
+        </p>
+      ))}
+    </div>
+  );
+}
+
+/** The choice of a replica, and the replicas without a connection. */
+function ReplicaBar({ list }: { list: boolean }) {
+  const lost = replicas.shown.filter((one) => one.connection === "lost");
+  return (
+    <>
+      <label class="choice">
+        Replica{" "}
+        <select value={replicas.chosen} onChange={(event) => replicas.choose(event.currentTarget.value)}>
+          <option value="">all {replicas.stores.length}</option>
+          {replicas.stores.map((one) => <option value={one.name} key={one.name}>{one.name}{one.connection === "lost" ? " (unreachable)" : ""}</option>)}
+        </select>
+      </label>
+      {list && lost.length > 0 && (
+        <section class="card warn">
+          {lost.map((one) => (
+            <p key={one.name}>
+              <span role="alert"><b>{one.name}</b> is unreachable: {one.problem}</span>{" "}
+              {/* The age changes each second, so it is not part of the alert. */}
+              <span class="muted">{one.age === null ? "(no data yet)" : `(its data below is ${seconds(Math.round(one.age))} old)`}</span>
+            </p>
+          ))}
+        </section>
+      )}
+    </>
+  );
+}
+
+/** The state of the connection, as a style class and a text. */
+function connection(): [string, string] {
+  const [only] = replicas.stores;
+  if (!only) return ["connecting", CONNECTIONS.connecting];
+  if (!replicas.several) return [only.connection, CONNECTIONS[only.connection]];
+  if (replicas.connection !== "live") return [replicas.connection, CONNECTIONS[replicas.connection]];
+  const live = replicas.stores.filter((one) => one.connection === "live").length;
+  const level = live === replicas.stores.length ? "live" : live > 0 ? "partial" : "lost";
+  return [level, `${live} of ${replicas.stores.length} live`];
+}
+
+function App() {
+  useChanges(replicas);
+  const [only] = replicas.several ? [] : replicas.stores;
+  const locked = only?.connection === "unauthorized" || only?.connection === "forbidden";
+  const state = connection();
+  const problem = replicas.several ? replicas.problem : (only?.problem ?? "");
+  const known = replicas.snapshots.length > 0;
+  return (
+    <Page product="console" views={VIEWS} connection={state} uptime={only?.snapshot?.process.uptimeSeconds} stale={state[0] === "lost"}>
       {({ View, name, theme, parameter }) => (
         <>
-          {connection === "lost" && (
-            <p class="card warn" role="alert">No connection to the program{snapshot ? "; the figures are from before" : ""}: {store.problem}</p>
+          {state[0] === "lost" && problem && (
+            <p class="card warn" role="alert">No connection to the {replicas.several ? "proxy" : "program"}{known ? "; the figures are from before" : ""}: {problem}</p>
           )}
-          <div role="status" class="live">
-            {store.notice && (
-              <p class={`card notice ${store.notice.level}`}>
-                {store.notice.text} <button type="button" onClick={() => store.dismiss()}>Dismiss</button>
-              </p>
-            )}
-          </div>
-          {locked
-            ? <Login />
-            : snapshot
-              ? <View key={name} store={store} snapshot={snapshot} theme={theme} parameter={parameter} />
+          <Notices />
+          {replicas.several && <ReplicaBar list={name !== "overview" && replicas.problem === ""} />}
+          {locked && only
+            ? <Login store={only} />
+            : known || replicas.several
+              ? <View key={name} replicas={replicas} theme={theme} parameter={parameter} />
               : <p class="muted lead">Waiting for the first snapshot…</p>}
         </>
       )}
@@ -75,4 +127,4 @@ function App() {
 }
 
 render(<App />, document.getElementById("app")!);
-void store.run();
+void replicas.run();

@@ -15,7 +15,7 @@ export interface Column<T> {
   narrow?: boolean;
 }
 
-interface Props<T> {
+export interface TableProps<T> {
   name: string;
   rows: T[];
   columns: Column<T>[];
@@ -33,11 +33,12 @@ const EXTRA = 8;
 const FEW = 5;
 
 interface Sort {
-  column: number;
+  /** The title of the column. */
+  by: string;
   down: boolean;
 }
 
-export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first }: Props<T>) {
+export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first }: TableProps<T>) {
   const [filter, setFilter] = useState(first ?? "");
   const [sort, setSort] = useState<Sort | null>(null);
   const [top, setTop] = useState(0);
@@ -65,7 +66,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
       return known;
     };
     const matching = words.length === 0 ? rows.slice() : rows.filter((row) => words.every((word) => text(row).includes(word)));
-    const by = sort && columns[sort.column];
+    const by = sort && columns.find((column) => column.title === sort.by);
     if (by) {
       const sign = sort.down ? -1 : 1;
       const keyed = matching.map((row) => ({ row, key: by.value(row) }));
@@ -73,15 +74,14 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
       return keyed.map(({ row }) => row);
     }
     return newestFirst ? matching.reverse() : matching;
-  }, [rows, filter, sort, newestFirst]);
+  }, [rows, columns.length, filter, sort, newestFirst]);
 
-  const visible = columns.map((column, index) => ({ column, index })).filter(({ column }) => size.width >= 640 || column.narrow !== false);
-  const grid = { gridTemplateColumns: visible.map(({ column }) => column.width).join(" ") };
+  const visible = columns.filter((column) => size.width >= 640 || column.narrow !== false);
+  const grid = { gridTemplateColumns: visible.map((column) => column.width).join(" ") };
   const start = Math.max(0, Math.floor(top / ROW) - EXTRA);
   const end = Math.min(shown.length, Math.ceil((top + size.height) / ROW) + EXTRA);
-  const order = (index: number) => (sort?.column !== index ? "none" : sort.down ? "descending" : "ascending");
-  const choose = (index: number) =>
-    setSort(sort?.column !== index ? { column: index, down: columns[index]?.numeric ?? false } : { column: index, down: !sort.down });
+  const order = ({ title }: Column<T>) => (sort?.by !== title ? "none" : sort.down ? "descending" : "ascending");
+  const choose = ({ title, numeric }: Column<T>) => setSort({ by: title, down: sort?.by === title ? !sort.down : (numeric ?? false) });
   const total = shown.length === rows.length ? count(rows.length) : `${count(shown.length)} of ${count(rows.length)}`;
 
   return (
@@ -99,11 +99,11 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
       <div class="table" role="table" aria-label={name} aria-rowcount={shown.length + 1}>
         <div role="rowgroup" class="table-head">
           <div role="row" aria-rowindex={1} class="row" style={grid}>
-            {visible.map(({ column, index }) => (
-              <span role="columnheader" aria-sort={order(index)} class={column.numeric ? "numeric" : ""} key={column.title}>
-                <button type="button" onClick={() => choose(index)}>
+            {visible.map((column) => (
+              <span role="columnheader" aria-sort={order(column)} class={column.numeric ? "numeric" : ""} key={column.title}>
+                <button type="button" onClick={() => choose(column)}>
                   {column.title}
-                  {sort?.column === index && <span aria-hidden="true" class="sort">{sort.down ? "▼" : "▲"}</span>}
+                  {sort?.by === column.title && <span aria-hidden="true" class="sort">{sort.down ? "▼" : "▲"}</span>}
                 </button>
               </span>
             ))}
@@ -118,7 +118,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
                 {shown.slice(start, end).map((row, offset) => (
                   <div role="row" aria-rowindex={start + offset + 2} class="row" key={id(row)}
                     style={{ ...grid, top: `${(start + offset) * ROW}px` }}>
-                    {visible.map(({ column }) => {
+                    {visible.map((column) => {
                       const text = String(column.value(row));
                       return (
                         <span role="cell" class={column.numeric ? "numeric" : ""} title={text} key={column.title}>

@@ -19,3 +19,10 @@ export async function open(browser, url, options = {}) {
   await page.goto(url);
   return { page, errors, close: () => context.close() };
 }
+
+/** Shows a view of the console. */
+export async function go(page, view) {
+  await page.evaluate((to) => { location.hash = `#/${to}`; }, view);
+  await page.waitForFunction((name) => document.querySelector("nav [aria-current]")?.getAttribute("href") === `#/${name}`, view.split("?")[0]);
+  if (view.startsWith("key")) await page.waitForSelector(".history li");
+}

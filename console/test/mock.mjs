@@ -43,7 +43,7 @@ const informer = (name, objects, more = {}) => ({
 
 export class Mock {
   constructor(options = {}) {
-    Object.assign(this, { folder: "../crates/informer-runtime/src/console/assets", prefix: "", backlog: 300, perSecond: 40, period: 1000, healthy: false, token: "" }, options);
+    Object.assign(this, { folder: "../crates/informer-runtime/src/console/assets", prefix: "", backlog: 300, perSecond: 40, period: 1000, healthy: false, token: "", identity: "website-operator-5d9c-x7k2p", leader: true, members: 0, down: "" }, options);
     this.born = Date.now() / 1000 - (this.age ?? 4000);
     this.number = 0;
     this.pid = 4242;
@@ -69,14 +69,14 @@ export class Mock {
       name, kind, phase: "Reconciling", workers: 8, active: 3, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind],
       results: { success: Math.round(total * share), error: this.healthy ? 0 : Math.round(total * share / 23), requeue: 0, requeue_after: Math.round(total * share / 4) },
       running: [{ ...reconcile(7, 0.21), seconds: null, result: null, error: null }, { ...reconcile(8, 1.4), seconds: null, result: null, error: null }],
-      shard: null,
+      shard: this.members ? { active: true, members: this.members, refused: 0, remembered: 40 } : null,
     });
     return {
       version: 1, manager: "Running",
       process: { library: "0.1.0", pid: this.pid, uptimeSeconds, tasks: 61, threads: 4, residentBytes: Math.round(61e6 + wave * 2e6) },
       informers, queues: [queue("website", Math.round(30 + wave * 25)), queue("certificates", 0)],
       controllers: [controller("website", "Website.example.com", 0.7), controller("certificates", "Secret", 0.3)],
-      leases: [{ kind: "leader-election", namespace: "shops", name: "website-operator", identity: "website-operator-5d9c-x7k2p", active: true, holder: "website-operator-5d9c-x7k2p", failures: 0, failingSeconds: null, lastError: null }],
+      leases: [{ kind: "leader-election", namespace: "shops", name: "website-operator", identity: this.identity, active: this.leader, holder: this.leader ? this.identity : "website-operator-5d9c-x7k2p", failures: 0, failingSeconds: null, lastError: null }],
       client: { server: "10.96.0.1:443", requests: [{ verb: "apply", code: 200, count: total, seconds: total * 0.012 }, { verb: "patch", code: 409, count: Math.round(total / 40), seconds: total / 4000 }, { verb: "get", code: 200, count: 311, seconds: 2.1 }] },
       omitted: { informers: 0, queues: 0, controllers: 0, leases: 0 },
       actions: this.actions ? { token: this.actions } : null,
@@ -128,6 +128,7 @@ export class Mock {
         reconciles: [of(22, 92), of(23, 61), of(46, 44.5), of(69, 12.1), of(24, 4.4)] }] : [];
       return send(200, "application/json", JSON.stringify({ version: 1, key, controllers }));
     }
+    if (name === "v1/targets") return send(200, "application/json", JSON.stringify({ targets: [] }));
     if (name !== "v1/events") return send(404, "text/plain", "404\n");
     response.writeHead(200, { "content-type": "text/event-stream", "content-security-policy": POLICY });
     response.write("retry: 1000\n\n");
@@ -142,7 +143,7 @@ export class Mock {
   }
 
   async start(port = 0) {
-    this.server = createServer((request, response) => this.respond(request, response));
+    this.server = createServer((request, response) => void this.respond(request, response));
     await new Promise((resolve) => this.server.listen(port, "127.0.0.1", resolve));
     this.port = this.server.address().port;
     return `http://127.0.0.1:${this.port}${this.prefix}/debug/informer/`;
@@ -152,6 +153,48 @@ export class Mock {
     const closed = new Promise((resolve) => this.server.close(resolve));
     this.server.closeAllConnections();
     await closed;
+  }
+}
+
+/** The proxy of `informer console` with several targets: mocks by their names. A mock with an error in `down` is unreachable. */
+export class MockProxy extends Mock {
+  constructor(targets, options = {}) {
+    super(options);
+    this.targets = Object.entries(targets);
+  }
+
+  async respond(request, response) {
+    const path = new URL(request.url, "http://localhost").pathname;
+    const rest = path.split("/debug/informer/v1/targets")[1];
+    if (rest === undefined && path.includes("/v1/")) {
+      response.writeHead(404, { "content-type": "text/plain" });
+      return response.end("404\n");
+    }
+    if (rest === undefined) return super.respond(request, response);
+    if (rest === "") {
+      response.writeHead(200, { "content-type": "application/json", "content-security-policy": POLICY });
+      return response.end(JSON.stringify({ targets: this.targets.map(([name]) => ({ name })) }));
+    }
+    if (rest === "/events") return this.events(response);
+    const number = Number(rest.split("/")[1]);
+    const [target, mock] = this.targets[number];
+    if (mock.down) {
+      response.writeHead(502, { "content-type": "text/plain" });
+      return response.end(`502: request to the program ${target} failed: ${mock.down}\n`);
+    }
+    request.url = request.url.replace(/^.*\/v1\/targets\/\d+/, "/debug/informer/v1");
+    return mock.respond(request, response);
+  }
+
+  events(response) {
+    response.writeHead(200, { "content-type": "text/event-stream", "content-security-policy": POLICY });
+    const send = (first) => this.targets.forEach(([, mock], target) => {
+      const data = mock.down ? { error: mock.down } : { snapshot: JSON.parse(mock.event(first ? mock.backlog : mock.perSecond, first).split("data: ")[1]) };
+      response.write(`event: target\ndata: ${JSON.stringify({ target, ...data })}\n\n`);
+    });
+    send(true);
+    const timer = setInterval(() => send(false), this.period);
+    response.on("close", () => clearInterval(timer));
   }
 }
 

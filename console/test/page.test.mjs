@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { readFile } from "node:fs/promises";
 import { AxeBuilder } from "@axe-core/playwright";
-import { launch, open } from "./browser.mjs";
+import { go, launch, open } from "./browser.mjs";
 import { HOSTILE, Mock } from "./mock.mjs";
 
 const VIEWS = ["overview", "pipeline", "informers", "queues", "controllers", "reconciles", "key?key=default%2Fshop-23", "requests"];
@@ -20,12 +20,6 @@ async function served(t, options) {
   const url = await mock.start();
   t.after(() => mock.stop());
   return { mock, url };
-}
-
-async function go(page, view) {
-  await page.evaluate((to) => { location.hash = `#/${to}`; }, view);
-  await page.waitForFunction((name) => document.querySelector("nav [aria-current]")?.getAttribute("href") === `#/${name}`, view.split("?")[0]);
-  if (view.startsWith("key")) await page.waitForSelector(".history li");
 }
 
 for (const colorScheme of ["light", "dark"]) {

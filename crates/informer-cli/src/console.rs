@@ -4,7 +4,9 @@
 //!
 //! Ctrl-C drops the server, which closes its connections, and the informers.
 
+mod events;
 mod proxy;
+mod routes;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -18,14 +20,16 @@ use crate::live::LiveArguments;
 /// Serve a page that shows informers, queues, controllers and reconciles live in the browser.
 ///
 /// With --attach, the page is that of a running program that serves the console; the command adds the bearer
-/// token to its requests. Without it, the command runs an informer for each named kind of a cluster, caches
-/// the metadata of the objects, and records their changes. It only reads the cluster, and listens on the
-/// loopback interface.
+/// token to its requests. Repeat the option to show the replicas of a program in one view. Without it, the
+/// command runs an informer for each named kind of a cluster, caches the metadata of the objects, and records
+/// their changes. It only reads the cluster, and listens on the loopback interface.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
   informer console pods deploy,rs -A
       Runs informers for three kinds in all namespaces.
+  informer console --attach http://127.0.0.1:8082 --attach http://127.0.0.1:8083
+      Two replicas of an operator in one view, with one forwarded port for each pod.
   INFORMER_TOKEN=$(kubectl create token viewer) informer console --attach https://operator.example.com
       The page of an operator that authorizes requests. Each program that can connect to the local port then
       reads it with this token.")]
@@ -43,8 +47,9 @@ pub(crate) struct ConsoleArguments {
 
 pub(crate) async fn run(arguments: ConsoleArguments) -> Result<(), Failure> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
-    if let Some(client) = arguments.live.attach.client()? {
-        return proxy::serve(client, address, arguments.allow_actions).await;
+    let targets = arguments.live.attach.clients()?;
+    if !targets.is_empty() {
+        return proxy::serve(targets, address, arguments.allow_actions).await;
     }
     let manager = arguments.live.manager().await?;
     let server = HttpServer::at(address.to_string());

@@ -83,17 +83,30 @@ pub(crate) enum HistoryReader {
 
 impl LiveSource {
     pub(crate) async fn open(arguments: &LiveArguments) -> Result<Self, Failure> {
-        let (sender, updates) = mpsc::channel(MAX_PENDING);
-        if let Some(client) = arguments.attach.client()? {
-            let reader = HistoryReader::Attached(client.clone());
-            let task = tokio::spawn(Attached { client, sender }.run());
-            return Ok(Self { updates, reader, task });
+        let mut clients = arguments.attach.clients()?;
+        if clients.len() > 1 {
+            return Err(Failure::new(format!(
+                "attach to {} programs: this view shows one; use `informer console` with the same options",
+                clients.len()
+            )));
         }
+        if let Some(client) = clients.pop() {
+            return Ok(Self::attach(client));
+        }
+        let (sender, updates) = mpsc::channel(MAX_PENDING);
         let manager = arguments.manager().await?;
         let data = manager.console_data();
         let reader = HistoryReader::Local(data.clone());
         let task = tokio::spawn(local::run(manager, data, sender));
         Ok(Self { updates, reader, task })
+    }
+
+    /// Reads the data of a running program.
+    pub(crate) fn attach(client: ConsoleClient) -> Self {
+        let (sender, updates) = mpsc::channel(MAX_PENDING);
+        let reader = HistoryReader::Attached(client.clone());
+        let task = tokio::spawn(Attached { client, sender }.run());
+        Self { updates, reader, task }
     }
 }
 

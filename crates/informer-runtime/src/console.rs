@@ -163,9 +163,15 @@ pub(crate) fn routes(console: Console, data: ConsoleData) -> HttpServer {
     }
     let page = Arc::clone(&console);
     let respond = move |request: Request<Bytes>| {
-        let response = page.check(&request).unwrap_or_else(|| asset(request.uri().path()));
-        std::future::ready(with_policy(response))
+        let file = || page_file(request.uri().path().strip_prefix(PAGE).unwrap_or_default());
+        std::future::ready(page.check(&request).map_or_else(file, with_policy))
     };
+    let targets = move |request: Request<Bytes>| {
+        // The page asks a server whether it shows several programs. A program shows only itself.
+        let none = || json_response(&json!({"targets": []}));
+        std::future::ready(with_policy(console.check(&request).unwrap_or_else(none)))
+    };
+    let server = server.public_route(format!("{PAGE}/v1/targets"), targets);
     server.public_route(PAGE, respond.clone()).public_route(format!("{PAGE}/"), respond)
 }
 
@@ -269,20 +275,32 @@ impl Drop for Listener {
     }
 }
 
-fn asset(path: &str) -> Response<Bytes> {
-    if path == PAGE {
+/// Returns a file of the page, with its security headers, for a server that shows several programs in one
+/// page. Such a server returns the programs as `v1/targets`, and their events as `v1/targets/events`.
+///
+/// `path` is relative to that of the page: `/` is the page, `/console.css` and `/console.js` are its style
+/// sheet and its script, and an empty path redirects to the page. The status for another path is 404.
+///
+/// ```
+/// use informer_runtime::console::page_file;
+///
+/// assert_eq!(page_file("/").headers()["content-type"], "text/html; charset=utf-8");
+/// assert_eq!(page_file("/other").status(), 404);
+/// ```
+pub fn page_file(path: &str) -> Response<Bytes> {
+    if path.is_empty() {
         // The location is relative, so that it is right behind a proxy with a path prefix.
         let mut response = text(StatusCode::PERMANENT_REDIRECT, "");
         response.headers_mut().insert(LOCATION, HeaderValue::from_static("informer/"));
-        return response;
+        return with_policy(response);
     }
-    let name = path.strip_prefix(PAGE).unwrap_or_default().trim_start_matches('/');
-    match ASSETS.iter().find(|(asset, ..)| *asset == name) {
+    let name = path.trim_start_matches('/');
+    with_policy(match ASSETS.iter().find(|(asset, ..)| *asset == name) {
         Some((_, content_type, content)) => {
             typed_response(StatusCode::OK, content_type, Bytes::from_static(content.as_bytes()))
         }
         None => text(StatusCode::NOT_FOUND, "404 page not found\n"),
-    }
+    })
 }
 
 fn json_response(value: &Value) -> Response<Bytes> {

@@ -1,14 +1,18 @@
 //! Runs the operator on an embedded API server with an injected fault, and serves the console.
 //!
-//! Usage: `cargo run -p website-operator --example console [ADDRESS]`. The program changes Websites until its
-//! standard input ends. The tests of the console in the browser use it.
+//! Usage: `cargo run -p website-operator --example console [ADDRESS]...`. With several addresses, it runs a
+//! replica with a console for each, and the replicas share the Websites. The program changes Websites until
+//! its standard input ends. The tests of the console in the browser use it.
 
 use std::time::Duration;
 
 use informer::prelude::*;
+use informer::runtime::ShardGroup;
 use informer::testing::{FaultMatch, TestServer, Verb};
 use tokio::io::AsyncReadExt;
-use website_operator::{Website, WebsiteSpec, controller};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use website_operator::{Website, WebsiteSpec, controller, sharded_controller};
 
 /// The number of Websites.
 const SITES: usize = 200;
@@ -21,7 +25,10 @@ const PERIOD: Duration = Duration::from_millis(50);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8082".to_owned());
+    let mut addresses: Vec<String> = std::env::args().skip(1).collect();
+    if addresses.is_empty() {
+        addresses.push("127.0.0.1:8082".to_owned());
+    }
     let server = TestServer::start().await;
     server.load_yaml(concat!(env!("CARGO_MANIFEST_DIR"), "/website.crd.yaml"))?;
     for number in 0..SITES {
@@ -31,12 +38,33 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         server.create(&site).await?;
     }
     let _fault = server.faults().on(FaultMatch::verb(Verb::Patch)).probability(FAULTS, 1).status(409);
-    let manager = Manager::new(server.client()).console(address.as_str()).controller(controller());
-    println!("http://{address}/debug/informer/");
+    let (stop, stopped) = watch::channel(());
+    let mut replicas = JoinSet::new();
+    for (number, address) in addresses.iter().enumerate() {
+        let controller = match addresses.len() {
+            1 => controller(),
+            _ => sharded_controller(group(number)),
+        };
+        let manager = Manager::new(server.client()).console(address.as_str()).controller(controller);
+        let mut stopped = stopped.clone();
+        replicas.spawn(manager.run_until(async move {
+            // The wait ends when the sender is dropped.
+            let _ = stopped.changed().await;
+        }));
+        println!("http://{address}/debug/informer/");
+    }
     let changes = tokio::spawn(change(server.clone()));
-    manager.run_until(end_of_input()).await?;
+    end_of_input().await;
+    drop(stop);
+    for ended in replicas.join_all().await {
+        ended?;
+    }
     changes.abort();
     Ok(())
+}
+
+fn group(replica: usize) -> ShardGroup {
+    ShardGroup::new("website").namespace("default").identity(format!("website-operator-{replica}"))
 }
 
 /// Changes one Website after the other.

@@ -4,6 +4,7 @@
 use informer::k8s_openapi::api::apps::v1::Deployment;
 use informer::kube_core::{Resource, ResourceExt};
 use informer::prelude::*;
+use informer::runtime::ShardGroup;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -66,3 +67,8 @@ fn deployment_for(site: &Website) -> Result<Deployment, ReconcileError> {
     }))?)
 }
 // ANCHOR_END: reconcile
+
+/// Builds the controller of one of several replicas, each of which reconciles its share of the Websites.
+pub fn sharded_controller(group: ShardGroup) -> Controller {
+    Controller::new::<Website>("website").owns::<Deployment>().sharded(group).reconcile(reconcile)
+}

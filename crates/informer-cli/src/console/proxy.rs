@@ -1,4 +1,7 @@
-//! A proxy on the loopback interface for the console of a running program.
+//! A proxy on the loopback interface for the consoles of running programs, the targets.
+//!
+//! The page of a single target is its own. The proxy itself serves the page that shows several targets, so
+//! that the page does not depend on one of them.
 //!
 //! # Invariants
 //!
@@ -16,21 +19,23 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Either, Full, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use informer::client::ResponseBody;
+use informer::runtime::console::page_file;
 use informer_http::{ForeignRequest, OriginPolicy};
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::events::MergedEvents;
+use super::routes::{PAGE, ProxyRoute};
 use crate::failure::Failure;
 use crate::live::ConsoleClient;
-
-const PAGE: &str = "/debug/informer";
 
 /// The maximum number of connections. A browser opens six to a server.
 const MAX_CONNECTIONS: usize = 64;
@@ -57,14 +62,20 @@ const ACTION_HEADERS: [HeaderName; 2] = [CONTENT_TYPE, HeaderName::from_static("
 /// The maximum size of the body of an action, which names a controller or an informer and a key.
 const MAX_ACTION_BYTES: usize = 64 << 10;
 
-type ProxyBody = Either<ResponseBody, Full<Bytes>>;
+/// The programs, and whether the page may run actions on them.
+#[derive(Clone)]
+struct ConsoleProxy {
+    targets: Arc<[ConsoleClient]>,
+    allows_actions: bool,
+}
 
 /// Serves until the future is dropped.
 pub(super) async fn serve(
-    client: ConsoleClient,
+    targets: Vec<ConsoleClient>,
     address: SocketAddr,
     allows_actions: bool,
 ) -> Result<(), Failure> {
+    let proxy = ConsoleProxy { targets: targets.into(), allows_actions };
     let failed = |error| Failure::io(&format!("listen on {address}"), error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
@@ -84,9 +95,9 @@ pub(super) async fn serve(
                         continue;
                     }
                 };
-                let client = client.clone();
+                let proxy = proxy.clone();
                 connections.spawn(async move {
-                    connection(stream, client, allows_actions).await;
+                    connection(stream, proxy).await;
                     drop(slot);
                 });
             }
@@ -95,10 +106,10 @@ pub(super) async fn serve(
     }
 }
 
-async fn connection(stream: TcpStream, client: ConsoleClient, allows_actions: bool) {
+async fn connection(stream: TcpStream, proxy: ConsoleProxy) {
     let respond = service_fn(move |request| {
-        let client = client.clone();
-        async move { Ok::<_, Infallible>(respond(&client, request, allows_actions).await) }
+        let proxy = proxy.clone();
+        async move { Ok::<_, Infallible>(proxy.respond(request).await) }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -107,30 +118,49 @@ async fn connection(stream: TcpStream, client: ConsoleClient, allows_actions: bo
     }
 }
 
-async fn respond(
-    client: &ConsoleClient,
-    request: Request<Incoming>,
-    allows_actions: bool,
-) -> Response<ProxyBody> {
-    if let Some(refused) = refusal(request.method(), request.uri(), request.headers(), allows_actions) {
-        return refused;
+impl ConsoleProxy {
+    async fn respond(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let refused = refusal(request.method(), request.uri(), request.headers(), self.allows_actions);
+        if let Some(refused) = refused {
+            return refused;
+        }
+        match ProxyRoute::new(request.method(), request.uri(), self.targets.len()) {
+            Some(ProxyRoute::Page(path)) => page_file(&path).map(|file| ResponseBody::new(Full::new(file))),
+            Some(ProxyRoute::Targets) => self.list(),
+            Some(ProxyRoute::Events) => {
+                let events = MergedEvents::open(&self.targets, self.allows_actions);
+                typed("text/event-stream", ResponseBody::new(events))
+            }
+            Some(ProxyRoute::Forward { target, path }) => match self.targets.get(target) {
+                Some(client) => forward(client, &path, request).await,
+                None => not_found(),
+            },
+            None => not_found(),
+        }
     }
-    let Some(rest) = console_path(request.method(), request.uri()) else {
-        return text(StatusCode::NOT_FOUND, format!("404: the page is at {PAGE}/\n"));
-    };
+
+    /// Lists the targets in the order of their numbers.
+    fn list(&self) -> Response<ResponseBody> {
+        let targets = self.targets.iter().map(|target| json!({"name": target.name()}));
+        let list = json!({"targets": targets.collect::<Vec<_>>()});
+        typed("application/json", ResponseBody::new(Full::new(Bytes::from(list.to_string()))))
+    }
+}
+
+async fn forward(client: &ConsoleClient, path: &str, request: Request<Incoming>) -> Response<ResponseBody> {
     let forwarded = if *request.method() == Method::POST {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, MAX_ACTION_BYTES).collect().await else {
             return text(StatusCode::BAD_REQUEST, "400: the body is incomplete or too large\n");
         };
-        client.post(&rest, action_headers(&head.headers), body.to_bytes()).await
+        client.post(path, action_headers(&head.headers), body.to_bytes()).await
     } else {
-        client.get(&rest).await
+        client.get(path).await
     };
     match forwarded {
         Ok(upstream) => {
             let (parts, body) = upstream.into_parts();
-            let mut response = Response::new(Either::Left(body));
+            let mut response = Response::new(body);
             *response.status_mut() = parts.status;
             for name in FORWARDED {
                 if let Some(value) = parts.headers.get(&name) {
@@ -140,7 +170,8 @@ async fn respond(
             response
         }
         Err(problem) => {
-            text(StatusCode::BAD_GATEWAY, format!("502: request to the program failed: {problem}\n"))
+            let name = client.name();
+            text(StatusCode::BAD_GATEWAY, format!("502: request to the program {name} failed: {problem}\n"))
         }
     }
 }
@@ -153,27 +184,26 @@ fn action_headers(headers: &HeaderMap) -> HeaderMap {
     kept.collect()
 }
 
-/// The paths of the console below [`PAGE`] that are read.
-const PATHS: [&str; 7] =
-    ["", "/", "/console.css", "/console.js", "/v1/snapshot", "/v1/events", "/v1/history"];
-
-/// The paths of actions below [`PAGE`].
-const ACTIONS: [&str; 3] = ["/v1/actions/requeue", "/v1/actions/relist", "/v1/actions/drop"];
-
-/// Returns the path and query of a request below [`PAGE`]; `None` if it is not a path of the console. Other
-/// paths, such as those with `..`, could reach another part of the program with its token.
-fn console_path(method: &Method, uri: &Uri) -> Option<String> {
-    let known = if *method == Method::POST { &ACTIONS[..] } else { &PATHS[..] };
-    let path = uri.path().strip_prefix(PAGE).filter(|path| known.contains(path))?;
-    Some(uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
+fn not_found() -> Response<ResponseBody> {
+    text(StatusCode::NOT_FOUND, format!("404: the page is at {PAGE}/\n"))
 }
 
-fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<ProxyBody> {
-    let mut response = Response::new(Either::Right(Full::new(text.into())));
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
+    let body = ResponseBody::new(Full::new(text.into()));
+    let mut response = typed("text/plain; charset=utf-8", body);
     *response.status_mut() = status;
+    response
+}
+
+/// Returns a response of the proxy itself, which no other site may read or embed.
+fn typed(content_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
 }
 
@@ -182,7 +212,7 @@ fn refusal(
     uri: &Uri,
     headers: &HeaderMap,
     allows_actions: bool,
-) -> Option<Response<ProxyBody>> {
+) -> Option<Response<ResponseBody>> {
     let forbidden = |problem: &str| Some(text(StatusCode::FORBIDDEN, format!("403: {problem}\n")));
     let policy = OriginPolicy { links: true, ..OriginPolicy::default() };
     if let Err(foreign) = policy.check(method, uri, headers) {
@@ -203,23 +233,6 @@ fn refusal(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_paths_of_the_console_are_forwarded() {
-        let path = |uri: &str| console_path(&Method::GET, &uri.parse().unwrap());
-        assert_eq!(path("/debug/informer/").as_deref(), Some("/"));
-        assert_eq!(path("/debug/informer/v1/history?key=a%2Fb").as_deref(), Some("/v1/history?key=a%2Fb"));
-        for other in ["/", "/metrics", "/debug/informer/../../metrics", "/debug/informer/%2e%2e/metrics"] {
-            assert_eq!(path(other), None, "{other}");
-        }
-        assert_eq!(path("/debug/informer//v1/events"), None);
-        let action = |uri: &str| console_path(&Method::POST, &uri.parse().unwrap());
-        assert_eq!(action("/debug/informer/v1/actions/relist").as_deref(), Some("/v1/actions/relist"));
-        assert_eq!(
-            (action("/debug/informer/v1/events"), path("/debug/informer/v1/actions/relist")),
-            (None, None)
-        );
-    }
 
     #[test]
     fn only_the_headers_of_an_action_are_forwarded() {

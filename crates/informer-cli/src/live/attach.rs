@@ -41,13 +41,16 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Selects the console of a running program.
+/// The maximum number of programs in one view. Each page opens a stream of events per program.
+const MAX_TARGETS: usize = 16;
+
+/// Selects the consoles of running programs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AttachArguments {
     /// The URL of the console of a running program, for example `http://127.0.0.1:8082`. Without a path, the
     /// path is /debug/informer.
     #[arg(long, value_name = "URL", value_parser = server_url, conflicts_with_all = ["kinds", "namespace", "all_namespaces", "server", "kubeconfig", "context", "as_user"])]
-    pub(crate) attach: Option<Uri>,
+    pub(crate) attach: Vec<Uri>,
     /// A file with the bearer token for the console; the environment variable INFORMER_TOKEN by default.
     #[arg(long, value_name = "FILE", requires = "attach")]
     token_file: Option<PathBuf>,
@@ -60,16 +63,35 @@ pub(crate) struct AttachArguments {
 const TOKEN: &str = "INFORMER_TOKEN";
 
 impl AttachArguments {
-    /// Returns a client for the console of `--attach`; `None` without this option.
-    pub(crate) fn client(&self) -> Result<Option<ConsoleClient>, Failure> {
-        let Some(url) = &self.attach else { return Ok(None) };
-        let mut parts = url.clone().into_parts();
-        let path = url.path().trim_end_matches('/');
-        let path = if path.is_empty() { DEFAULT_PATH } else { path }.to_owned();
-        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
-        let base =
-            Uri::from_parts(parts).map_err(|error| Failure::caused(format!("cannot use {url}"), error))?;
-        let mut config = Config::new(base);
+    /// Returns a client for the console of each `--attach`; none without this option.
+    pub(crate) fn clients(&self) -> Result<Vec<ConsoleClient>, Failure> {
+        if self.attach.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.attach.len() > MAX_TARGETS {
+            return Err(Failure::new(format!(
+                "attach to {} programs: one view shows at most {MAX_TARGETS}; run the command again for the \
+                 others",
+                self.attach.len()
+            )));
+        }
+        let token = self.token()?;
+        let certificates = self.certificates()?;
+        let mut clients: Vec<ConsoleClient> = Vec::new();
+        for url in &self.attach {
+            let client = ConsoleClient::new(url, token.as_deref(), certificates.as_deref())?;
+            if clients.iter().any(|other| other.name == client.name) {
+                let name = client.name;
+                return Err(Failure::new(format!(
+                    "attach to {name}: the program is named twice; remove one --attach"
+                )));
+            }
+            clients.push(client);
+        }
+        Ok(clients)
+    }
+
+    fn token(&self) -> Result<Option<String>, Failure> {
         let token = match &self.token_file {
             Some(file) => Some(
                 fs::read_to_string(file)
@@ -77,25 +99,17 @@ impl AttachArguments {
             ),
             None => std::env::var(TOKEN).ok(),
         };
-        let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
-        if token.is_some() && is_clear_text(url) {
-            return Err(Failure::new(format!(
-                "attach to {url}: the token would be sent in clear text; use https, or forward the port to \
-                 127.0.0.1"
-            )));
-        }
-        config.auth_info.token = token.map(Into::into);
-        if let Some(file) = &self.certificate_authority {
-            let pem =
-                fs::read(file).map_err(|error| Failure::io(&format!("read {}", file.display()), error))?;
-            let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-            let certificates = certificates.map_err(|error| {
-                Failure::caused(format!("cannot use the certificates in {}", file.display()), error)
-            })?;
-            config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
-        }
-        let client = Client::new(config).map_err(|error| Failure::new(chain(&error)))?;
-        Ok(Some(ConsoleClient { client, path }))
+        Ok(token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()))
+    }
+
+    fn certificates(&self) -> Result<Option<Vec<Vec<u8>>>, Failure> {
+        let Some(file) = &self.certificate_authority else { return Ok(None) };
+        let pem = fs::read(file).map_err(|error| Failure::io(&format!("read {}", file.display()), error))?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+        let certificates = certificates.map_err(|error| {
+            Failure::caused(format!("cannot use the certificates in {}", file.display()), error)
+        })?;
+        Ok(Some(certificates.iter().map(|certificate| certificate.to_vec()).collect()))
     }
 }
 
@@ -105,9 +119,37 @@ pub(crate) struct ConsoleClient {
     client: Client,
     /// The path of the console, without a slash at the end.
     path: String,
+    /// The host and the port, and the path unless it is the default one.
+    name: String,
 }
 
 impl ConsoleClient {
+    fn new(url: &Uri, token: Option<&str>, certificates: Option<&[Vec<u8>]>) -> Result<Self, Failure> {
+        let mut parts = url.clone().into_parts();
+        let path = url.path().trim_end_matches('/');
+        let path = if path.is_empty() { DEFAULT_PATH } else { path }.to_owned();
+        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
+        let base =
+            Uri::from_parts(parts).map_err(|error| Failure::caused(format!("cannot use {url}"), error))?;
+        let mut config = Config::new(base);
+        if token.is_some() && is_clear_text(url) {
+            return Err(Failure::new(format!(
+                "attach to {url}: the token would be sent in clear text; use https, or forward the port to \
+                 127.0.0.1"
+            )));
+        }
+        config.auth_info.token = token.map(|token| token.to_owned().into());
+        config.root_cert = certificates.map(<[Vec<u8>]>::to_vec);
+        let name = target_name(url, &path);
+        let client = Client::new(config).map_err(|error| Failure::new(chain(&error)))?;
+        Ok(Self { client, path, name })
+    }
+
+    /// Returns the name of the program: its host and port, and the path unless it is the default one.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Sends a GET request for a path below that of the console, such as `/v1/events`. The response has any
     /// status.
     pub(crate) async fn get(&self, path: &str) -> Result<Response<ResponseBody>, String> {
@@ -147,6 +189,14 @@ impl ConsoleClient {
             timeout(RESPONSE_TIMEOUT, body.collect()).await.map_err(|_| "the response is incomplete")?;
         parse(&body.map_err(|error| error.to_string())?.to_bytes())
     }
+}
+
+/// Returns the host, the port and a path other than the default one. It omits a user and a password.
+fn target_name(url: &Uri, path: &str) -> String {
+    let host = url.host().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let path = if path == DEFAULT_PATH { "" } else { path };
+    format!("{host}{port}{path}")
 }
 
 /// Returns true if other machines could read the requests.
@@ -264,6 +314,30 @@ mod tests {
                 stream.chunks(size).flat_map(|chunk| buffer.push(chunk).expect("a small event")).collect();
             assert_eq!(events, [b"{\"a\":1}".to_vec(), b"{}".to_vec()], "chunks of {size} bytes");
         }
+    }
+
+    fn attached(urls: &[&str]) -> Result<Vec<String>, String> {
+        let attach = urls.iter().map(|url| url.parse().unwrap()).collect();
+        let arguments = AttachArguments { attach, token_file: None, certificate_authority: None };
+        let clients = arguments.clients().map_err(|failure| failure.to_string())?;
+        Ok(clients.iter().map(|client| client.name().to_owned()).collect())
+    }
+
+    #[tokio::test]
+    async fn programs_are_named_by_host_port_and_other_path() {
+        let urls = ["http://127.0.0.1:8082", "http://u:secret@127.0.0.1:8083/", "http://[::1]:80/a/"];
+        assert_eq!(attached(&urls).unwrap(), ["127.0.0.1:8082", "127.0.0.1:8083", "[::1]:80/a"]);
+    }
+
+    #[tokio::test]
+    async fn duplicate_and_too_many_programs_are_refused() {
+        let twice = attached(&["http://127.0.0.1:1", "http://127.0.0.1:1/debug/informer"]).unwrap_err();
+        assert!(twice.contains("attach to 127.0.0.1:1: the program is named twice"), "{twice}");
+        let urls: Vec<String> = (0..=MAX_TARGETS).map(|port| format!("http://127.0.0.1:{port}")).collect();
+        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+        let many = attached(&urls).unwrap_err();
+        assert!(many.contains("attach to 17 programs: one view shows at most 16"), "{many}");
+        assert_eq!(attached(&urls[1..]).unwrap().len(), MAX_TARGETS);
     }
 
     #[test]

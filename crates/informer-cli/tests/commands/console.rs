@@ -3,7 +3,7 @@
 use informer::Gvr;
 use informer_apiserver::ApiServer;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -22,9 +22,13 @@ async fn get(url: &str, path: &str, host: Option<&str>) -> (u16, String) {
 
 /// Sends an action to a console and returns the status and the body of the response.
 async fn post(url: &str, action: &str, token: &str, body: &Value) -> (u16, String) {
+    post_to(url, &format!("actions/{action}"), token, body).await
+}
+
+async fn post_to(url: &str, path: &str, token: &str, body: &Value) -> (u16, String) {
     let (host, body) = (address_of(url), body.to_string());
     let length = body.len();
-    let head = format!("POST /debug/informer/v1/actions/{action} HTTP/1.0\r\nHost: {host}\r\n");
+    let head = format!("POST /debug/informer/v1/{path} HTTP/1.0\r\nHost: {host}\r\n");
     let types = format!("Content-Type: application/json\r\nX-Informer-Token: {token}\r\n");
     send(url, &format!("{head}{types}Content-Length: {length}\r\n\r\n{body}")).await
 }
@@ -108,6 +112,73 @@ async fn actions_need_the_option_of_the_console_and_of_the_proxy() {
     assert_eq!(post(&acting, "requeue", "other", &body).await.0, 403);
 }
 
+/// Reads the events of several programs until the predicate is true for one.
+async fn event(url: &str, expected: impl Fn(&Value) -> bool) -> Value {
+    let mut stream = TcpStream::connect(address_of(url)).await.unwrap();
+    let host = address_of(url);
+    let request = format!("GET /debug/informer/v1/targets/events HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let read = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            let Some(data) = line.strip_prefix("data: ") else { continue };
+            let event: Value = serde_json::from_str(data).unwrap_or_else(|error| panic!("{data}: {error}"));
+            if expected(&event) {
+                return event;
+            }
+        }
+        panic!("the stream ended");
+    };
+    timeout(DEADLINE, read).await.expect("the expected event")
+}
+
+#[tokio::test]
+async fn replicas_are_shown_in_one_view_and_an_unreachable_one_does_not_affect_others() {
+    const TARGETS: &str = "/debug/informer/v1/targets";
+    let server = ApiServer::builder().build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let own = ["cm", "-A", "--allow-actions", "--server"];
+    let (_first, first) = console(&[&own[..], &[&listening.url()]].concat()).await;
+    let (_second, second) = console(&[&own[..], &[&listening.url()]].concat()).await;
+    let unreachable = "http://127.0.0.1:1";
+    let attach = ["--attach", &first, "--attach", &second, "--attach", unreachable];
+    let (_proxy, proxy) = console(&attach).await;
+    let (status, page) = get(&proxy, "/debug/informer/", None).await;
+    assert!(status == 200 && page.contains("<!doctype html>"), "{status} {page}");
+    let list: Value = serde_json::from_str(&get(&proxy, TARGETS, None).await.1).unwrap();
+    let names = [address_of(&first), address_of(&second), "127.0.0.1:1"].map(|name| json!({"name": name}));
+    assert_eq!(list, json!({"targets": names}));
+    for target in [0, 1] {
+        let is_running = |event: &Value| {
+            event["target"] == target && event["snapshot"]["informers"][0]["synced"] == json!(true)
+        };
+        let event = event(&proxy, is_running).await;
+        assert_eq!(event["snapshot"]["actions"], Value::Null, "the proxy allows no actions");
+        let snapshot = format!("{TARGETS}/{target}/snapshot");
+        until(&proxy, &snapshot, |page| page["manager"] == "Running").await;
+    }
+    let failed = event(&proxy, |event| event["target"] == 2).await;
+    assert!(failed["error"].as_str().is_some_and(|error| !error.is_empty()), "{failed}");
+    let (status, problem) = get(&proxy, &format!("{TARGETS}/2/snapshot"), None).await;
+    assert!(status == 502 && problem.contains("127.0.0.1:1"), "{status} {problem}");
+    for path in [TARGETS.to_owned(), format!("{TARGETS}/events"), format!("{TARGETS}/0/snapshot")] {
+        assert_eq!(get(&proxy, &path, Some("attacker.example")).await.0, 403, "{path}");
+    }
+    assert_eq!(get(&proxy, &format!("{TARGETS}/3/snapshot"), None).await.0, 404);
+
+    let (_acting, acting) = console(&[&attach[..], &["--allow-actions"]].concat()).await;
+    let has_token = |event: &Value| event["target"] == 1 && event["snapshot"]["controllers"][0].is_object();
+    let snapshot = event(&acting, has_token).await["snapshot"].take();
+    let token = snapshot["actions"]["token"].as_str().expect("a token");
+    let body = json!({"controller": snapshot["controllers"][0]["name"], "key": "default/a"});
+    let (status, problem) = post_to(&acting, "targets/0/actions/requeue", token, &body).await;
+    assert!(status == 403, "each replica has its own token: {status} {problem}");
+    let (status, done) = post_to(&acting, "targets/1/actions/requeue", token, &body).await;
+    assert!(status == 200 && done.contains("enqueued default/a"), "{status} {done}");
+    let (status, problem) = post_to(&proxy, "targets/1/actions/requeue", token, &body).await;
+    assert!(status == 403 && problem.contains("--allow-actions"), "{status} {problem}");
+}
+
 #[tokio::test]
 async fn invalid_arguments_of_the_live_commands_are_refused() {
     for command in ["top", "console"] {
@@ -115,6 +186,9 @@ async fn invalid_arguments_of_the_live_commands_are_refused() {
         let both = run([command, "pods", "--attach", "http://127.0.0.1:1"]).await;
         assert_eq!(both.code, Some(2), "{}", both.err);
     }
+    let twice = ["console", "--attach", "http://127.0.0.1:1", "--attach", "http://127.0.0.1:1/"];
+    let twice = run(twice).await;
+    assert!(twice.code == Some(1) && twice.err.contains("named twice"), "{}", twice.err);
     let top = run(["top", "--attach", "http://127.0.0.1:1"]).await;
     assert!(top.code == Some(1) && top.err.contains("needs a terminal"), "{}", top.err);
 }

@@ -189,6 +189,7 @@ async fn page_is_served_with_a_strict_policy_and_relative_redirect() {
         assert!(asset.contains(content_type), "{path}");
     }
     assert!(running.get("/debug/informer/v1/other").await.starts_with("HTTP/1.1 404"));
+    assert_eq!(running.json("/debug/informer/v1/targets").await, serde_json::json!({"targets": []}));
     assert!(running.get("/debug/informer/v1/history").await.starts_with("HTTP/1.1 400"));
     running.stop().await;
 }

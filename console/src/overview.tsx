@@ -1,0 +1,164 @@
+import { Chart } from "./chart";
+import { type ViewProps, ReplicaName } from "./columns";
+import { type Controller, finished, sum } from "./data";
+import { bytes, count, NONE, rate, seconds } from "./format";
+import { type Problem, problems } from "./health";
+import { Badge, type Level, Tile } from "./parts";
+import type { Replicas } from "./replicas";
+import type { Store } from "./store";
+import { type Column, Table } from "./table";
+
+/** The number of problems that are shown. */
+const MAX_PROBLEMS = 20;
+
+const election = (store: Store): string => {
+  if (!store.snapshot) return NONE;
+  const lease = store.snapshot.leases.find((one) => one.kind === "leader-election");
+  return lease ? (lease.active ? "leader" : "standby") : "no election";
+};
+
+function Tiles({ replicas }: { replicas: Replicas }) {
+  const { current, series } = replicas;
+  const informers = current.flatMap((one) => one.informers);
+  const queues = current.flatMap((one) => one.queues);
+  const controllers = current.flatMap((one) => one.controllers);
+  const synced = informers.filter((one) => one.synced).length;
+  const memory = current.flatMap((one) => one.process.residentBytes ?? []);
+  const [only] = replicas.summed;
+  const programs = replicas.mixed || !only ? `of ${count(replicas.summed.length)} replicas` : election(only);
+  return (
+    <div class="tiles">
+      <Tile title="Informers synced" value={`${synced} of ${informers.length}`} link="#/informers"
+        detail={`${count(sum(informers, (one) => one.objects))} objects`} />
+      <Tile title="Queued keys" value={count(sum(queues, (one) => one.ready))} link="#/queues"
+        detail={`${count(sum(queues, (one) => one.waiting))} delayed`} />
+      <Tile title="Reconciles" value={rate(replicas.rate((of) => sum(of.controllers, finished)))} link="#/reconciles"
+        detail={`${rate(series.last("errors"))} errors`} />
+      <Tile title="Workers busy" link="#/controllers"
+        value={`${sum(controllers, (one) => one.active)} of ${sum(controllers, (one) => one.workers)}`}
+        detail={`${controllers.length} controllers`} />
+      <Tile title="API requests" value={rate(series.last("requests"))} link="#/requests"
+        detail={`${count(replicas.sum((of) => sum(of.client.requests, (one) => one.count)))} in total`} />
+      <Tile title={replicas.mixed ? "Memory" : "Process"} value={bytes(memory.length > 0 ? sum(memory, (one) => one) : null)} link="#/requests"
+        detail={`${programs}, ${count(replicas.sum((of) => of.process.tasks))} tasks`} />
+    </div>
+  );
+}
+
+const severity = (found: Problem[]): Level => (found.some((one) => one.level === "bad") ? "bad" : found.length > 0 ? "warn" : "ok");
+
+export function Overview({ replicas, theme }: ViewProps) {
+  const { series } = replicas;
+  const found = replicas.shown.flatMap(problems);
+  // The sort is stable, so the problems of a replica stay together.
+  found.sort((a, b) => Number(b.level === "bad") - Number(a.level === "bad"));
+  return (
+    <>
+      <section class={`card health ${severity(found)}`}>
+        <h2>{found.length === 0 ? "Everything works" : found.length === 1 ? "1 problem" : `${found.length} problems`}</h2>
+        {found.length > 0 && (
+          <ul>
+            {found.slice(0, MAX_PROBLEMS).map((one) => (
+              <li key={one.store.name + one.subject + one.link + one.text}>
+                <Badge level={one.level}>{one.level === "bad" ? "error" : "warning"}</Badge>
+                <span>{replicas.mixed && <b>{one.store.name}: </b>}<a href={one.link}>{one.subject}</a> {one.text}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+        {found.length > MAX_PROBLEMS && <p class="muted">and {found.length - MAX_PROBLEMS} more</p>}
+      </section>
+      {replicas.mixed && <ReplicaTable replicas={replicas} />}
+      <Tiles replicas={replicas} />
+      <div class="charts">
+        <Chart series={series} theme={theme} title="Reconciles" format={rate} lines={[
+          { series: "success", label: "succeeded", color: "--line-1" }, { series: "errors", label: "failed", color: "--line-2" }]} />
+        <Chart series={series} theme={theme} title="Work queues" format={count} lines={[
+          { series: "ready", label: "ready", color: "--line-1" }, { series: "waiting", label: "delayed", color: "--line-3" },
+          { series: "processing", label: "in process", color: "--line-2" }]} />
+        <Chart series={series} theme={theme} title="Watch events" format={rate} lines={[
+          { series: "events", label: "received", color: "--line-1" }]} />
+        <Chart series={series} theme={theme} title="API requests" format={rate} lines={[
+          { series: "requests", label: "sent", color: "--line-1" }, { series: "requestErrors", label: "failed", color: "--line-2" }]} />
+        <Chart series={series} theme={theme} title="Cached objects" format={count} lines={[
+          { series: "objects", label: "objects", color: "--line-1" }]} />
+        <Chart series={series} theme={theme} title="Resident memory" format={bytes} lines={[
+          { series: "memory", label: "process", color: "--line-1" }]} />
+      </div>
+      <Leases replicas={replicas} />
+    </>
+  );
+}
+
+/** The health of a replica in one word or a few, and its problems. */
+function health(store: Store): [level: Level, text: string] {
+  if (store.connection === "connecting") return ["none", "connecting"];
+  const found = problems(store);
+  if (store.connection !== "live") return ["bad", "unreachable"];
+  return [severity(found), found.length === 0 ? "healthy" : `${found.length} ${found.length === 1 ? "problem" : "problems"}`];
+}
+
+/** The share of a replica in the shard groups of its controllers, such as `1 of 2`. */
+function shards(store: Store): string {
+  const sharded = (store.snapshot?.controllers ?? []).filter((one): one is Controller & { shard: object } => one.shard !== null);
+  const shares = sharded.map(({ shard }) => (shard.active ? `1 of ${shard.members}` : "none"));
+  if (new Set(shares).size > 1) return sharded.map(({ name }, at) => `${name} ${shares[at]}`).join(", ");
+  return shares[0] ?? NONE;
+}
+
+/** The number of a snapshot; `null` without a connection, because an old number would be misleading. */
+const present = (store: Store, of: (store: Store) => number | null): number | null => (store.connection === "live" ? of(store) : null);
+
+const ready = (store: Store) => present(store, () => sum(store.snapshot?.queues ?? [], (one) => one.ready));
+const oldest = (store: Store) => present(store, () => Math.max(0, ...(store.snapshot?.queues ?? []).map((one) => one.oldestSeconds)));
+const failing = (store: Store) => present(store, () => store.series.last("errors"));
+const reconciling = (store: Store) => present(store, () => store.rate((of) => sum(of.controllers, finished)));
+
+/** One row per replica. */
+function ReplicaTable({ replicas }: { replicas: Replicas }) {
+  const badge = (store: Store) => {
+    const [level, text] = health(store);
+    return <Badge level={level}>{text}</Badge>;
+  };
+  const columns: Column<Store>[] = [
+    { title: "Replica", value: (one) => one.name, width: "minmax(0, 2fr)",
+      show: (one) => <button type="button" class="link" onClick={() => replicas.choose(one.name)}><ReplicaName store={one} text={one.name} /></button> },
+    { title: "Health", value: (one) => health(one)[1], show: badge, width: "7rem" },
+    { title: "Leader", value: election, show: (one) => (one.snapshot ? <Badge level={election(one) === "leader" ? "ok" : "none"}>{election(one)}</Badge> : NONE), width: "6.5rem", narrow: false },
+    { title: "Shards", value: shards, width: "minmax(4rem, 1fr)", narrow: false },
+    { title: "Reconciles", value: (one) => reconciling(one) ?? -1, show: (one) => rate(reconciling(one)), width: "6.5rem", numeric: true, narrow: false },
+    { title: "Errors", value: (one) => failing(one) ?? -1, show: (one) => rate(failing(one)), width: "5rem", numeric: true, narrow: false },
+    { title: "Ready keys", value: (one) => ready(one) ?? -1, show: (one) => count(ready(one)), width: "6rem", numeric: true, narrow: false },
+    { title: "Lag", value: (one) => oldest(one) ?? -1, show: (one) => seconds(oldest(one)), width: "4.5rem", numeric: true },
+    { title: "Memory", value: (one) => one.snapshot?.process.residentBytes ?? -1, show: (one) => bytes(present(one, () => one.snapshot?.process.residentBytes ?? null)), width: "6rem", numeric: true, narrow: false },
+    { title: "Data age", value: (one) => one.age ?? -1, show: (one) => (one.age === null ? NONE : seconds(Math.round(one.age))), width: "5rem", numeric: true, narrow: false },
+  ];
+  return (
+    <>
+      <Table name="replicas" rows={replicas.stores} columns={columns} id={(one) => one.name} empty="" />
+      <p class="muted lead">
+        The lag is the time for which the oldest ready key of a replica has waited for a worker. The figures and charts
+        below are sums of the connected replicas.
+      </p>
+    </>
+  );
+}
+
+function Leases({ replicas }: { replicas: Replicas }) {
+  const leases = replicas.snapshots.flatMap((one) => one.leases);
+  if (leases.length === 0) return null;
+  return (
+    <section class="card">
+      <h2>Leases</h2>
+      <ul class="plain">
+        {leases.map((lease) => (
+          <li key={`${lease.store.name} ${lease.kind} ${lease.namespace}/${lease.name}`}>
+            <Badge level={lease.lastError ? "bad" : lease.active ? "ok" : "none"}>{lease.active ? "active" : "standby"}</Badge>{" "}
+            <b>{lease.namespace}/{lease.name}</b> <span class="muted">{lease.kind}{replicas.mixed ? ` of ${lease.store.name}` : ""}</span>
+            <div class="muted">this process is {lease.identity}{lease.holder ? `, the holder is ${lease.holder}` : ""}</div>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

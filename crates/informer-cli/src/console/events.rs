@@ -1,0 +1,127 @@
+//! The events of several programs as one stream of server-sent events.
+//!
+//! A browser opens at most six connections to a server, so a stream for each program would leave none for
+//! other requests.
+//!
+//! # Invariants
+//!
+//! A program that is unreachable or that sends invalid data affects only its own events.
+//!
+//! # Shutdown
+//!
+//! Dropping the body of the response ends its tasks, which close the connections to the programs.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use informer::runtime::console::ConsoleEvent;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::live::{ConsoleClient, LiveSource, LiveUpdate};
+
+/// The number of events that wait for a slow page. The programs then stop, and newer data replaces older.
+const MAX_PENDING: usize = 4;
+
+/// The time between two comments, which show the page that the connection works while no program responds.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// An event of a target: a snapshot, or the error of the last request.
+#[derive(Serialize)]
+struct TargetEvent<'a> {
+    target: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<&'a ConsoleEvent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+impl TargetEvent<'_> {
+    fn to_frame(&self) -> Bytes {
+        let json = serde_json::to_string(self).unwrap_or_else(|error| {
+            let error = format!("serialize an event: {error}; attach to the program alone");
+            serde_json::json!({"target": self.target, "error": error}).to_string()
+        });
+        Bytes::from(format!("event: target\ndata: {json}\n\n"))
+    }
+}
+
+/// The body of the stream.
+pub(super) struct MergedEvents {
+    frames: mpsc::Receiver<Bytes>,
+    /// Dropping the set ends the tasks.
+    _tasks: JoinSet<()>,
+}
+
+impl MergedEvents {
+    /// Connects to the targets. Without `allows_actions`, the snapshots have no token for actions.
+    pub(super) fn open(targets: &[ConsoleClient], allows_actions: bool) -> Self {
+        let (sender, frames) = mpsc::channel(MAX_PENDING);
+        let mut tasks = JoinSet::new();
+        for (target, client) in targets.iter().enumerate() {
+            let source = LiveSource::attach(client.clone());
+            tasks.spawn(send_events(target, source, sender.clone(), allows_actions));
+        }
+        tasks.spawn(keep_alive(sender));
+        Self { frames, _tasks: tasks }
+    }
+}
+
+impl Body for MergedEvents {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.frames.poll_recv(cx).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+async fn send_events(
+    target: usize,
+    mut source: LiveSource,
+    frames: mpsc::Sender<Bytes>,
+    allows_actions: bool,
+) {
+    while let Some(update) = source.updates.recv().await {
+        let frame = match update {
+            LiveUpdate::Event(mut event) => {
+                if !allows_actions {
+                    event.snapshot.actions = None;
+                }
+                TargetEvent { target, snapshot: Some(&event), error: None }.to_frame()
+            }
+            LiveUpdate::Disconnected(error) => {
+                TargetEvent { target, snapshot: None, error: Some(&error) }.to_frame()
+            }
+        };
+        if frames.send(frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn keep_alive(frames: mpsc::Sender<Bytes>) {
+    while frames.send(Bytes::from_static(b": keep-alive\n\n")).await.is_ok() {
+        sleep(KEEP_ALIVE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_is_one_line_of_json_for_any_error() {
+        let frame = TargetEvent { target: 1, snapshot: None, error: Some("a\n\ndata: <b>") }.to_frame();
+        assert_eq!(frame, "event: target\ndata: {\"target\":1,\"error\":\"a\\n\\ndata: <b>\"}\n\n");
+    }
+}
