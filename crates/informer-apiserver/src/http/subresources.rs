@@ -130,9 +130,12 @@ impl Call<'_> {
         if self.kind().is("", "Pod") {
             self.shared.label_binding(&mut binding);
         }
-        let check = |binding: &Map<String, Value>| match binding["metadata"]["name"].as_str() {
-            Some(given) if given == name => Ok(()),
-            _ => Err(ApiError::bad_request("name in URL does not match name in Binding object")),
+        let check = |binding: &Map<String, Value>| {
+            // A webhook may have removed the metadata.
+            match binding.get("metadata").and_then(|metadata| metadata["name"].as_str()) {
+                Some(given) if given == name => Ok(()),
+                _ => Err(ApiError::bad_request("name in URL does not match name in Binding object")),
+            }
         };
         let binding = self.admit_subresource(scope, binding, check).await?;
         let pods = self.shared.resource(&informer_core::Gvr::new("", "v1", "pods"))?;

@@ -68,6 +68,15 @@ async fn certificate_request_must_be_pem_with_a_valid_signature() {
         format!("-----BEGIN CERTIFICATE REQUEST-----\n{encoded}\n-----END CERTIFICATE REQUEST-----\n")
     };
     refused(pem(&forged).as_bytes(), "x509: ECDSA verification failure").await;
+    // The parameter NULL of the signature algorithm, ecdsa-with-SHA256, does not disable the verification.
+    let algorithm = b"\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02";
+    let at = forged.windows(algorithm.len()).rposition(|window| window == algorithm).unwrap();
+    let mut with_parameter = forged.clone();
+    with_parameter.splice(at + algorithm.len()..at + algorithm.len(), *b"\x05\x00");
+    with_parameter[at + 1] += 2;
+    let length = if with_parameter[1] == 0x81 { 2 } else { 3 };
+    with_parameter[length] += 2;
+    refused(pem(&with_parameter).as_bytes(), "x509: ECDSA verification failure").await;
     refused(pem(&forged[..40]).as_bytes(), "asn1: syntax error: data truncated").await;
 }
 

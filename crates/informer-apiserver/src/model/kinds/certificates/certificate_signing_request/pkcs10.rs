@@ -25,6 +25,8 @@ const CURVES: [ObjectIdentifier; 4] = [
     ObjectIdentifier::new_unwrap("1.3.132.0.35"),
 ];
 
+const RSA_PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
+
 /// RSA signatures with SHA-1 (two identifiers), SHA-256, SHA-384, SHA-512 and PSS.
 const RSA_SIGNATURES: [ObjectIdentifier; 6] = [
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.5"),
@@ -32,7 +34,7 @@ const RSA_SIGNATURES: [ObjectIdentifier; 6] = [
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11"),
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.12"),
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.13"),
-    ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10"),
+    RSA_PSS,
 ];
 
 /// ECDSA signatures with SHA-1, SHA-256, SHA-384 and SHA-512.
@@ -227,7 +229,7 @@ fn verify(
         return Ok(());
     }
     let key_algorithm = contents(&request.info.public_key.algorithm);
-    let signature_algorithm = contents(&request.algorithm);
+    let signature_algorithm = contents(&canonical(&request.algorithm));
     let provider = provider.map(|provider| provider.signature_verification_algorithms.all);
     let mut algorithms = provider.into_iter().flatten().filter(|algorithm| {
         key_algorithm.as_deref() == Some(algorithm.public_key_alg_id().as_ref())
@@ -241,6 +243,17 @@ fn verify(
         }
         _ => Ok(()),
     }
+}
+
+/// Returns a signature algorithm with the parameters that rustls expects. Go ignores the parameters of all
+/// algorithms except RSA-PSS and Ed25519.
+fn canonical(algorithm: &AlgorithmIdentifierOwned) -> AlgorithmIdentifierOwned {
+    let parameters = match algorithm.oid {
+        RSA_PSS | ED25519 => algorithm.parameters.clone(),
+        oid if RSA_SIGNATURES.contains(&oid) => Some(Any::null()),
+        _ => None,
+    };
+    AlgorithmIdentifierOwned { oid: algorithm.oid, parameters }
 }
 
 /// Encodes an algorithm without the tag and length of its sequence, as rustls identifies algorithms.
