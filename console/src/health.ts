@@ -1,6 +1,7 @@
 // Derives problems from the data, most severe first.
 import { informerName, type Snapshot } from "./data";
 import { count, seconds } from "./format";
+import { ended } from "./log";
 import { isCurrent } from "./replicas";
 import type { Store } from "./store";
 
@@ -80,7 +81,7 @@ function ofControllers(snapshot: Snapshot, store: Store): Found[] {
     const reconciles = store.log.all;
     for (let at = reconciles.length - 1; at >= 0; at--) {
       const reconcile = reconciles[at];
-      if (!reconcile || reconcile.began < since) break;
+      if (!reconcile || ended(reconcile) < since) break;
       if (reconcile.store === store && reconcile.controller === one.name && reconcile.result === "error") {
         failed += 1;
         last ||= reconcile.error ?? "";

@@ -4,7 +4,8 @@ import type { Reconcile } from "./data";
 /** The page keeps this number of reconciles; older ones are dropped. */
 const MAX_RECONCILES = 100_000;
 
-const ended = (one: Reconcile): number => one.began + (one.seconds ?? 0) * 1000;
+/** Returns the time of the end of a reconcile, in milliseconds since the epoch. */
+export const ended = (one: Reconcile): number => one.began + (one.seconds ?? 0) * 1000;
 
 export class ReconcileLog {
   all: Reconcile[] = [];

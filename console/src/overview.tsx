@@ -4,7 +4,7 @@ import { type Controller, finished, sum } from "./data";
 import { bytes, count, NONE, rate, seconds } from "./format";
 import { type Problem, problems } from "./health";
 import { Badge, type Level, Tile } from "./parts";
-import type { Replicas } from "./replicas";
+import { isCurrent, type Replicas } from "./replicas";
 import type { Store } from "./store";
 import { type Column, Table } from "./table";
 
@@ -12,7 +12,7 @@ import { type Column, Table } from "./table";
 const MAX_PROBLEMS = 20;
 
 const election = (store: Store): string => {
-  if (!store.snapshot) return NONE;
+  if (!store.snapshot || !isCurrent(store)) return NONE;
   const lease = store.snapshot.leases.find((one) => one.kind === "leader-election");
   return lease ? (lease.active ? "leader" : "standby") : "no election";
 };
@@ -114,17 +114,26 @@ const oldest = (store: Store) => present(store, () => Math.max(0, ...(store.snap
 const failing = (store: Store) => present(store, () => store.series.last("errors"));
 const reconciling = (store: Store) => present(store, () => store.rate((of) => sum(of.controllers, finished)));
 
+/** Makes a column of stores a column of rows that contain a store. */
+const ofRow = ({ value, show, ...column }: Column<Store>): Column<{ store: Store }> => ({
+  ...column,
+  value: (row) => value(row.store),
+  ...(show && { show: (row: { store: Store }) => show(row.store) }),
+});
+
 /** One row per replica. */
 function ReplicaTable({ replicas }: { replicas: Replicas }) {
   const badge = (store: Store) => {
     const [level, text] = health(store);
     return <Badge level={level}>{text}</Badge>;
   };
+  // A table keeps the texts of its rows, and the data of a store changes. So each time the rows are new objects.
+  const rows = replicas.stores.map((store) => ({ store }));
   const columns: Column<Store>[] = [
     { title: "Replica", value: (one) => one.name, width: "minmax(0, 2fr)",
       show: (one) => <button type="button" class="link" onClick={() => replicas.choose(one.name)}><ReplicaName store={one} text={one.name} /></button> },
     { title: "Health", value: (one) => health(one)[1], show: badge, width: "7rem" },
-    { title: "Leader", value: election, show: (one) => (one.snapshot ? <Badge level={election(one) === "leader" ? "ok" : "none"}>{election(one)}</Badge> : NONE), width: "6.5rem", narrow: false },
+    { title: "Leader", value: election, show: (one) => (election(one) === NONE ? NONE : <Badge level={election(one) === "leader" ? "ok" : "none"}>{election(one)}</Badge>), width: "6.5rem", narrow: false },
     { title: "Shards", value: shards, width: "minmax(4rem, 1fr)", narrow: false },
     { title: "Reconciles", value: (one) => reconciling(one) ?? -1, show: (one) => rate(reconciling(one)), width: "6.5rem", numeric: true, narrow: false },
     { title: "Errors", value: (one) => failing(one) ?? -1, show: (one) => rate(failing(one)), width: "5rem", numeric: true, narrow: false },
@@ -135,7 +144,7 @@ function ReplicaTable({ replicas }: { replicas: Replicas }) {
   ];
   return (
     <>
-      <Table name="replicas" rows={replicas.stores} columns={columns} id={(one) => one.name} empty="" />
+      <Table name="replicas" rows={rows} columns={columns.map(ofRow)} id={(row) => row.store.name} empty="" />
       <p class="muted lead">
         The lag is the time for which the oldest ready key of a replica has waited for a worker. The figures and charts
         below are sums of the connected replicas.
@@ -153,7 +162,11 @@ function Leases({ replicas }: { replicas: Replicas }) {
       <ul class="plain">
         {leases.map((lease) => (
           <li key={`${lease.store.name} ${lease.kind} ${lease.namespace}/${lease.name}`}>
-            <Badge level={lease.lastError ? "bad" : lease.active ? "ok" : "none"}>{lease.active ? "active" : "standby"}</Badge>{" "}
+            {isCurrent(lease.store) ? (
+              <Badge level={lease.lastError ? "bad" : lease.active ? "ok" : "none"}>{lease.active ? "active" : "standby"}</Badge>
+            ) : (
+              <Badge level="none">unknown</Badge>
+            )}{" "}
             <b>{lease.namespace}/{lease.name}</b> <span class="muted">{lease.kind}{replicas.mixed ? ` of ${lease.store.name}` : ""}</span>
             <div class="muted">this process is {lease.identity}{lease.holder ? `, the holder is ${lease.holder}` : ""}</div>
           </li>

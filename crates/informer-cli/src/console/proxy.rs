@@ -1,12 +1,15 @@
 //! A proxy on the loopback interface for the consoles of running programs, the targets.
 //!
-//! The page of a single target is its own. The proxy itself serves the page that shows several targets, so
-//! that the page does not depend on one of them.
+//! With one target, the proxy forwards the target's own page. The page that shows several targets is served
+//! by the proxy itself, so that it does not depend on one of them.
 //!
 //! # Invariants
 //!
-//! It forwards only reads of paths of the console, and actions if they are allowed. Because it adds a token,
-//! it refuses requests that a page of another site may have sent. The user may follow a link on such a page.
+//! 1. The proxy forwards only reads of paths of the console, and actions if they are allowed. Because it adds
+//!    a token, it refuses requests that a page of another site may have sent. The user may follow a link on
+//!    such a page.
+//! 2. No response of one of several targets can run a script in the page, which shows the data of the others:
+//!    such a response has only the headers of the proxy.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -132,7 +135,8 @@ impl ConsoleProxy {
                 typed("text/event-stream", ResponseBody::new(events))
             }
             Some(ProxyRoute::Forward { target, path }) => match self.targets.get(target) {
-                Some(client) => forward(client, &path, request).await,
+                Some(client) if self.targets.len() == 1 => forward(client, &path, request).await,
+                Some(client) => isolated(client, forward(client, &path, request).await),
                 None => not_found(),
             },
             None => not_found(),
@@ -174,6 +178,21 @@ async fn forward(client: &ConsoleClient, path: &str, request: Request<Incoming>)
             text(StatusCode::BAD_GATEWAY, format!("502: request to the program {name} failed: {problem}\n"))
         }
     }
+}
+
+/// Replaces the headers of a response of one of several targets. A redirect could lead to the data of
+/// another target, and is an error.
+fn isolated(client: &ConsoleClient, response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let status = response.status();
+    if status.is_redirection() {
+        let name = client.name();
+        let problem = format!("502: the program {name} responded with the redirect {status}\n");
+        return text(StatusCode::BAD_GATEWAY, problem);
+    }
+    let content_type = if status.is_success() { "application/json" } else { "text/plain; charset=utf-8" };
+    let mut response = typed(content_type, response.into_body());
+    *response.status_mut() = status;
+    response
 }
 
 fn action_headers(headers: &HeaderMap) -> HeaderMap {

@@ -8,8 +8,12 @@ pub(super) const PAGE: &str = "/debug/informer";
 /// The files of the page, below [`PAGE`].
 const FILES: [&str; 4] = ["", "/", "/console.css", "/console.js"];
 
-/// The data of a program, below [`PAGE`]. A program lists no targets, and its page asks for them.
+/// The data of a single target, below [`PAGE`]. Its page requests `/v1/targets` to find out whether it is
+/// served by a proxy of several targets; a program responds with an empty list.
 const DATA: [&str; 4] = ["/v1/snapshot", "/v1/events", "/v1/history", "/v1/targets"];
+
+/// The data of one of several targets, below its own path. The other data are in the events of all targets.
+const DATA_OF_ONE: [&str; 1] = ["/v1/history"];
 
 /// The actions of a program, below [`PAGE`].
 const ACTIONS: [&str; 3] = ["/v1/actions/requeue", "/v1/actions/relist", "/v1/actions/drop"];
@@ -58,7 +62,7 @@ impl ProxyRoute {
         let (number, _) = rest.split_once('/')?;
         let target = number.parse().ok().filter(|target| *target < targets && is_canonical(number))?;
         let path = format!("/v1{}", rest.strip_prefix(number)?);
-        let known = if is_action { &ACTIONS[..] } else { &DATA[..] };
+        let known = if is_action { &ACTIONS[..] } else { &DATA_OF_ONE[..] };
         known.contains(&path.as_str()).then(|| Self::Forward { target, path: with_query(&path, uri) })
     }
 }
@@ -118,12 +122,15 @@ mod tests {
             "/debug/informer/v1/snapshot",
             "/debug/informer/v1/targets/",
             "/debug/informer/v1/targets/1",
-            "/debug/informer/v1/targets/2/snapshot",
-            "/debug/informer/v1/targets/01/snapshot",
-            "/debug/informer/v1/targets/+1/snapshot",
+            "/debug/informer/v1/targets/1/snapshot",
+            "/debug/informer/v1/targets/1/events",
+            "/debug/informer/v1/targets/1/targets",
+            "/debug/informer/v1/targets/2/history",
+            "/debug/informer/v1/targets/01/history",
+            "/debug/informer/v1/targets/+1/history",
             "/debug/informer/v1/targets/1/../../metrics",
             "/debug/informer/v1/targets/1/actions/relist",
-            "/debug/informer/v1/targets/99999999999999999999/snapshot",
+            "/debug/informer/v1/targets/99999999999999999999/history",
         ];
         for path in invalid {
             assert_eq!(get(path), None, "{path}");

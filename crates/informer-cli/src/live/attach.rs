@@ -233,8 +233,11 @@ async fn successful(response: Response<ResponseBody>) -> Result<ResponseBody, St
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(json)
-        .map_err(|error| format!("parse the response of the console: {error}; check the URL of --attach"))
+    serde_json::from_slice(json).map_err(|error| {
+        // The error can contain a whole value of the response.
+        let error: String = error.to_string().chars().take(MAX_PROBLEM_BYTES).collect();
+        format!("parse the response of the console: {error}; check the URL of --attach")
+    })
 }
 
 /// Reads the events of a console and reconnects.
@@ -258,13 +261,17 @@ impl Attached {
 
     async fn read(&self) -> Result<(), String> {
         let mut body = successful(self.client.get("/v1/events").await?).await?;
-        let mut buffer = EventBuffer::default();
+        let (mut buffer, mut received) = (EventBuffer::default(), false);
         loop {
             let frame = timeout(SILENCE, body.frame()).await.map_err(|_| "no event in 15 s".to_owned())?;
-            let Some(frame) = frame else { return Ok(()) };
+            let Some(frame) = frame else {
+                let problem = "the stream ended without an event; check the URL of --attach";
+                return if received { Ok(()) } else { Err(problem.to_owned()) };
+            };
             let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
             for event in buffer.push(&data)? {
                 let event: ConsoleEvent = parse(&event)?;
+                received = true;
                 if self.sender.send(LiveUpdate::Event(Box::new(event))).await.is_err() {
                     return Ok(());
                 }

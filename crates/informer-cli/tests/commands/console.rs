@@ -4,7 +4,7 @@ use informer::Gvr;
 use informer_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::command::{DEADLINE, Running, run, start};
@@ -34,12 +34,18 @@ async fn post_to(url: &str, path: &str, token: &str, body: &Value) -> (u16, Stri
 }
 
 async fn send(url: &str, request: &str) -> (u16, String) {
+    let (head, body) = exchange(url, request).await;
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+}
+
+/// Sends a request and returns the head and the body of the response.
+async fn exchange(url: &str, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address_of(url)).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     timeout(DEADLINE, stream.read_to_string(&mut text)).await.expect("a response").unwrap();
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    (head.to_owned(), body.to_owned())
 }
 
 async fn console(args: &[&str]) -> (Running, String) {
@@ -154,17 +160,17 @@ async fn replicas_are_shown_in_one_view_and_an_unreachable_one_does_not_affect_o
         };
         let event = event(&proxy, is_running).await;
         assert_eq!(event["snapshot"]["actions"], Value::Null, "the proxy allows no actions");
-        let snapshot = format!("{TARGETS}/{target}/snapshot");
-        until(&proxy, &snapshot, |page| page["manager"] == "Running").await;
+        let history = format!("{TARGETS}/{target}/history?key=default%2Fa");
+        until(&proxy, &history, |page| page["controllers"].is_array()).await;
     }
     let failed = event(&proxy, |event| event["target"] == 2).await;
     assert!(failed["error"].as_str().is_some_and(|error| !error.is_empty()), "{failed}");
-    let (status, problem) = get(&proxy, &format!("{TARGETS}/2/snapshot"), None).await;
+    let (status, problem) = get(&proxy, &format!("{TARGETS}/2/history?key=a"), None).await;
     assert!(status == 502 && problem.contains("127.0.0.1:1"), "{status} {problem}");
-    for path in [TARGETS.to_owned(), format!("{TARGETS}/events"), format!("{TARGETS}/0/snapshot")] {
+    for path in [TARGETS.to_owned(), format!("{TARGETS}/events"), format!("{TARGETS}/0/history?key=a")] {
         assert_eq!(get(&proxy, &path, Some("attacker.example")).await.0, 403, "{path}");
     }
-    assert_eq!(get(&proxy, &format!("{TARGETS}/3/snapshot"), None).await.0, 404);
+    assert_eq!(get(&proxy, &format!("{TARGETS}/3/history?key=a"), None).await.0, 404);
 
     let (_acting, acting) = console(&[&attach[..], &["--allow-actions"]].concat()).await;
     let has_token = |event: &Value| event["target"] == 1 && event["snapshot"]["controllers"][0].is_object();
@@ -177,6 +183,44 @@ async fn replicas_are_shown_in_one_view_and_an_unreachable_one_does_not_affect_o
     assert!(status == 200 && done.contains("enqueued default/a"), "{status} {done}");
     let (status, problem) = post_to(&proxy, "targets/1/actions/requeue", token, &body).await;
     assert!(status == 403 && problem.contains("--allow-actions"), "{status} {problem}");
+}
+
+/// Serves responses that a program with a console does not send: a page with a script, and a redirect.
+async fn hostile_target(listener: TcpListener) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let mut request = vec![0; 4096];
+        let length = stream.read(&mut request).await.unwrap_or_default();
+        let redirects = String::from_utf8_lossy(&request[..length]).contains("key=redirect");
+        let status =
+            if redirects { "302 Found\r\nLocation: /debug/informer/v1/targets/1/history" } else { "200 OK" };
+        let head = format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nConnection: close\r\n");
+        let body = "<script>alert(1)</script>";
+        let response = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        let _ = stream.write_all(response.as_bytes()).await;
+    }
+}
+
+#[tokio::test]
+async fn one_of_several_targets_can_neither_send_a_page_nor_redirect() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hostile = format!("http://{}", listener.local_addr().unwrap());
+    let task = tokio::spawn(hostile_target(listener));
+    let (_proxy, proxy) = console(&["--attach", &hostile, "--attach", "http://127.0.0.1:1"]).await;
+    let host = address_of(&proxy);
+    let history = |key: &str| {
+        format!("GET /debug/informer/v1/targets/0/history?key={key} HTTP/1.0\r\nHost: {host}\r\n\r\n")
+    };
+    let (head, _) = exchange(&proxy, &history("page")).await;
+    let head = head.to_lowercase();
+    assert!(head.starts_with("http/1.0 200") && head.contains("content-type: application/json"), "{head}");
+    assert!(head.contains("nosniff") && head.contains("default-src 'none'"), "{head}");
+    let (head, problem) = exchange(&proxy, &history("redirect")).await;
+    assert!(!head.to_lowercase().contains("location"), "{head}");
+    assert!(head.contains(" 502 ") && problem.contains("302"), "{head} {problem}");
+    let failed = event(&proxy, |event| event["target"] == 0).await;
+    let expected = "the stream ended without an event; check the URL of --attach";
+    assert_eq!(failed["error"], expected);
+    task.abort();
 }
 
 #[tokio::test]
