@@ -251,16 +251,20 @@ async fn connections_are_reviewed_with_their_options_before_the_pod_is_read() {
         assert_eq!(review["kind"], json!({"group": "", "version": "v1", "kind": kind}));
         assert_eq!(review["object"], options, "{path}");
     }
+    assert_allowed_exec_needs_a_pod_on_a_node(&server).await;
+}
+
+async fn assert_allowed_exec_needs_a_pod_on_a_node(server: &ApiServer) {
     let exec = "/api/v1/namespaces/default/pods/p/exec?container=allowed";
-    assert_eq!(json(&server, "POST", exec, "").await.0, 404, "the pod does not exist");
+    assert_eq!(json(server, "POST", exec, "").await.0, 404, "the pod does not exist");
     let containers = json!([{"name": "allowed", "image": "i"}]);
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": containers}});
     server.create(&Gvr::new("", "v1", "pods"), "default", pod).unwrap();
-    assert_eq!(json(&server, "POST", exec, "").await.0, 404, "the node does not exist");
+    assert_eq!(json(server, "POST", exec, "").await.0, 404, "the node does not exist");
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
     let node = json!({"metadata": {"name": "n"}, "status": {"addresses": addresses}});
     server.create(&Gvr::new("", "v1", "nodes"), "", node).unwrap();
-    let response = send(&server, "POST", exec, "").await;
+    let response = send(server, "POST", exec, "").await;
     assert_eq!(response.status(), 501, "no kubelet runs");
     assert_eq!(response.headers()["warning"], "299 - \"reviewed\"");
 }
