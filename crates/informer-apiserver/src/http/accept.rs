@@ -86,7 +86,7 @@ pub(crate) fn indents_errors(head: &request::Parts) -> bool {
 }
 
 /// Returns the representation and the encoding of the first acceptable media type in the `Accept` header.
-/// `include_object` is the part of the objects that a table contains, or `None` if there is no table.
+/// `include_object` is the query parameter `includeObject`, or `None` if the response cannot be a `Table`.
 pub(crate) fn negotiate(
     head: &request::Parts,
     wants: Wants,

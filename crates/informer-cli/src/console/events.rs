@@ -26,7 +26,8 @@ use tokio::time::sleep;
 
 use crate::live::{ConsoleClient, LiveSource, LiveUpdate};
 
-/// The number of events that wait for a slow page. The programs then stop, and newer data replaces older.
+/// The maximum number of merged events that wait for a slow page. While they wait, the streams of the targets
+/// are not read.
 const MAX_PENDING: usize = 4;
 
 /// The time between two comments, which show the page that the connection works while no program responds.

@@ -14,7 +14,8 @@ use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::rules::warnings::{list, text};
 
-/// The types of the addresses of a node that kube-apiserver connects to.
+/// The types of the addresses of a node that kube-apiserver connects to: the default of its flag
+/// `--kubelet-preferred-address-types`.
 const NODE_ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
 impl Call<'_> {
@@ -46,7 +47,8 @@ impl Call<'_> {
         }
     }
 
-    /// Checks that the user may create the subresource, also if the connection begins with a GET request.
+    /// Checks that the user may create the subresource if the connection begins with a GET request, as a
+    /// WebSocket connection does. The permission for other methods was already checked.
     fn authorize_connection(&self) -> Result<(), ApiError> {
         if self.head.method != Method::GET || !self.shared.access.enforces_rbac_for(self.user) {
             return Ok(());

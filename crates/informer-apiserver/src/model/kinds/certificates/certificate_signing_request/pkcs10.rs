@@ -55,7 +55,8 @@ const UNIMPLEMENTED: &str = "x509: cannot verify signature: algorithm unimplemen
 /// Validates a certificate request in DER, including its signature. Returns the reason why it is invalid.
 ///
 /// A signature is accepted without verification if no crypto provider supports its algorithm: ring supports
-/// neither the curves P-224 and P-521 nor SHA-1 nor RSA keys of less than 2048 bits.
+/// neither the curves P-224 and P-521 nor SHA-1. It supports RSA keys of 2048 to 8192 bits, and RSA-PSS only
+/// with its usual parameters.
 pub(super) fn check_request(der: &[u8]) -> Result<(), String> {
     let (contents, rest) = sequence(der, "certificateRequest")?;
     sequence(contents, "tbsCertificateRequest")?;
