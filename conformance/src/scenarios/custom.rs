@@ -76,7 +76,7 @@ async fn custom_objects_are_watched(bench: Bench) -> Result<(), Failure> {
     bench.settled(&lazy, &custom.gvr("v1")).await?;
     bench.settled(&dynamic, &custom.gvr("v1")).await?;
     assert_eq!(lazy.informer.lister().get(&bench.key("a"))?.get()?.spec.size, 2);
-    assert_eq!(dynamic.informer.lister().get(&bench.key("b"))?.value()["spec"]["size"], 3);
+    assert_eq!(dynamic.informer.lister().get(&bench.key("b"))?.value()?["spec"]["size"], 3);
     assert_eq!(lazy.story("a"), [CallKind::Initial, CallKind::Updated]);
     Ok(())
 }
@@ -157,7 +157,7 @@ async fn two_versions_of_a_kind_show_the_same_objects(bench: Bench) -> Result<()
     bench.equal(&two, &truth).await?;
     let of = |watched: &Watched<Dynamic>, field: &str| {
         let held = watched.informer.lister().get(&bench.key("b"));
-        held.map(|held| held.value()[field].clone())
+        Ok::<_, Failure>(held?.value()?[field].clone())
     };
     assert_eq!(of(&one, "apiVersion")?, format!("{}/v1", custom.group));
     assert_eq!(of(&two, "apiVersion")?, format!("{}/v2", custom.group));

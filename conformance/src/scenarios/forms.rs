@@ -71,7 +71,7 @@ async fn all_representations_show_the_same_objects(bench: Bench) -> Result<(), F
     let of_lazy = lazy.informer.lister().get(&key)?.get()?;
     let of_dynamic = dynamic.informer.lister().get(&key)?;
     assert_eq!(of_typed.data, of_lazy.data);
-    assert_eq!(of_dynamic.value()["data"]["value"], "changed");
+    assert_eq!(of_dynamic.value()?["data"]["value"], "changed");
     Ok(())
 }
 
@@ -96,7 +96,7 @@ async fn managed_fields_are_dropped_unless_requested(bench: Bench) -> Result<(),
     let kept = Watched::synced(SharedInformer::new(source.read_options(all))).await?;
     let fields = |watched: &Watched<Dynamic>| {
         let held = watched.informer.lister().get(&bench.key("a"));
-        held.map(|held| held.value()["metadata"]["managedFields"].clone())
+        Ok::<_, Failure>(held?.value()?["metadata"]["managedFields"].clone())
     };
     assert!(fields(&cut)?.is_null());
     assert!(fields(&kept)?.is_array());

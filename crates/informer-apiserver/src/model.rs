@@ -15,6 +15,7 @@ pub(crate) mod managed_fields;
 pub(crate) mod metadata;
 pub(crate) mod net;
 pub(crate) mod object_meta;
+pub(crate) mod pem;
 pub(crate) mod quantity;
 pub(crate) mod query;
 pub(crate) mod re2;

@@ -12,8 +12,12 @@ mod verify;
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use informer_http::{TlsConfig, certified_key, server_config};
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, RootCertStore};
 
@@ -173,14 +177,41 @@ pub(crate) struct ListenerTls {
 #[derive(Debug, Clone)]
 pub struct ClientCa {
     roots: Arc<RootCertStore>,
+    /// Only the certificates: the text that they were parsed from may contain private keys and comments.
+    pem: Arc<str>,
+}
+
+impl ClientCa {
+    pub(crate) fn pem(&self) -> &Arc<str> {
+        &self.pem
+    }
 }
 
 impl std::str::FromStr for ClientCa {
     type Err = TlsError;
 
     fn from_str(pem: &str) -> Result<Self, TlsError> {
-        Ok(Self { roots: Arc::new(informer_http::authorities(pem.as_bytes())?) })
+        let roots = Arc::new(informer_http::authorities(pem.as_bytes())?);
+        Ok(Self { roots, pem: certificates_of(pem).into() })
     }
+}
+
+/// Returns the certificates of a PEM text, without other blocks and without comments.
+fn certificates_of(pem: &str) -> String {
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes()).flatten();
+    certificates.map(|certificate| pem_of(&certificate)).collect()
+}
+
+fn pem_of(certificate: &[u8]) -> String {
+    let text = STANDARD.encode(certificate);
+    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, more) = rest.split_at(rest.len().min(64));
+        pem.extend([line, "\n"]);
+        rest = more;
+    }
+    pem + "-----END CERTIFICATE-----\n"
 }
 
 /// Returns the crypto provider with the AES-128 cipher suites first, because they are faster. The order of

@@ -23,7 +23,7 @@ pub(crate) struct AuthorizationAttributes {
 
 impl AuthorizationAttributes {
     pub(crate) fn of_request(method: &Method, path: &str, query: &Query) -> Self {
-        let segments = segments(path).unwrap_or_default();
+        let segments = segments(path);
         let texts: Vec<&str> = segments.iter().map(String::as_str).collect();
         let (group, rest) = match texts[..] {
             ["api", _, ref rest @ ..] if !rest.is_empty() => ("", rest),
@@ -50,13 +50,14 @@ impl AuthorizationAttributes {
             [resource] => (*resource, "", None),
             [] => ("", "", None),
         };
+        let collection = name.is_empty();
         let reads = matches!(method.as_str(), "GET" | "HEAD");
         let name = match name {
             // A list or watch with a field selector on `metadata.name` is authorized for that object name.
             "" if reads => one_name(query.text("fieldSelector")).unwrap_or_default(),
             name => name.to_owned(),
         };
-        let verb = match (method.as_str(), rest.len() < 2) {
+        let verb = match (method.as_str(), collection) {
             _ if legacy => "watch",
             ("GET" | "HEAD", true) if query.flag("watch").unwrap_or_default() => "watch",
             ("GET" | "HEAD", true) => "list",

@@ -1,7 +1,8 @@
 //! Content negotiation by the `Accept` header.
 
 use http::header::ACCEPT;
-use http::request;
+use http::{Method, request};
+use serde_json::{Value, json};
 
 use crate::http::headers::header;
 use crate::http::table::{TableForm, WithObject};
@@ -20,7 +21,7 @@ pub(crate) enum Wants {
 pub(crate) enum Encoding {
     Json,
     Yaml,
-    /// The Kubernetes protobuf encoding, which only built-in kinds have.
+    /// The Kubernetes protobuf encoding. Custom resources have it only as `PartialObjectMetadata`.
     Protobuf,
 }
 
@@ -29,6 +30,18 @@ pub(crate) enum Encoding {
 pub(crate) enum ResponseForm {
     Form(ObjectForm),
     Table(TableForm),
+}
+
+impl ResponseForm {
+    /// Returns an object, or only its metadata if the client asked for that.
+    pub(crate) fn render(self, object: Value) -> Value {
+        match self {
+            Self::Form(ObjectForm::Metadata) => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
+            }),
+            _ => object,
+        }
+    }
 }
 
 struct Clause<'a> {
@@ -101,18 +114,28 @@ pub(crate) fn negotiate(
     let streams = |media: &str| wants != Wants::Watch || media != "application/yaml";
     for clause in &clauses {
         let Some(encoding) = encoding(clause.media).filter(|_| streams(clause.media)) else { continue };
-        // Custom resources and `Table` objects have no protobuf encoding.
-        if encoding == Encoding::Protobuf && (kind.is_custom() || clause.transform.is_some()) {
+        if encoding == Encoding::Protobuf && !has_protobuf(kind, clause.transform) {
             continue;
         }
         if let Some(shape) = shape(clause, wants, kind, include_object)? {
             return Ok((shape, encoding));
         }
     }
-    let routed = clauses.iter().any(|clause| {
-        encoding(clause.media).is_some() || clause.media == "application/vnd.kubernetes.protobuf"
-    });
-    Err(nothing_acceptable(wants, kind, routed))
+    let routed = clauses.iter().any(|clause| encoding(clause.media).is_some());
+    // If a watch requests YAML, kube-apiserver accepts the media type and then rejects it for the stream. Its
+    // error lists the media types of streams.
+    let streamed = wants == Wants::Watch && clauses.iter().any(|clause| clause.media == "application/yaml");
+    // kube-apiserver rejects some requests in its router, which does not distinguish lists from watches.
+    let may_watch = wants != Wants::Item && head.method != Method::DELETE;
+    Err(if routed || kind.is_custom() { not_encodable(streamed) } else { not_routed(may_watch) })
+}
+
+/// Returns true if objects of a kind have a protobuf encoding in this representation (`as=`).
+fn has_protobuf(kind: &Kind, transform: Option<&str>) -> bool {
+    match transform {
+        None => !kind.is_custom(),
+        Some(transform) => transform != "Table",
+    }
 }
 
 fn shape(
@@ -151,25 +174,21 @@ fn shape(
     }
 }
 
-fn nothing_acceptable(wants: Wants, kind: &Kind, routed: bool) -> ApiError {
-    const PLAIN: &str = "application/json, application/yaml";
-    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-    let streams = format!("application/json;stream=watch, {PROTOBUF};stream=watch");
-    if !routed && !kind.is_custom() {
-        // kube-apiserver rejects the request in its router, which does not distinguish lists from watches.
-        // The message for a collection therefore also offers the media types of watches.
-        let more = if wants == Wants::Item { String::new() } else { format!(", {streams}") };
-        let mut error = not_acceptable(&format!(
-            "406: Not Acceptable\n\nAvailable representations: {PLAIN}, {PROTOBUF}{more}"
-        ));
-        error.details = Some(Box::default());
-        return error;
-    }
-    let known = match (wants, kind.is_custom()) {
-        (Wants::Watch, false) => streams,
-        (Wants::Watch, true) => "application/json;stream=watch".to_owned(),
-        (_, _) => format!("{PLAIN}, {PROTOBUF}"),
-    };
+const ENCODINGS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
+/// Returns the error of kube-apiserver's router for a request whose media types are all unknown.
+fn not_routed(may_watch: bool) -> ApiError {
+    let more = if may_watch { format!(", {STREAMS}") } else { String::new() };
+    let mut error =
+        not_acceptable(&format!("406: Not Acceptable\n\nAvailable representations: {ENCODINGS}{more}"));
+    error.details = Some(Box::default());
+    error
+}
+
+/// Returns the error for a request whose representation has none of the requested encodings.
+fn not_encodable(streamed: bool) -> ApiError {
+    let known = if streamed { STREAMS } else { ENCODINGS };
     not_acceptable(&format!("only the following media types are accepted: {known}"))
 }
 

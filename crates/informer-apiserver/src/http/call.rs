@@ -26,7 +26,7 @@ use crate::http::watch_faults::{FaultyWatch, Framing};
 use crate::http::{Frontend, list, options};
 use crate::model::duplicates::DuplicateKeys;
 use crate::model::error::{ApiError, MAX_BODY_BYTES};
-use crate::model::json::{Reading, excerpt, read_json, read_whole};
+use crate::model::json::{Reading, excerpt, parse, read_json, read_whole};
 use crate::model::kinds::{Kind, Subresource};
 use crate::model::metadata::{BodyType, parse_version};
 use crate::model::query::Query;
@@ -109,8 +109,7 @@ impl Call<'_> {
         B::Data: Buf,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Some(sub) = self.route.subresource.as_deref().filter(|sub| Subresource::is_unimplemented(sub))
-        {
+        if let Some(sub) = self.route.subresource.as_deref().filter(|sub| Subresource::is_forwarded(sub)) {
             return self.respond_without_kubelet(sub).await.map(|response| (response, Encoding::Json));
         }
         let expired = plan.watch_faults.iter().any(|(_, fault)| *fault == crate::faults::WatchFault::Expire);
@@ -165,7 +164,9 @@ impl Call<'_> {
             }
         };
         let mut page = page;
-        if encoding == Encoding::Protobuf {
+        // The encodings of whole objects are cached. A list of metadata is sent as JSON, which
+        // [`response::transcode`] encodes.
+        if encoding == Encoding::Protobuf && form == ObjectForm::Object {
             match page.into_wire_batches(self.kind(), self.shared.wiring()).await {
                 Ok(batches) => return Ok((protobuf_list(Box::new(batches)), encoding)),
                 // If one item has no protobuf encoding, the server sends the whole list as JSON.
@@ -251,7 +252,8 @@ impl Call<'_> {
             }
         };
         if self.route.subresource.as_deref() == Some("scale") {
-            return Ok((value(200, &self.shared.scale_of(self.kind(), &stored)?), encoding));
+            let scale = self.shared.scale_of(self.kind(), &stored)?;
+            return Ok((value(200, &shape.render(scale)), encoding));
         }
         let response = match shape {
             ResponseForm::Form(form) => self.object_response(200, &stored, form, encoding),
@@ -310,9 +312,10 @@ impl Call<'_> {
     }
 
     async fn try_write(&self, body: &[u8]) -> Result<(ApiResponse, Encoding), ApiError> {
-        let (shape, encoding) = self.negotiate(Wants::Item)?;
-        if matches!(self.route.verb, Verb::Delete | Verb::DeleteCollection) {
-            return Ok((self.delete(body).await?, encoding));
+        let deletes_collection = self.route.verb == Verb::DeleteCollection;
+        let (shape, encoding) = self.negotiate(if deletes_collection { Wants::List } else { Wants::Item })?;
+        if deletes_collection || self.route.verb == Verb::Delete {
+            return Ok((self.delete(shape, body).await?, encoding));
         }
         options::check_write(self.query, self.route.verb, media_type(self.head))?;
         let admission = self.admission(body, || self.write_options());
@@ -397,7 +400,7 @@ impl Call<'_> {
         }
     }
 
-    async fn delete(&self, body: &[u8]) -> Result<ApiResponse, ApiError> {
+    async fn delete(&self, shape: ResponseForm, body: &[u8]) -> Result<ApiResponse, ApiError> {
         let given = if body.is_empty() {
             None
         } else {
@@ -421,8 +424,15 @@ impl Call<'_> {
             let admission = self.admission(&[], review_options);
             let scope = scope.admitted_by(admission.as_ref());
             let deleted = self.shared.delete(scope, self.name(), &options).await;
-            let response =
-                deleted.map(|deleted| json(if deleted.accepted { 202 } else { 200 }, deleted.body));
+            let response = deleted.map(|deleted| {
+                let status = if deleted.accepted { 202 } else { 200 };
+                let only_metadata = shape == ResponseForm::Form(ObjectForm::Metadata);
+                match only_metadata.then(|| parse(&deleted.body)).filter(|object| object["kind"] != "Status")
+                {
+                    Some(object) => value(status, &shape.render(object)),
+                    None => json(status, deleted.body),
+                }
+            });
             return with_warnings(response, admission.as_ref());
         }
         let filter = self.filter(&ListOptions::parse(self.query)?)?;
@@ -438,7 +448,11 @@ impl Call<'_> {
                 _ => {}
             }
         }
-        Ok(response::list(Box::new(page.into_batches(self.kind(), ObjectForm::Object))))
+        let form = match shape {
+            ResponseForm::Form(form) => form,
+            ResponseForm::Table(_) => ObjectForm::Object,
+        };
+        Ok(response::list(Box::new(page.into_batches(self.kind(), form))))
     }
 
     /// Decodes a request body (JSON, YAML or protobuf). Only the JSON decoder sets `Reading::doubled`.

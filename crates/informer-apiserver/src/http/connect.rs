@@ -14,6 +14,7 @@ use crate::http::call::Call;
 use crate::http::response::ApiResponse;
 use crate::model::error::ApiError;
 use crate::model::kinds::Subresource;
+use crate::model::query::decoded_path;
 
 impl Call<'_> {
     /// Responds to a request to the subresource `sub`, which needs a kubelet: with the error of admission,
@@ -55,8 +56,11 @@ impl Call<'_> {
 
     /// Returns the path of a proxied request, which follows the subresource in the path of the request.
     fn proxied_path(&self) -> Option<String> {
-        let mut path: String = self.route.proxied.iter().flat_map(|segment| ["/", segment]).collect();
-        if self.head.uri.path().ends_with('/') {
+        let mut path = self.route.proxied.join("/");
+        if !path.is_empty() && !path.starts_with('/') {
+            path.insert(0, '/');
+        }
+        if decoded_path(self.head.uri.path()).ends_with('/') && !path.ends_with('/') {
             path.push('/');
         }
         Some(path).filter(|path| !path.is_empty())

@@ -5,7 +5,7 @@ use informer_core::Gvr;
 
 use crate::model::error::ApiError;
 use crate::model::kinds::Traits;
-use crate::model::query::segments;
+use crate::model::query::{decoded_path, segments};
 use crate::registry::{GroupKnown, Registry, Resource};
 use crate::requests::Verb;
 
@@ -46,10 +46,19 @@ pub(crate) fn route(
     path: &str,
     watch: bool,
 ) -> Result<Route, ApiError> {
-    let Some(segments) = segments(path) else { return Err(ApiError::unknown_path()) };
+    let segments = segments(path);
+    let path = &*decoded_path(path);
+    // kube-apiserver selects a handler by the prefix of the path, so the path cannot begin with two slashes.
+    if path.starts_with("//") {
+        return Err(ApiError::unknown_path());
+    }
     let (group, version, rest) = match segments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest.len()),
+        ["apis", "", ..] => return Err(ApiError::unknown_path()),
         ["apis", group, version, ref rest @ ..] if !rest.is_empty() => (group, version, rest.len()),
+        [first, ref rest @ ..] if path.ends_with("//") && !trims_slashes(first, rest) => {
+            return Err(ApiError::unknown_path());
+        }
         _ => return Ok(Route::Other(segments)),
     };
     let rest = &segments[segments.len() - rest..];
@@ -67,6 +76,10 @@ pub(crate) fn route(
     }
     let parts = split(rest).ok_or_else(unknown)?;
     let resource = registry.get(&Gvr::new(group, version, &*parts.resource)).ok_or_else(unknown)?;
+    // kube-apiserver serves custom resources with a separate handler, which treats an empty namespace as
+    // absent.
+    let unscoped = resource.kind.is_custom() && parts.namespace.as_deref() == Some("");
+    let parts = Parts { namespace: parts.namespace.filter(|_| !unscoped), ..parts };
     let namespaced = parts.namespace.is_some();
     if (namespaced && !resource.kind.namespaced)
         || (!namespaced && resource.kind.namespaced && parts.name.is_some())
@@ -85,8 +98,26 @@ pub(crate) fn route(
     };
     let verb = verb(method, item, watch || legacy_watch, parts.subresource.is_some())?;
     check(&resource, verb, &parts)?;
+    check_segments(&parts)?;
     let Parts { namespace, name, subresource, proxied, .. } = parts;
+    let namespace = namespace.filter(|namespace| !namespace.is_empty());
     Ok(Route::Resource(ResourceRoute { resource, verb, namespace, name, subresource, proxied, legacy_watch }))
+}
+
+/// Returns true if kube-apiserver ignores repeated slashes at the end of this path, which is not that of a
+/// resource. This depends on its handler.
+fn trims_slashes(first: &str, rest: &[&str]) -> bool {
+    matches!(first, "api" | "version") || (first == "apis" && !rest.is_empty())
+}
+
+/// Rejects an object without a name, or without a namespace between two slashes. A collection may have an
+/// empty namespace, which means all namespaces.
+fn check_segments(parts: &Parts) -> Result<(), ApiError> {
+    match (parts.namespace.as_deref(), parts.name.as_deref()) {
+        (_, Some("")) => Err(ApiError::bad_request("name must be provided")),
+        (Some(""), Some(_)) => Err(ApiError::bad_request("Namespace parameter required.")),
+        _ => Ok(()),
+    }
 }
 
 fn split(rest: &[String]) -> Option<Parts> {

@@ -11,9 +11,8 @@ use crate::http::response::{ApiResponse, value, warn};
 use crate::model::error::ApiError;
 use crate::model::json::Reading;
 use crate::model::kinds::Traits;
-use crate::model::metadata::{BodyType, check_namespace};
+use crate::model::metadata::{BodyType, set_namespace};
 use crate::pipeline::{Application, NewScale, check_eviction};
-use crate::registry::storage::ObjectForm;
 use crate::requests::Verb;
 
 const BINDING: BodyType<'static> = BodyType { api_version: "v1", kind: "Binding" };
@@ -81,7 +80,7 @@ impl Call<'_> {
             }
             _ => {
                 self.shared.set_review_managers(kind, &mut object, self.scope().manager);
-                Ok(value(201, &shaped(form, self.shared.review(self.user, kind, object)?)))
+                Ok(value(201, &form.render(self.shared.review(self.user, kind, object)?)))
             }
         }
     }
@@ -116,7 +115,7 @@ impl Call<'_> {
         new: &NewScale,
     ) -> Result<ApiResponse, ApiError> {
         let (scale, warnings) = self.shared.write_scale(scope, self.name(), new).await?;
-        let mut response = value(200, &shaped(form, scale));
+        let mut response = value(200, &form.render(scale));
         warn(&mut response, &warnings);
         Ok(response)
     }
@@ -165,7 +164,7 @@ impl Call<'_> {
         };
         let request = self.admit_subresource(scope, request, check).await?;
         let issued = self.shared.issue_token(&*find()?, request, scope.dry_run)?;
-        Ok(value(201, &shaped(form, issued)))
+        Ok(value(201, &form.render(issued)))
     }
 
     /// Decodes the object in a request body. Also returns the warnings about unknown and duplicate fields.
@@ -188,9 +187,8 @@ impl Call<'_> {
         let scope = Scope { twice: twice.as_ref(), ..self.scope() };
         let validated = fitted.and_then(|unknown| scope.check_fields(unknown));
         let warnings = validated.map_err(|why| self.decode_error(known, &why))?;
-        let namespace = self.route.namespace.as_deref();
-        check_namespace(namespace, members).map_err(|error| error.warned(warnings.clone()))?;
-        set_namespace(namespace, members);
+        let is_set = set_namespace(self.route.namespace.as_deref(), members);
+        is_set.map_err(|error| error.warned(warnings.clone()))?;
         Ok((object, warnings))
     }
 
@@ -203,11 +201,6 @@ impl Call<'_> {
         check: impl FnOnce(&Map<String, Value>) -> Result<(), ApiError>,
     ) -> Result<Value, ApiError> {
         let Value::Object(mut object) = object else { return Ok(object) };
-        if let Some(namespace) = scope.namespace
-            && let Some(metadata) = object.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
-        {
-            metadata.entry("namespace").or_insert_with(|| namespace.into());
-        }
         self.shared.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
         check(&object)?;
         self.shared.admit(scope, Phase::Validate, Some(&mut object), None).await?;
@@ -222,30 +215,6 @@ impl Call<'_> {
         } else {
             format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}")
         })
-    }
-}
-
-/// Sets the namespace of the request in the metadata of a body, or removes it if the request has none.
-fn set_namespace(namespace: Option<&str>, body: &mut Map<String, Value>) {
-    let metadata = match namespace {
-        Some(_) => Some(body.entry("metadata").or_insert_with(|| json!({}))),
-        None => body.get_mut("metadata"),
-    };
-    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
-        match namespace {
-            Some(namespace) => drop(metadata.insert("namespace".to_owned(), namespace.into())),
-            None => drop(metadata.remove("namespace")),
-        }
-    }
-}
-
-/// Returns an object, or only its metadata if the client asked for that.
-fn shaped(form: ResponseForm, object: Value) -> Value {
-    match form {
-        ResponseForm::Form(ObjectForm::Metadata) => json!({
-            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
-        }),
-        _ => object,
     }
 }
 

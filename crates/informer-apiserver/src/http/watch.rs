@@ -332,12 +332,18 @@ impl WatchDriver {
                 lines.put_slice(&rows.line(&self.shared, &self.resource, event));
                 break;
             }
-            match self.protobuf.then(|| stored.frame(EventType::Added, self.shared.wiring())).flatten() {
+            let whole = self.protobuf && self.form == ObjectForm::Object;
+            match whole.then(|| stored.frame(EventType::Added, self.shared.wiring())).flatten() {
                 Some(frame) => lines.put_slice(&frame),
                 None => {
+                    let at = lines.len();
                     lines.put_slice(EventType::Added.head());
                     stored.write(self.form, &mut lines);
                     lines.put_slice(b"}\n");
+                    if self.protobuf {
+                        let line = lines.split_off(at).freeze();
+                        lines.put_slice(&frame_events(&self.shared.schema, &line));
+                    }
                 }
             }
             if !self.coalesce {
@@ -380,9 +386,7 @@ impl WatchDriver {
                         &self.resource,
                         RowEvent { event_type: kind, stored, version },
                     ),
-                    _ if self.protobuf => event
-                        .frame(kind, self.shared.wiring())
-                        .unwrap_or_else(|| frame_events(&self.shared.schema, &event.line(kind, self.form))),
+                    _ if self.protobuf => self.frame(event, kind),
                     _ => event.line(kind, self.form),
                 };
                 bytes += line.len();
@@ -392,6 +396,13 @@ impl WatchDriver {
         self.cursor = self.cursor.max(version);
         self.complete = Some(version).filter(|_| complete && !none && !self.ended);
         Ok(none.then_some(version))
+    }
+
+    /// Returns the event as a protobuf frame. The frames of whole objects are cached with the event.
+    fn frame(&self, event: &Event, kind: EventType) -> Bytes {
+        let whole = self.form == ObjectForm::Object;
+        let cached = whole.then(|| event.frame(kind, self.shared.wiring())).flatten();
+        cached.unwrap_or_else(|| frame_events(&self.shared.schema, &event.line(kind, self.form)))
     }
 
     /// Returns the event with its objects in the watched API version, or `None` if they have not been

@@ -110,7 +110,7 @@ impl ApiError {
         }
     }
 
-    fn set_details(mut self, details: Details) -> Self {
+    pub(crate) fn set_details(mut self, details: Details) -> Self {
         self.details = Some(Box::new(details));
         self
     }
@@ -156,6 +156,10 @@ impl ApiError {
     /// Returns the human-readable message.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.reason() == "Conflict"
     }
 
     pub(crate) fn retry_after(&self) -> Option<u32> {

@@ -7,13 +7,12 @@ use serde_json::{Map, Value};
 use crate::model::cause::Cause;
 use crate::model::error::ApiError;
 use crate::model::json::{Object, json_type};
-use crate::model::kinds::descriptor::ObjectName;
 use crate::model::kinds::{Kind, Traits};
 use crate::model::object_meta::{
     field_causes, finalizer_causes, finalizers, metadata_of_mut, owner_references_causes, text,
     unqualified_finalizer_causes,
 };
-use crate::model::rules::{label_problems, path_segment_problems};
+use crate::model::rules::path_segment_problems;
 use crate::model::write_options::WriteMode;
 
 /// Rejects an object whose namespace differs from that of the request, for example after a webhook changed
@@ -25,6 +24,23 @@ pub(crate) fn check_namespace(namespace: Option<&str>, object: &Object) -> Resul
         )),
         _ => Ok(()),
     }
+}
+
+/// Sets the namespace of an object to that of the request, or removes it if the request has none. Returns 400
+/// if the object has another namespace than the request.
+pub(crate) fn set_namespace(namespace: Option<&str>, object: &mut Object) -> Result<(), ApiError> {
+    check_namespace(namespace, object)?;
+    match namespace {
+        Some(namespace) => {
+            metadata_of_mut(object).insert("namespace".into(), namespace.into());
+        }
+        None => {
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("namespace");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the `metadata.resourceVersion` of an object; `None` if it is empty or 0.
@@ -63,22 +79,8 @@ pub(crate) fn checked(
     if object.get("metadata").is_none_or(Value::is_null) {
         object.insert("metadata".into(), Value::Object(Map::new()));
     }
-    let metadata = metadata_of_mut(&mut object);
-    metadata.retain(|_, value| !value.is_null());
-    let named = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
-    match (kind.namespaced, namespace) {
-        (true, Some(namespace)) if named.is_empty() => {
-            metadata.insert("namespace".into(), namespace.into());
-        }
-        (true, Some(namespace)) if named != namespace => {
-            let why = "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(ApiError::bad_request(why));
-        }
-        (false, _) => {
-            metadata.remove("namespace");
-        }
-        _ => {}
-    }
+    metadata_of_mut(&mut object).retain(|_, value| !value.is_null());
+    set_namespace(namespace.filter(|_| kind.namespaced), &mut object)?;
     object.insert("kind".into(), kind.kind.clone().into());
     object.insert("apiVersion".into(), kind.api_version.clone().into());
     Ok(object)
@@ -250,10 +252,6 @@ fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError>
     Ok(())
 }
 
-const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-
 /// Validates the name and the `generateName` of a new object, and the other metadata.
 pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
     let mut causes = Vec::new();
@@ -277,11 +275,8 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
 /// Validates that the name of an otherwise valid object can be a segment of a path, if the kind has no format
 /// of names.
 pub(crate) fn check_path_segment(kind: &Kind, name: &str) -> Result<(), ApiError> {
-    let problems = match kind.descriptor.name_format {
-        ObjectName::Any => path_segment_problems(name),
-        _ => Vec::new(),
-    };
-    if problems.is_empty() {
+    let problems = path_segment_problems(name);
+    if problems.is_empty() || kind.descriptor.name_format.is_some() {
         return Ok(());
     }
     let cause = |why: &&str| Cause::invalid("metadata.name", &format!("{name:?}"), why);
@@ -306,29 +301,8 @@ fn without_final_dash(prefix: &str) -> String {
 
 /// Validates a name in the format of its kind. The errors contain `shown`.
 fn name_causes(kind: &Kind, field: &str, shown: &str, name: &str) -> Vec<Cause> {
-    let problems = match kind.descriptor.name_format {
-        ObjectName::Label => label_problems(name),
-        ObjectName::PathSegment => path_segment_problems(name),
-        ObjectName::Any => Vec::new(),
-        ObjectName::Subdomain => {
-            let long = (name.len() > MAX_NAME_BYTES).then_some("must be no more than 253 characters");
-            long.into_iter().chain((!is_subdomain(name)).then_some(NAME_RULE)).collect()
-        }
-    };
+    let problems = kind.descriptor.name_format.map_or_else(Vec::new, |format| format.problems(name));
     problems.iter().map(|why| Cause::invalid(field, &format!("{shown:?}"), why)).collect()
-}
-
-/// The maximum length of a name, in bytes.
-const MAX_NAME_BYTES: usize = 253;
-
-fn is_subdomain(name: &str) -> bool {
-    let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.split('.').all(|part| {
-        let bytes = part.as_bytes();
-        bytes.iter().all(|&byte| outer(byte) || byte == b'-')
-            && bytes.first().is_some_and(|&byte| outer(byte))
-            && bytes.last().is_some_and(|&byte| outer(byte))
-    })
 }
 
 pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {

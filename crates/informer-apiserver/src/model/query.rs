@@ -49,14 +49,18 @@ impl Query {
     }
 }
 
-/// Splits a request path into segments. As in kube-apiserver, the path is decoded first. A trailing slash is
-/// dropped. Returns `None` if a segment is empty.
-pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
-    let path = crate::model::json::text(&Cow::from(percent_decode_str(path)));
-    let path = path.strip_prefix('/')?;
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let own = |segment: &str| (!segment.is_empty()).then(|| segment.to_owned());
-    if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(own).collect() }
+/// Decodes the percent-encoding of a request path.
+pub(crate) fn decoded_path(path: &str) -> String {
+    crate::model::json::text(&Cow::from(percent_decode_str(path)))
+}
+
+/// Splits a request path into segments. As in kube-apiserver, the path is decoded first, and all slashes at
+/// its ends are dropped. A segment between two slashes may be empty.
+pub(crate) fn segments(path: &str) -> Vec<String> {
+    match decoded_path(path).trim_matches('/') {
+        "" => Vec::new(),
+        path => path.split('/').map(str::to_owned).collect(),
+    }
 }
 
 /// Validates the parameter `dryRun`, whose only valid value is `All`.

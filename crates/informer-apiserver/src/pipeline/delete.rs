@@ -25,13 +25,14 @@ use crate::registry::storage::{Changed, Expect, ObjectForm, Stored};
 pub(crate) struct DeleteOptions {
     grace: Option<i64>,
     uid: Option<String>,
-    version: Option<String>,
+    pub(crate) version: Option<String>,
     policy: Option<String>,
     orphan: Option<bool>,
     pub(crate) dry_run: bool,
 }
 
 /// Delete options that are not validated yet.
+#[derive(Clone)]
 pub(crate) struct UncheckedDeleteOptions {
     pub(crate) options: DeleteOptions,
     stages: Vec<String>,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::Scope;
 use crate::model::cause::Cause;
-use crate::model::error::ApiError;
+use crate::model::error::{ApiError, Details};
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::selectors::selector_text;
@@ -63,13 +63,56 @@ impl Pipeline {
         }
         let unchecked = UncheckedDeleteOptions::of_body(&given);
         scope.dry_run = unchecked.options.dry_run;
-        let current = self.find(scope.resource, scope.namespace, name)?;
-        let pod = parse(current.as_slice());
-        let phase = text(&pod["status"]["phase"]);
-        let over =
-            matches!(phase, "Succeeded" | "Failed" | "Pending") || crate::pipeline::is_terminating(&pod);
-        if !over {
-            self.consume_disruption(scope, name, &pod).await?;
+        // A conflict with the resourceVersion of the client is final.
+        let attempts = if unchecked.options.version.is_some() { 1 } else { MAX_ATTEMPTS };
+        let mut conflict = None;
+        for _ in 0..attempts {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            let pod = parse(current.as_slice());
+            let mut unchecked = unchecked.clone();
+            match BudgetCheck::of_pod(&pod) {
+                BudgetCheck::Required => return self.evict_within_budget(scope, &current, unchecked).await,
+                BudgetCheck::SkippedWhilePending if unchecked.options.version.is_none() => {
+                    unchecked.options.version = Some(current.version.to_string());
+                }
+                BudgetCheck::SkippedWhilePending | BudgetCheck::Skipped => {}
+            }
+            match self.delete_evicted(scope, name, unchecked).await {
+                Err(error) if error.is_conflict() => conflict = Some(error),
+                result => return result,
+            }
+        }
+        Err(conflict.unwrap_or_else(|| ApiError::modified(scope.kind(), name)))
+    }
+
+    /// Evicts a pod that its PDB may protect.
+    async fn evict_within_budget(
+        &self,
+        scope: Scope<'_>,
+        current: &Stored,
+        mut unchecked: UncheckedDeleteOptions,
+    ) -> Result<(), ApiError> {
+        let name = current.key.name();
+        let bypassed = self.consume_disruption(scope, name, &parse(current.as_slice())).await?;
+        let Some(budget) = bypassed else { return self.delete_evicted(scope, name, unchecked).await };
+        // The pod must still be unhealthy when it is deleted. As in kube-apiserver, its resourceVersion
+        // replaces that of the client, and a conflict asks the client to repeat the eviction.
+        let has_version = unchecked.options.version.replace(current.version.to_string()).is_some();
+        match self.delete_evicted(scope, name, unchecked).await {
+            Err(error) if error.is_conflict() && !has_version => Err(unprocessed_budget(&budget)),
+            result => result,
+        }
+    }
+
+    /// Adds the condition of an eviction to a pod and deletes it.
+    async fn delete_evicted(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        unchecked: UncheckedDeleteOptions,
+    ) -> Result<(), ApiError> {
+        if scope.dry_run {
+            return self.delete(scope, name, &unchecked.check()?).await.map(drop);
         }
         let marked = self.mark_evicted(scope, name, &unchecked.options)?;
         // As in kube-apiserver, the options are validated after the pod has got its condition.
@@ -77,19 +120,20 @@ impl Pipeline {
         self.delete(scope, name, &options.following(&marked)).await.map(drop)
     }
 
-    /// Decrements `disruptionsAllowed` of the PDB that selects the evicted pod.
+    /// Decrements `disruptionsAllowed` of the PDB that selects the evicted pod. Returns the name of the PDB
+    /// if it does not protect this pod because the pod is unhealthy.
     async fn consume_disruption(
         &self,
         scope: Scope<'_>,
         pod_name: &str,
         pod: &Value,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Option<String>, ApiError> {
         let resource = self.resource(&Gvr::new("policy", "v1", "poddisruptionbudgets"))?;
         let budgets = Scope { resource: &resource, ..scope };
         for _ in 0..MAX_ATTEMPTS {
             let matching = self.matching_budgets(budgets, pod);
             let budget = match &matching[..] {
-                [] => return Ok(()),
+                [] => return Ok(None),
                 [budget] => budget,
                 _ => {
                     let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does \
@@ -99,14 +143,14 @@ impl Pipeline {
             };
             let mut object = parse(budget.as_slice());
             if !is_ready(pod) && allows_unhealthy(&object) {
-                return Ok(());
+                return Ok(Some(budget.key.name().to_owned()));
             }
             check_budget(&object)?;
             self.decrement(&mut object, pod_name);
             let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
             self.update_status_managers(budgets.resource, budget, &mut object);
             match self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(None),
                 Err(WriteError::Conflict) => {}
                 Err(WriteError::Api(error)) => return Err(error),
             }
@@ -158,21 +202,45 @@ impl Pipeline {
             let current = self.find(scope.resource, scope.namespace, name)?;
             check_preconditions(scope.kind(), &current, options)?;
             let mut pod = parse(current.as_slice());
-            if crate::pipeline::is_terminating(&pod) {
-                return Ok(current);
-            }
-            set_condition(
+            let changed = set_condition(
                 &mut pod,
                 json!({
                     "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
                     "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": self.now(),
                 }),
             );
+            if !changed {
+                return Ok(current);
+            }
             let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource().into()) };
             self.put(scope, &current, &pod)
         })
     }
 }
+
+/// Whether an eviction needs the permission of a PDB.
+enum BudgetCheck {
+    Required,
+    /// The pod is pending, so its eviction disrupts nothing. This holds only for the version of the pod that
+    /// was checked, because the pod may become ready.
+    SkippedWhilePending,
+    /// The pod has terminated or is being deleted, which cannot change any more.
+    Skipped,
+}
+
+impl BudgetCheck {
+    fn of_pod(pod: &Value) -> Self {
+        match text(&pod["status"]["phase"]) {
+            "Succeeded" | "Failed" => Self::Skipped,
+            _ if crate::pipeline::is_terminating(pod) => Self::Skipped,
+            "Pending" => Self::SkippedWhilePending,
+            _ => Self::Required,
+        }
+    }
+}
+
+/// The maximum number of evicted pods in the status of a PDB that the PDB controller has not confirmed yet.
+const MAX_DISRUPTED_PODS: usize = 2_000;
 
 /// The condition of a PDB that reports whether it allows evictions.
 const ALLOWED: &str = "DisruptionAllowed";
@@ -191,12 +259,30 @@ fn is_ready(pod: &Value) -> bool {
 /// Checks that a PDB allows an eviction.
 fn check_budget(budget: &Value) -> Result<(), ApiError> {
     let name = text(&budget["metadata"]["name"]);
+    // As in kube-apiserver, these two errors name the kind and not the resource.
+    let forbidden = |why: &str| {
+        let message = format!("poddisruptionbudget.policy \"{name}\" is forbidden: {why}");
+        let details = Details {
+            name: name.to_owned(),
+            group: "policy".to_owned(),
+            kind: "poddisruptionbudget".to_owned(),
+            ..Details::default()
+        };
+        Err(ApiError::new(403, "Forbidden", message).set_details(details))
+    };
     let generation = budget["metadata"]["generation"].as_i64().unwrap_or_default();
     if number(budget, "observedGeneration") < generation {
-        let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(forbidden_by_budget(why, 10));
+        return Err(unprocessed_budget(name));
     }
-    if number(budget, "disruptionsAllowed") > 0 {
+    let allowed = number(budget, "disruptionsAllowed");
+    if allowed < 0 {
+        return forbidden("pdb disruptions allowed is negative");
+    }
+    let disrupted = budget["status"]["disruptedPods"].as_object().map_or(0, Map::len);
+    if disrupted > MAX_DISRUPTED_PODS {
+        return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+    }
+    if allowed > 0 {
         return Ok(());
     }
     let conditions = budget["status"]["conditions"].as_array().into_iter().flatten();
@@ -226,6 +312,11 @@ fn strings(list: &Value) -> Vec<&str> {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+/// Returns the error for a PDB whose status does not describe the current pods.
+fn unprocessed_budget(name: &str) -> ApiError {
+    forbidden_by_budget(format!("The disruption budget {name} is still being processed by the server."), 10)
 }
 
 fn forbidden_by_budget(why: String, seconds: u32) -> ApiError {

@@ -71,15 +71,24 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-pub(super) fn set_condition(object: &mut Value, condition: Value) {
+/// Sets the condition of this type in the status of an object. Its `lastTransitionTime` changes only together
+/// with its status. Returns false if the object already has the condition.
+pub(super) fn set_condition(object: &mut Value, mut condition: Value) -> bool {
     let conditions = &mut object["status"]["conditions"];
-    match conditions.as_array_mut() {
-        Some(list) => {
-            list.retain(|other| other["type"] != condition["type"]);
-            list.push(condition);
-        }
-        None => *conditions = json!([condition]),
+    let Some(list) = conditions.as_array_mut() else {
+        *conditions = json!([condition]);
+        return true;
+    };
+    let Some(old) = list.iter_mut().find(|old| old["type"] == condition["type"]) else {
+        list.push(condition);
+        return true;
+    };
+    if old["status"] == condition["status"] {
+        condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
     }
+    let changed = *old != condition;
+    *old = condition;
+    changed
 }
 
 fn already_bound(name: &str, why: &str) -> ApiError {

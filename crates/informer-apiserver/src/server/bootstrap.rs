@@ -1,10 +1,12 @@
 //! The objects that kube-apiserver creates when it starts.
 //!
-//! `cargo xtask real bootstrap` writes them to `bootstrap/objects.txt`, as a kube-apiserver with default
-//! flags creates them.
+//! `cargo xtask real bootstrap` records the objects of a kube-apiserver with default flags in
+//! `bootstrap/objects.txt`. Objects that depend on flags are created in code.
+
+use std::sync::Arc;
 
 use informer_core::Gvr;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::server::ApiServer;
 
@@ -26,12 +28,14 @@ const USER_ROLES: [&str; 10] = [
 ];
 
 /// The objects that a new server creates.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct BootstrapObjects {
     /// The server authorizes by RBAC, so it has roles.
     pub(crate) rbac: bool,
     /// All objects of kube-apiserver, and not only the roles of users.
     pub(crate) all: bool,
+    /// The CA certificates (PEM) of client certificates.
+    pub(crate) client_ca: Option<Arc<str>>,
 }
 
 struct Record {
@@ -53,7 +57,7 @@ fn records() -> impl Iterator<Item = Record> {
 }
 
 impl BootstrapObjects {
-    fn includes(self, record: &Record) -> bool {
+    fn includes(&self, record: &Record) -> bool {
         let is_role = record.gvr.group == RBAC;
         if is_role && !self.rbac {
             return false;
@@ -69,7 +73,19 @@ impl BootstrapObjects {
             let created = server.raw().create(&record.gvr, record.namespace, object);
             created.expect("the recorded objects are valid");
         }
+        if let Some(client_ca) = self.client_ca.as_deref().filter(|_| self.all) {
+            publish_client_ca(server, client_ca);
+        }
     }
+}
+
+/// Creates the ConfigMap from which extension API servers read how clients of the API server authenticate. It
+/// has no entries for request headers, because this server does not authenticate by them.
+fn publish_client_ca(server: &ApiServer, client_ca: &str) {
+    let metadata = json!({"name": "extension-apiserver-authentication"});
+    let object = json!({"metadata": metadata, "data": {"client-ca-file": client_ca}});
+    let created = server.create(&Gvr::new("", "v1", "configmaps"), "kube-system", object);
+    created.expect("the initial objects of a server are valid");
 }
 
 #[cfg(test)]

@@ -127,7 +127,9 @@ impl ApiServerBuilder {
     ///
     /// These are the priority classes, flow schemas, priority levels and APIServices, the default
     /// ServiceCIDR, and the service `default/kubernetes`; with [RBAC](Self::rbac) also all default roles and
-    /// bindings. The service has no endpoints, because a server may have several listeners.
+    /// bindings; with a [client CA](Self::client_ca) also the ConfigMap
+    /// `kube-system/extension-apiserver-authentication`. The service has no endpoints, because a server may
+    /// have several listeners.
     pub fn bootstrap(mut self, bootstrap: bool) -> Self {
         self.bootstrap = bootstrap;
         self
@@ -283,6 +285,7 @@ impl ApiServerBuilder {
             require_namespaces: self.require_namespaces,
             controllers: self.controllers,
         };
+        let client_ca = self.client_ca.as_ref().map(|authorities| Arc::clone(authorities.pem()));
         let access = Access::new(self.tokens, self.client_ca, self.rbac);
         let auth = Auth { store, access, policy: PolicyCache::default() };
         let plugins = EnabledPlugins::new(&self.plugins);
@@ -323,7 +326,7 @@ impl ApiServerBuilder {
             let object = serde_json::json!({"metadata": {"name": name}});
             server.create(&namespaces, "", object).expect("the initial objects of a server are valid");
         }
-        BootstrapObjects { rbac: self.rbac, all: self.bootstrap }.create(&server);
+        BootstrapObjects { rbac: self.rbac, all: self.bootstrap, client_ca }.create(&server);
         server
     }
 }

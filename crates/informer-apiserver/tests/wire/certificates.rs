@@ -81,6 +81,49 @@ async fn certificate_request_must_be_pem_with_a_valid_signature() {
 }
 
 #[tokio::test]
+async fn certificate_request_with_pem_headers_is_read_by_validation_and_admission() {
+    let server = ApiServer::builder().build();
+    let with_header = |group: &str| {
+        let pem = String::from_utf8(STANDARD.decode(request_of_group(group)).unwrap()).unwrap();
+        let incomplete = "-----BEGIN CERTIFICATE REQUEST-----\n?\n-----END CERTIFICATE REQUEST-----\n";
+        STANDARD
+            .encode(format!("{incomplete}{}", pem.replacen("REQUEST-----", "REQUEST-----\nComment: a\n", 1)))
+    };
+    let spec =
+        |request: String| json!({"request": request, "signerName": CLIENT_SIGNER, "usages": ["client auth"]});
+    let (code, message) = create(&server, spec(with_header("developers"))).await;
+    assert_eq!(code, 201, "{message}");
+    let (code, message) = create(&server, spec(with_header("system:masters"))).await;
+    assert!(code == 403 && message.ends_with("system:masters group is not allowed"), "{message}");
+}
+
+#[tokio::test]
+async fn certificate_request_with_malformed_der_names_the_problem() {
+    let server = ApiServer::builder().build();
+    for (der, why) in [
+        (&b"\x30"[..], "asn1: syntax error: truncated tag or length"),
+        (b"\x30\x80\x00", "asn1: syntax error: indefinite length found (not DER)"),
+        (b"\x30\x82\x01", "asn1: syntax error: truncated tag or length"),
+        (b"\x30\x85\x01\x00\x00\x00\x00", "asn1: structure error: length too large"),
+        (b"\x30\x02\x01", "asn1: syntax error: data truncated"),
+        (
+            b"\x04\x00",
+            "asn1: structure error: tags don't match (16 vs {class:0 tag:4 length:0 isCompound:false}) \
+             {optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> \
+             stringType:0 timeType:0 set:false omitEmpty:false} certificateRequest @2",
+        ),
+    ] {
+        let encoded = STANDARD.encode(der);
+        let pem =
+            format!("-----BEGIN CERTIFICATE REQUEST-----\n{encoded}\n-----END CERTIFICATE REQUEST-----\n");
+        let spec =
+            json!({"request": STANDARD.encode(pem), "signerName": "example.com/signer", "usages": ["any"]});
+        let (code, message) = create(&server, spec).await;
+        assert!(code == 422 && message.ends_with(why), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn certificate_request_needs_usages_a_signer_and_ten_minutes() {
     let server = ApiServer::builder().build();
     let (code, message) =

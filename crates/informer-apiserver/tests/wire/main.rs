@@ -20,6 +20,7 @@ mod mischief;
 mod mutations;
 mod owner_references;
 mod owners;
+mod paths;
 mod pod_security;
 mod pod_specs;
 mod pod_subresources;

@@ -100,9 +100,12 @@ async fn cached_protobuf_is_shared_counted_and_released() {
 
 /// Returns the events of a protobuf watch, converted to JSON.
 async fn frames(server: &ApiServer, uri: &str) -> Vec<Value> {
-    let response =
-        send_with(server, "GET", uri, &[("accept", "application/vnd.kubernetes.protobuf;stream=watch")], "")
-            .await;
+    frames_as(server, uri, "application/vnd.kubernetes.protobuf;stream=watch").await
+}
+
+async fn frames_as(server: &ApiServer, uri: &str, accept: &str) -> Vec<Value> {
+    let response = send_with(server, "GET", uri, &[("accept", accept)], "").await;
+    assert_eq!(response.headers()["content-type"], "application/vnd.kubernetes.protobuf;stream=watch");
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     let (schema, mut rest, mut all) = (Schema::builtin(), &bytes[..], Vec::new());
     while let Some((event, more)) = informer_schema::frame(rest) {
@@ -191,4 +194,144 @@ async fn extra_fields_are_stored_and_served_in_both_encodings_as_by_a_newer_serv
     let plain = ApiServer::builder().build();
     let (status, refusal) = call(&plain, "POST", &format!("{uri}?fieldValidation=Strict"), map).await;
     assert_eq!(status, 400, "{refusal}");
+}
+
+fn widgets() -> Value {
+    let names =
+        json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    json!({"metadata": {"name": "widgets.x.io"},
+        "spec": {"group": "x.io", "scope": "Namespaced", "names": names, "versions": [version]}})
+}
+
+/// Returns a server with ConfigMaps and custom resources, and the paths of both.
+fn with_custom_resources() -> (ApiServer, [&'static str; 2]) {
+    let server = filled(3);
+    server
+        .create(&Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", widgets())
+        .unwrap();
+    let widget = |name: &str| {
+        json!({"apiVersion": "x.io/v1", "kind": "Widget", "spec": {"size": 1},
+            "metadata": {"namespace": "default", "name": name, "labels": {"a": "b"}}})
+    };
+    server.load(&Gvr::new("x.io", "v1", "widgets"), ["map-0000", "map-0001"].map(widget)).unwrap();
+    (server, ["/api/v1/namespaces/default/configmaps", "/apis/x.io/v1/namespaces/default/widgets"])
+}
+
+fn accept(media: &str, kind: &str) -> String {
+    format!("{media};as={kind};g=meta.k8s.io;v=v1")
+}
+
+async fn body_as(server: &ApiServer, method: &str, uri: &str, media: &str, kind: &str) -> Bytes {
+    let accept = accept(media, kind);
+    let response = send_with(server, method, uri, &[("accept", &accept)], "").await;
+    assert_eq!(response.headers()["content-type"], media, "{method} {uri}");
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
+#[tokio::test]
+async fn metadata_of_built_in_and_custom_objects_is_sent_as_protobuf() {
+    let (server, paths) = with_custom_resources();
+    let schema = Schema::builtin();
+    for path in paths {
+        for (query, kind) in [
+            ("", "PartialObjectMetadataList"),
+            ("?limit=1", "PartialObjectMetadataList"),
+            ("?labelSelector=a%3Dnone", "PartialObjectMetadataList"),
+            ("/map-0000", "PartialObjectMetadata"),
+        ] {
+            let uri = format!("{path}{query}");
+            let json = body_as(&server, "GET", &uri, "application/json", kind).await;
+            let wire = body_as(&server, "GET", &uri, PROTOBUF.1, kind).await;
+            assert_eq!(wire, schema.to_protobuf(&json).unwrap(), "{uri}");
+            let read: Value = serde_json::from_slice(&schema.to_json(&wire).unwrap()).unwrap();
+            assert_eq!((&read["kind"], &read["spec"]), (&json!(kind), &Value::Null), "{uri}");
+        }
+    }
+    assert_eq!(server.usage().protobuf_bytes, 0, "whole objects are not encoded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_is_watched_as_protobuf() {
+    let (server, paths) = with_custom_resources();
+    for path in paths {
+        let begun = server.version();
+        let patch = ("content-type", "application/merge-patch+json");
+        let label = r#"{"metadata":{"labels":{"half":"1"}}}"#;
+        send_with(&server, "PATCH", &format!("{path}/map-0000"), &[patch], label).await;
+        call(&server, "DELETE", &format!("{path}/map-0000"), "").await;
+        for from in [
+            format!("&resourceVersion={begun}"),
+            "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+        ] {
+            let uri = format!("{path}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true{from}");
+            let json = body_as(&server, "GET", &uri, "application/json", "PartialObjectMetadata").await;
+            let lines = json.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            let lines: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+            let events = frames_as(&server, &uri, &accept(PROTOBUF.1, "PartialObjectMetadata")).await;
+            assert!(lines.len() > 1, "{uri}: {lines:?}");
+            // A protobuf message of metadata always has a creationTimestamp, also in a bookmark.
+            let brief = |events: &[Value]| -> Vec<Value> {
+                let brief = |event: &Value| {
+                    let mut object = event["object"].clone();
+                    object["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
+                    json!([event["type"], object])
+                };
+                events.iter().map(brief).collect()
+            };
+            assert_eq!(brief(&events), brief(&lines), "{uri}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn custom_resources_have_no_other_protobuf_encoding() {
+    let (server, [_, path]) = with_custom_resources();
+    let plain = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let streamed = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    for (query, accept, known) in [
+        ("", PROTOBUF.1.to_owned(), plain),
+        ("", accept(PROTOBUF.1, "Table"), plain),
+        ("?watch=1", PROTOBUF.1.to_owned(), plain),
+        ("?watch=1", "application/yaml".to_owned(), streamed),
+    ] {
+        let headers = [("accept", accept.as_str())];
+        let response = send_with(&server, "GET", &format!("{path}{query}"), &headers, "").await;
+        assert_eq!(response.status(), 406, "{accept}");
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains(&format!("only the following media types are accepted: {known}")), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn deletion_of_a_collection_offers_no_streams() {
+    let (server, [path, _]) = with_custom_resources();
+    for (method, streams) in [("DELETE", false), ("GET", true)] {
+        let response = send_with(&server, method, path, &[("accept", "text/html")], "").await;
+        assert_eq!(response.status(), 406);
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        assert_eq!(text.contains("stream=watch"), streams, "{method}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn deletion_returns_only_the_metadata_of_the_object() {
+    let (server, paths) = with_custom_resources();
+    let finalizer = r#"{"metadata":{"finalizers":["x.io/wait"]}}"#;
+    for path in paths {
+        let patch = ("content-type", "application/merge-patch+json");
+        send_with(&server, "PATCH", &format!("{path}/map-0000"), &[patch], finalizer).await;
+        for (uri, kind) in [
+            (format!("{path}/map-0000"), "PartialObjectMetadata"),
+            (path.to_owned(), "PartialObjectMetadataList"),
+        ] {
+            let wire = body_as(&server, "DELETE", &uri, PROTOBUF.1, kind).await;
+            let read: Value = serde_json::from_slice(&Schema::builtin().to_json(&wire).unwrap()).unwrap();
+            assert_eq!(read["kind"], kind, "{uri}");
+        }
+    }
 }

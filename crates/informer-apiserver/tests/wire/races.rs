@@ -180,3 +180,47 @@ async fn a_write_during_a_crd_update_matches_the_updated_schema() {
         assert_eq!(thing["spec"], json!({"kept": "2"}), "{method} at look {look}: {response}");
     }
 }
+
+#[tokio::test]
+async fn pending_pod_that_becomes_ready_during_its_eviction_is_protected_by_its_pdb() {
+    let pods = Gvr::new("", "v1", "pods");
+    for look in 0..MAX_LOOKS {
+        let clock = Eventful::new();
+        let server = server(&clock);
+        let status = json!({"observedGeneration": 9, "currentHealthy": 1, "desiredHealthy": 1});
+        let metadata = json!({"name": "budget", "namespace": "default"});
+        let budget = json!({"metadata": metadata, "spec": {"selector": {}}, "status": status});
+        server.raw().load(&"poddisruptionbudgets.v1.policy".parse().unwrap(), [budget]).unwrap();
+        let metadata = json!({"name": "web", "namespace": "default"});
+        let containers = json!([{"name": "c", "image": "i"}]);
+        let pod = json!({"metadata": metadata, "spec": {"containers": containers}});
+        server.load(&pods, [pod]).unwrap();
+        let (kubelet, gvr, ready) = (server.clone(), pods.clone(), Arc::new(Mutex::new(false)));
+        let reported = Arc::clone(&ready);
+        clock.at_look(look, move || {
+            let Ok(mut pod) = kubelet.get(&gvr, "default", "web") else { return };
+            if pod["metadata"]["deletionTimestamp"].is_null() {
+                let condition = json!({"type": "Ready", "status": "True"});
+                pod["status"] = json!({"phase": "Running", "conditions": [condition]});
+                kubelet.update(&gvr, "default", pod).unwrap();
+                *reported.lock() = true;
+            }
+        });
+        let path = "/api/v1/namespaces/default/pods/web/eviction";
+        let (code, response) = call(&server, "POST", path, r#"{"metadata":{"name":"web"}}"#).await;
+        let fired = !clock.disarm();
+        let found = server.get(&pods, "default", "web");
+        if *ready.lock() {
+            assert_eq!(code, 429, "look {look}: {response}");
+            assert!(found.unwrap()["metadata"]["deletionTimestamp"].is_null());
+        } else {
+            assert_eq!(code, 201, "look {look}: {response}");
+            assert!(found.is_err());
+        }
+        if !fired {
+            assert!(look > 0, "the write reads the clock");
+            return;
+        }
+    }
+    panic!("the write reads the clock more often than MAX_LOOKS");
+}

@@ -209,6 +209,10 @@ async fn connections_are_reviewed_with_their_options_before_the_pod_is_read() {
         }
     });
     let denied = "admission webhook \"hook.example.com\" denied the request: no connections";
+    let proxied = |method, path, proxied: &str| {
+        let options = json!({"kind": "ServiceProxyOptions", "apiVersion": "v1", "path": proxied});
+        (method, path, ("proxy", "ServiceProxyOptions"), options)
+    };
     let cases = [
         (
             "POST",
@@ -228,18 +232,10 @@ async fn connections_are_reviewed_with_their_options_before_the_pod_is_read() {
             ("portforward", "PodPortForwardOptions"),
             json!({"kind": "PodPortForwardOptions", "apiVersion": "v1", "ports": [80, 8080]}),
         ),
-        (
-            "DELETE",
-            "services/p/proxy/",
-            ("proxy", "ServiceProxyOptions"),
-            json!({"kind": "ServiceProxyOptions", "apiVersion": "v1", "path": "/"}),
-        ),
-        (
-            "POST",
-            "services/p/proxy/a/b",
-            ("proxy", "ServiceProxyOptions"),
-            json!({"kind": "ServiceProxyOptions", "apiVersion": "v1", "path": "/a/b"}),
-        ),
+        proxied("DELETE", "services/p/proxy/", "/"),
+        proxied("POST", "services/p/proxy/a/b", "/a/b"),
+        proxied("GET", "services/p/proxy//a//b/", "/a//b/"),
+        proxied("GET", "services/p/proxy///a//", "//a/"),
     ];
     for (method, path, (subresource, kind), options) in cases {
         let (status, refused) =

@@ -1,12 +1,8 @@
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rustls::pki_types::CertificateSigningRequestDer;
-use rustls::pki_types::pem::PemObject;
-
 use super::{AdmissionPlugin, PendingWrite, part};
 use crate::admission::Admission;
 use crate::auth::AuthorizationAttributes;
 use crate::model::error::ApiError;
+use crate::model::kinds::certificates::certificate_signing_request::request_der;
 use crate::model::rules::checks::is_missing;
 use crate::model::write_options::WriteMode;
 use crate::tls::requested_groups;
@@ -31,8 +27,7 @@ impl AdmissionPlugin for CertificateSubjectRestriction {
             return Ok(Vec::new());
         }
         let refusal = |why: String| Err(ApiError::forbidden(write.kind(), write.name, &why));
-        let pem = STANDARD.decode(spec["request"].as_str().unwrap_or_default()).unwrap_or_default();
-        let Ok(request) = CertificateSigningRequestDer::from_pem_slice(&pem) else {
+        let Some(request) = request_der(spec["request"].as_str().unwrap_or_default()) else {
             return refusal("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST".to_owned());
         };
         match requested_groups(&request) {

@@ -40,3 +40,18 @@ fn legacy_watch_path_with_a_name_is_a_watch() {
     assert_eq!(attributes("GET", path, ""), expected("watch", "pods", ""));
     assert_eq!(attributes("GET", &format!("{path}/web"), ""), expected("watch", "pods", "web"));
 }
+
+#[test]
+fn empty_segments_count_as_those_of_the_path() {
+    assert_eq!(attributes("GET", "//api/v1/namespaces/n/pods///", ""), expected("list", "pods", ""));
+    assert_eq!(attributes("GET", "/api/v1/namespaces//pods/web", ""), expected("get", "pods", "web"));
+    assert_eq!(
+        attributes("DELETE", &format!("{PODS}//status"), ""),
+        expected("deletecollection", "pods/status", "")
+    );
+    assert_eq!(attributes("GET", "/api//v1/pods", ""), expected("get", "v1", "pods"));
+    assert_eq!(
+        attributes("POST", &format!("{PODS}/web/proxy//a"), ""),
+        expected("create", "pods/proxy", "web")
+    );
+}

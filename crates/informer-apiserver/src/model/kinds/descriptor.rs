@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::Check;
+use crate::model::rules::checks::{Check, NameFormat};
 use crate::model::table::TableRow;
 use crate::model::user::User;
 use crate::model::write_options::WriteMode;
@@ -31,7 +31,9 @@ pub(crate) struct KindDescriptor {
     /// `,"spec":{}`.
     pub(crate) bookmark: &'static str,
     pub(crate) deprecated: Option<&'static str>,
-    pub(crate) name_format: ObjectName,
+    /// The format of names. Without a format, a name must only be a segment of a URL path, which is checked
+    /// if the object is valid otherwise.
+    pub(crate) name_format: Option<NameFormat>,
     /// The JSON of the status of a new object, for kinds with a `/status` subresource.
     pub(crate) initial_status: &'static str,
     /// The fields that the server sets in a write to the main resource, so that no field manager owns them.
@@ -118,18 +120,6 @@ impl Hooks {
     };
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ObjectName {
-    Subdomain,
-    /// The name must be a DNS label, because it is used as a part of DNS names.
-    Label,
-    /// The name must be a segment of a URL path.
-    PathSegment,
-    /// The kind has no format of names. Only a name that cannot be a segment of a URL path is invalid, which
-    /// is checked if the object is valid otherwise.
-    Any,
-}
-
 /// The descriptor of built-in kinds without special behavior.
 pub(crate) static PLAIN: KindDescriptor = KindDescriptor::new("", "", "", Traits::NONE);
 pub(crate) static CUSTOM: KindDescriptor =
@@ -151,7 +141,7 @@ impl KindDescriptor {
             field_aliases: &[],
             bookmark: "",
             deprecated: None,
-            name_format: ObjectName::Subdomain,
+            name_format: Some(NameFormat::Subdomain),
             initial_status: "{}",
             reset_fields: &[],
             status_reset_fields: &["spec"],
@@ -193,7 +183,7 @@ impl KindDescriptor {
         self
     }
 
-    pub(crate) const fn name_format(mut self, name_format: ObjectName) -> Self {
+    pub(crate) const fn name_format(mut self, name_format: Option<NameFormat>) -> Self {
         self.name_format = name_format;
         self
     }

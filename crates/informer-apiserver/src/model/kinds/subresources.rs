@@ -17,8 +17,8 @@ pub(crate) struct SubresourceKind {
     pub(crate) foreign: bool,
 }
 
-/// Subresources that are not implemented, because they need a kubelet.
-const UNIMPLEMENTED: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+/// Subresources whose requests kube-apiserver forwards to a kubelet, a pod or a service.
+const FORWARDED: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// Subresources whose requests open a connection. Admission reviews them with the operation CONNECT.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
@@ -34,8 +34,8 @@ impl Subresource {
         Self { name, of: None, verbs: vec!["get", "patch", "update"] }
     }
 
-    pub(crate) fn is_unimplemented(name: &str) -> bool {
-        UNIMPLEMENTED.contains(&name)
+    pub(crate) fn is_forwarded(name: &str) -> bool {
+        FORWARDED.contains(&name)
     }
 
     pub(crate) fn is_connection(name: &str) -> bool {

@@ -205,6 +205,8 @@ pub(crate) enum NameFormat {
     /// A qualified name, for example a label key: an optional DNS subdomain as prefix, and a name.
     Qualified,
     PortName,
+    /// A segment of a URL path.
+    PathSegment,
 }
 
 /// Maximum length of a DNS label in bytes.
@@ -224,19 +226,27 @@ impl NameFormat {
             Self::Label1035 => is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase()),
             Self::Qualified => qualified_problems(text).is_empty(),
             Self::PortName => port_name_problems(text).is_empty(),
+            Self::PathSegment => path_segment_problems(text).is_empty(),
+        }
+    }
+
+    /// Returns kube-apiserver's error messages for a name that violates this format; empty if it is valid.
+    pub(crate) fn problems(self, text: &str) -> Vec<String> {
+        let owned = |problems: Vec<&'static str>| problems.into_iter().map(str::to_owned).collect();
+        match self {
+            Self::Label => owned(label_problems(text)),
+            Self::Subdomain => owned(subdomain_problems(text)),
+            Self::Label1035 if self.is_valid(text) => Vec::new(),
+            Self::Label1035 => vec![LABEL_1035_RULE.to_owned()],
+            Self::Qualified => qualified_problems(text),
+            Self::PortName => owned(port_name_problems(text)),
+            Self::PathSegment => owned(path_segment_problems(text)),
         }
     }
 
     pub(crate) fn check(self, field: &dyn Display, text: &str, causes: &mut Causes) {
-        let one = |why: &str| if self.is_valid(text) { vec![] } else { vec![why.to_owned()] };
-        let problems = match self {
-            Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
-            Self::Subdomain => subdomain_problems(text).into_iter().map(str::to_owned).collect(),
-            Self::Label1035 => one(LABEL_1035_RULE),
-            Self::Qualified => qualified_problems(text),
-            Self::PortName => port_name_problems(text).into_iter().map(str::to_owned).collect(),
-        };
-        causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
+        let cause = |why: &String| Cause::invalid(field, &format!("{text:?}"), why);
+        causes.extend(self.problems(text).iter().map(cause));
     }
 }
 

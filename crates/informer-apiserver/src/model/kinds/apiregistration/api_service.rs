@@ -1,13 +1,14 @@
 use serde_json::{Value, json};
 
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::rules::checks::NameFormat;
 use crate::model::rules::warnings::{list, text};
 use crate::model::table::TableRow;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("apiregistration.k8s.io", "v1", "APIService", Traits::STATUS)
-        .name_format(ObjectName::PathSegment)
+        .name_format(Some(NameFormat::PathSegment))
         .bookmark(r#","spec":{"groupPriorityMinimum":0,"versionPriority":0},"status":{}"#)
         .cells(cells);
 

@@ -7,12 +7,12 @@ use crate::model::kinds::Traits;
 use crate::model::kinds::core::persistent_volume_claim::check_claim_spec;
 use crate::model::kinds::core::pod::defaults::TEMPLATE;
 use crate::model::kinds::core::pod::warnings::of_template;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::workload::{
     SPEC_TEMPLATE, changed, check_selected_template, check_selector_of, check_status, container_cells,
 };
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, not_negative, run};
+use crate::model::rules::checks::{Check, FieldView, NameFormat, not_negative, run};
 use crate::model::rules::defaults::Default::{self, Call, Fill, In, When};
 use crate::model::rules::defaults::is_empty;
 use crate::model::rules::path::{get, set};
@@ -22,7 +22,7 @@ use crate::model::table::text::number;
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("apps", "v1", "StatefulSet", Traits::SPEC_STATUS_METADATA)
-        .name_format(ObjectName::Label)
+        .name_format(Some(NameFormat::Label))
         .initial_status(r#"{"replicas":0,"availableReplicas":0}"#)
         .pod_template(SPEC_TEMPLATE)
         .rules(

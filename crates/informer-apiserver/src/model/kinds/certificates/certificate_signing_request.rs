@@ -1,14 +1,14 @@
 mod conditions;
-mod pem;
 mod pkcs10;
 mod updates;
 mod validation;
 
 use serde_json::{Value, json};
+pub(crate) use validation::request_der;
 
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::object_meta::copy_member;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, is_missing};
@@ -25,7 +25,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
     "CertificateSigningRequest",
     Traits::STATUS.with(Traits::OWN_FIELDS),
 )
-.name_format(ObjectName::Any)
+.name_format(None)
 .selectable(&["spec.signerName"])
 .bookmark(r#","spec":{"request":null,"signerName":""},"status":{}"#)
 .reset_fields(&["spec", "status"])

@@ -2,9 +2,9 @@ pub(crate) mod conversion;
 
 use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView};
+use crate::model::rules::checks::{Check, FieldView, NameFormat};
 use crate::model::rules::warnings::text;
 use crate::model::table::TableRow;
 use crate::model::table::text::{age, or};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("", "v1", "Event", Traits::UPSERT.with(Traits::OWN_FIELDS).with(Traits::EXPIRES))
         .with_traits(Traits::UNQUALIFIED_FINALIZERS)
-        .name_format(ObjectName::PathSegment)
+        .name_format(Some(NameFormat::PathSegment))
         .selectable(&[
             "involvedObject.kind",
             "involvedObject.namespace",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::object_meta;
 use crate::model::object_meta::metadata_of_mut;
 use crate::model::rules::Rules;
@@ -26,7 +26,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 .with_traits(Traits::REVALIDATES_METADATA)
 .selectable(&["status.phase"])
 .bookmark(r#","spec":{},"status":{}"#)
-.name_format(ObjectName::Label)
+.name_format(Some(NameFormat::Label))
 .rules(Rules::new(&[], &[Check::Call(validate)]))
 .after_decode(label_named)
 .initialize(fill)

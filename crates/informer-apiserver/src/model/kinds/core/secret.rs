@@ -6,6 +6,7 @@ use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::config_map::{check_immutable_data, check_keys};
 use crate::model::kinds::descriptor::KindDescriptor;
+use crate::model::pem::pem_blocks;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{Check, FieldView, check_immutable, required};
 use crate::model::rules::defaults::Default::{self, Call, Fill};
@@ -94,8 +95,6 @@ fn check_docker_config(at: &FieldView<'_, '_>, key: &str, causes: &mut Causes) {
     }
 }
 
-const BEGIN: &str = "-----BEGIN ";
-
 /// Returns a warning with the message of Go's crypto/tls if a TLS Secret lacks a PEM block. Does not check
 /// whether the key belongs to the certificate.
 fn warn(secret: &Value) -> Vec<String> {
@@ -144,8 +143,7 @@ fn key_problem(text: &str) -> Option<&'static str> {
 
 /// Returns the types of the PEM blocks in a string, for example `CERTIFICATE`.
 fn kinds(text: &str) -> Vec<&str> {
-    let lines = text.lines().map(str::trim_end);
-    lines.filter_map(|line| line.strip_prefix(BEGIN)?.strip_suffix("-----")).collect()
+    pem_blocks(text).into_iter().map(|block| block.label).collect()
 }
 
 fn cells(row: &TableRow<'_>) -> Vec<Value> {

@@ -9,7 +9,7 @@ use crate::model::cause::{Cause, Causes};
 use crate::model::json::Object;
 use crate::model::kinds::Traits;
 use crate::model::kinds::core::endpoints::check_unicast;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
 use crate::model::rules::checks::{
     Check, FieldView, NameFormat, check_labels, check_port, duplicate, format_value, required, run,
@@ -34,7 +34,7 @@ pub(crate) static DESCRIPTOR: KindDescriptor = KindDescriptor::new(
 )
 .selectable(&["spec.clusterIP", "spec.type"])
 .bookmark(r#","spec":{},"status":{"loadBalancer":{}}"#)
-.name_format(ObjectName::Label)
+.name_format(Some(NameFormat::Label))
 .initial_status(r#"{"loadBalancer":{}}"#)
 .rules(Rules::new(DEFAULTS, &[Check::Call(validate)]))
 .carry_over(carry_over)

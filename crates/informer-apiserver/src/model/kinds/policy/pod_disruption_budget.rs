@@ -1,8 +1,8 @@
 use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, check_int_or_percent, check_selector, run};
+use crate::model::rules::checks::{Check, FieldView, NameFormat, check_int_or_percent, check_selector, run};
 use crate::model::table::TableRow;
 use crate::model::table::text::{int_or_text, number};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("policy", "v1", "PodDisruptionBudget", Traits::SPEC_STATUS_METADATA)
         .with_traits(Traits::UNQUALIFIED_FINALIZERS)
-        .name_format(ObjectName::PathSegment)
+        .name_format(Some(NameFormat::PathSegment))
         .initial_status(INITIAL_STATUS)
         .rules(Rules::new(&[], &[Check::Call(validate)]))
         .cells(cells);

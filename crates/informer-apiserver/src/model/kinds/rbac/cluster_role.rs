@@ -2,15 +2,15 @@ use serde_json::Value;
 
 use crate::model::cause::{Cause, Causes};
 use crate::model::kinds::Traits;
-use crate::model::kinds::descriptor::{KindDescriptor, ObjectName};
+use crate::model::kinds::descriptor::KindDescriptor;
 use crate::model::kinds::rbac::shared::check_rules;
 use crate::model::rules::Rules;
-use crate::model::rules::checks::{Check, FieldView, check_selector, required};
+use crate::model::rules::checks::{Check, FieldView, NameFormat, check_selector, required};
 
 pub(crate) static DESCRIPTOR: KindDescriptor =
     KindDescriptor::new("rbac.authorization.k8s.io", "v1", "ClusterRole", Traits::UPSERT)
         .bookmark(r#","rules":null"#)
-        .name_format(ObjectName::PathSegment)
+        .name_format(Some(NameFormat::PathSegment))
         .null_list("rules")
         .rules(Rules::new(&[], CHECKS));
 

@@ -10,10 +10,9 @@ use x509_cert::der::Decode;
 use x509_cert::der::asn1::AnyRef;
 
 use crate::model::cause::{Cause, Causes};
+use crate::model::pem::{PemBlock, pem_blocks};
 use crate::model::rules::checks::{FieldView, duplicate, required, unsupported};
 use crate::model::rules::warnings::{list, text};
-
-use super::pem::{PemBlock, pem_blocks};
 
 pub(super) const APPROVED: &str = "Approved";
 pub(super) const DENIED: &str = "Denied";

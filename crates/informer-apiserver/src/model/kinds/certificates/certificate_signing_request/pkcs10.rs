@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 use x509_cert::der::asn1::{Any, AnyRef, ObjectIdentifier, UintRef};
-use x509_cert::der::{self, Decode, Reader, SliceReader};
+use x509_cert::der::{self, Decode, Length, Reader, SliceReader};
 use x509_cert::request::CertReq;
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
@@ -78,29 +78,32 @@ pub(super) fn check_request(der: &[u8]) -> Result<(), String> {
 /// Returns the contents of the sequence at the start of a DER value, and the bytes after it. `go_type` is the
 /// name of its type in Go.
 fn sequence<'a>(der: &'a [u8], go_type: &str) -> Result<(&'a [u8], &'a [u8]), String> {
-    let (tag, header, length) = match der {
-        [] => return Err("asn1: syntax error: sequence truncated".to_owned()),
-        [tag, length, ..] if *length < 0x80 => (*tag, 2, usize::from(*length)),
-        [_, 0x80, ..] => return Err("asn1: syntax error: indefinite length found (not DER)".to_owned()),
-        [tag, bytes, rest @ ..] => {
-            let bytes = usize::from(*bytes & 0x7f);
-            let length = rest.get(..bytes).ok_or("asn1: syntax error: truncated tag or length")?;
-            let fold = |length: usize, byte: &u8| length.checked_mul(256)?.checked_add(usize::from(*byte));
-            let length = length.iter().try_fold(0, fold).filter(|length| *length < 1 << 31);
-            (*tag, 2 + bytes, length.ok_or("asn1: structure error: length too large")?)
-        }
-        [_] => return Err("asn1: syntax error: truncated tag or length".to_owned()),
+    let Some((&tag, value)) = der.split_first() else {
+        return Err("asn1: syntax error: sequence truncated".to_owned());
     };
+    let mut reader = SliceReader::new(value).map_err(|error| length_problem(&error))?;
+    let length = Length::decode(&mut reader).map_err(|error| length_problem(&error))?;
     if tag == SEQUENCE {
-        let contents = der.get(header..header + length).ok_or("asn1: syntax error: data truncated")?;
-        return Ok((contents, &der[header + length..]));
+        let contents = reader.read_slice(length).map_err(|_| "asn1: syntax error: data truncated")?;
+        let rest = reader.read_slice(reader.remaining_len()).unwrap_or_default();
+        return Ok((contents, rest));
     }
     let (class, number, is_compound) = (tag >> 6, tag & 0x1f, tag & 0x20 != 0);
+    let offset = 1 + u32::from(reader.position());
     Err(format!(
         "asn1: structure error: tags don't match (16 vs {{class:{class} tag:{number} length:{length} \
          isCompound:{is_compound}}}) {{optional:false explicit:false application:false private:false \
-         defaultValue:<nil> tag:<nil> stringType:0 timeType:0 set:false omitEmpty:false}} {go_type} @{header}"
+         defaultValue:<nil> tag:<nil> stringType:0 timeType:0 set:false omitEmpty:false}} {go_type} @{offset}"
     ))
+}
+
+/// Returns the error of Go for a length that cannot be decoded.
+fn length_problem(error: &der::Error) -> &'static str {
+    match error.kind() {
+        der::ErrorKind::IndefiniteLength => "asn1: syntax error: indefinite length found (not DER)",
+        der::ErrorKind::Incomplete { .. } => "asn1: syntax error: truncated tag or length",
+        _ => "asn1: structure error: length too large",
+    }
 }
 
 /// Describes malformed DER. Go names the type and offset of the part that is malformed.

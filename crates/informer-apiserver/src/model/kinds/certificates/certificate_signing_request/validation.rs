@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::model::cause::{Cause, Causes};
+use crate::model::pem::pem_blocks;
 use crate::model::rules::checks::{
     FieldView, duplicate, label_problems, required, subdomain_problems, unsupported,
 };
 use crate::model::rules::warnings::text;
 
-use super::pem::pem_blocks;
 use super::pkcs10;
 
 const MIN_EXPIRATION_SECONDS: i64 = 600;
@@ -84,11 +84,16 @@ pub(super) fn check(at: &FieldView<'_, '_>, causes: &mut Causes) {
 /// Validates the certificate request, in base64: one in PEM with a valid signature. Returns the reason why it
 /// is invalid.
 fn check_request(encoded: &str) -> Result<(), String> {
+    pkcs10::check_request(&request_der(encoded).ok_or("PEM block type must be CERTIFICATE REQUEST")?)
+}
+
+/// Returns the DER of a certificate request, which is PEM in base64. Returns `None` if its first PEM block is
+/// not a certificate request.
+pub(crate) fn request_der(encoded: &str) -> Option<Vec<u8>> {
     let pem = STANDARD.decode(encoded).unwrap_or_default();
     let pem = String::from_utf8_lossy(&pem);
-    let blocks = pem_blocks(&pem);
-    let request = blocks.first().filter(|block| block.label == "CERTIFICATE REQUEST");
-    pkcs10::check_request(&request.ok_or("PEM block type must be CERTIFICATE REQUEST")?.der)
+    let first = pem_blocks(&pem).into_iter().next();
+    first.filter(|block| block.label == "CERTIFICATE REQUEST").map(|block| block.der)
 }
 
 fn validate_usages(spec: &FieldView<'_, '_>, causes: &mut Causes) {

@@ -1,12 +1,13 @@
-//! PEM blocks, as Go's encoding/pem finds them.
+//! PEM blocks, as Go's encoding/pem finds them. The PEM parser of `rustls-pki-types` rejects a block with
+//! headers, and does not skip a block that is not in base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-pub(super) struct PemBlock<'a> {
-    pub(super) label: &'a str,
-    pub(super) has_headers: bool,
-    pub(super) der: Vec<u8>,
+pub(crate) struct PemBlock<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) has_headers: bool,
+    pub(crate) der: Vec<u8>,
 }
 
 impl<'a> PemBlock<'a> {
@@ -20,7 +21,7 @@ impl<'a> PemBlock<'a> {
 }
 
 /// Returns the PEM blocks in a text. As in Go, blocks that are incomplete or not in base64 are left out.
-pub(super) fn pem_blocks(pem: &str) -> Vec<PemBlock<'_>> {
+pub(crate) fn pem_blocks(pem: &str) -> Vec<PemBlock<'_>> {
     let mut blocks = Vec::new();
     let mut open: Option<(&str, Vec<&str>)> = None;
     for line in pem.lines().map(str::trim_end) {
