@@ -27,5 +27,5 @@ async function page(out, name, source, packages, { title, data }) {
   await writeFile(`${out}/licenses.txt`, (await Promise.all(packages.map(license))).join("\n\n"));
 }
 
-await page(console_, "console", "src", ["preact", "uplot"], { title: "informer console", data: "v1/snapshot" });
+await page(console_, "console", "src", ["preact", "uplot", "js-yaml", "diff"], { title: "informer console", data: "v1/snapshot" });
 await page(server, "server", "src/server", ["preact"], { title: "informer API server", data: "v1/state" });

@@ -7,7 +7,7 @@ import type { Series, SeriesName } from "./store";
 interface Line {
   series: SeriesName;
   label: string;
-  color: "--line-1" | "--line-2" | "--line-3";
+  color: "--line-1" | "--line-2" | "--line-3" | "--line-4";
 }
 
 interface Props {

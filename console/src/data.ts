@@ -97,8 +97,31 @@ export interface Controller extends Part {
   timeouts: number;
   triggerPanics: number;
   sources: string[];
+  /** Older programs send neither `watches` nor `writes`. */
+  watches?: Watch[];
+  writes?: Write[];
   running: { id?: string; request: string; beganSecondsAgo: number; causes?: string[] }[];
   shard: { active: boolean; members: number; refused: number; remembered: number } | null;
+}
+
+/** A source of a controller. */
+export interface Watch {
+  /** `for`, `owns` or `watches`, or `source` for a source that is no kind. */
+  role: string;
+  source: string;
+  /** Such as `deployments.apps/v1`; empty for a source that is no kind. */
+  resource: string;
+  informers: string[];
+}
+
+/** The requests of a controller that write a resource with one verb. */
+export interface Write {
+  verb: string;
+  /** Empty for the writes that are counted together. */
+  resource: string;
+  subresource: string;
+  count: number;
+  failed: number;
 }
 
 export interface Lease extends Part {
@@ -140,6 +163,8 @@ export interface Snapshot {
   omitted: { informers: number; queues: number; controllers: number; leases: number };
   /** The token that actions need; `null` if the program does not allow actions. */
   actions: { token: string } | null;
+  /** True if the program shows its cached objects. */
+  showsObjects: boolean;
   /** Only in events. */
   reconciles?: Reconcile[];
   /** The reconciles that ended since the last event and are missing in `reconciles`; only in events. */
@@ -154,6 +179,31 @@ export interface KeyHistory {
     running: Reconcile[];
     reconciles: Reconcile[];
   }[];
+}
+
+export interface ObjectEntry {
+  key: string;
+  resourceVersion: string;
+}
+
+/** A page of the keys of an informer. */
+export interface ObjectList {
+  informer: string;
+  total: number;
+  matching: number;
+  objects: ObjectEntry[];
+  /** The key after which the next page begins. */
+  next: string | null;
+}
+
+export interface ObjectContent {
+  informer: string;
+  key: string;
+  resourceVersion: string;
+  metadataOnly: boolean;
+  /** True for a Secret, whose values are replaced by their sizes. */
+  redacted: boolean;
+  object: object;
 }
 
 export const sum = <T>(all: T[], of: (one: T) => number): number =>

@@ -39,3 +39,13 @@ export function clock(milliseconds: number): string {
   const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   return `${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
+
+/** The age of a time, such as `8 s ago`. */
+export const ago = (milliseconds: number): string => `${seconds(Math.max(0, Math.round((Date.now() - milliseconds) / 1000)))} ago`;
+
+/** The local date with a space, such as `2026-11-29 `; empty for today. */
+export function day(milliseconds: number): string {
+  const date = (of: Date) => [of.getFullYear(), of.getMonth() + 1, of.getDate()].map((value) => String(value).padStart(2, "0")).join("-");
+  const text = date(new Date(milliseconds));
+  return text === date(new Date()) ? "" : `${text} `;
+}

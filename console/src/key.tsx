@@ -2,15 +2,19 @@
 import { useEffect, useState } from "preact/hooks";
 import { Action, keyLink, result, type ViewProps } from "./columns";
 import type { KeyHistory, Reconcile } from "./data";
-import { clock, seconds } from "./format";
-import { Badge } from "./parts";
+import { ago, clock, count, day, seconds } from "./format";
+import { ObjectLinks, seenVersions, useKeyObjects, VersionItem, VersionLane } from "./key-objects";
+import { Badge, type Level, Time } from "./parts";
 import type { Store } from "./store";
 import { messageOf } from "./stream";
+import type { Followed } from "./versions";
 
 /** The time between two reads of the histories in milliseconds. */
 const PERIOD = 2_000;
 /** The number of reconciles that are shown. */
 const MAX_ENTRIES = 200;
+/** The number of reconciles in the summary. */
+const RECENT = 5;
 
 interface Entry extends Reconcile {
   end: number;
@@ -97,6 +101,7 @@ export function Key({ replicas, parameter }: ViewProps) {
   const [text, setText] = useState(key);
   const stories = useStories(key, replicas.shown);
   useEffect(() => setText(key), [key]);
+  const objects = useKeyObjects(key, stories.map(({ store, read }) => ({ store, history: read?.of })));
   const read = stories.filter((one) => one.read !== null);
   return (
     <>
@@ -112,8 +117,10 @@ export function Key({ replicas, parameter }: ViewProps) {
       {stories.filter((one) => one.problem !== "" && one.store.connection !== "lost").map((one) => (
         <p class="error-text" role="alert" key={one.store.name}>The history{of(one.store)} cannot be read: {one.problem}</p>
       ))}
+      {read.length > 0 && <Summary entries={read.flatMap(entriesOf)} name={key} />}
       {key && <Requeue stories={stories} name={key} />}
-      {read.length > 0 && <HistoryView name={key} stories={read} />}
+      {key && <ObjectLinks name={key} objects={objects} stores={replicas.shown} />}
+      {read.length > 0 && <HistoryView name={key} stories={read} objects={objects} />}
       {!key && <p class="muted lead">Enter a key, or choose one in the list of reconciles, to see why it was reconciled.</p>}
     </>
   );
@@ -127,72 +134,121 @@ function entriesOf({ store, read }: Story): Entry[] {
   return read.of.controllers.flatMap((of) => [...of.running, ...of.reconciles].map(entry(of.controller)));
 }
 
-function HistoryView({ name, stories }: { name: string; stories: Story[] }) {
-  const at = Math.max(...stories.map((one) => one.read?.at ?? 0));
+/** The last result of a key, and how many of the last reconciles failed. */
+function Summary({ entries, name }: { entries: Entry[]; name: string }) {
+  // The history also contains the reconciles of other keys that an event of this key caused.
+  const own = entries.filter((one) => one.request === name);
+  const running = own.filter((one) => one.result === null).length;
+  const recent = own.filter((one) => one.result !== null).sort((a, b) => b.end - a.end).slice(0, RECENT);
+  const [last] = recent;
+  if (!last) return null;
+  const failed = recent.filter((one) => one.result === "error");
+  const level: Level = last.result === "error" ? "bad" : failed.length > 0 ? "warn" : "ok";
+  return (
+    <section class={`card ${level} summary`}>
+      <p>
+        Last result: {result(last.result)} {ago(last.end)}; {failed.length === 0 ? "none" : failed.length} of the last{" "}
+        {recent.length} failed{failed[0]?.error ? <>: <span class="error-text">{failed[0].error}</span></> : "."}
+      </p>
+      {running > 0 && <p class="muted">{count(running)} running</p>}
+    </section>
+  );
+}
+
+function HistoryView({ name, stories, objects }: { name: string; stories: Story[]; objects: Followed[] }) {
+  const versions = seenVersions(objects);
+  const at = Math.max(...stories.map((one) => one.read?.at ?? 0), ...versions.map(({ version }) => version.at));
   const entries = stories.flatMap(entriesOf).sort((a, b) => b.began - a.began);
   const controllers = stories.flatMap(({ store, read }) => (read?.of.controllers ?? []).map((one) => ({ ...one, store })));
   if (controllers.length === 0) {
     return <p class="muted lead">Nothing is known about this key. The last 1,000 reconciles of each controller are kept.</p>;
   }
+  const items = [
+    ...entries.slice(0, MAX_ENTRIES).map((one) => ({
+      time: one.began,
+      item: <EntryItem entry={one} name={name} key={`${one.store.name} ${one.controller} ${one.id}`} />,
+    })),
+    ...versions.map((one) => ({
+      time: one.version.at,
+      item: <VersionItem {...one} key={`${one.object.store.name} ${one.object.informer} version ${one.version.id}`} />,
+    })),
+  ].sort((a, b) => b.time - a.time);
   return (
     <>
       {controllers.filter((one) => one.queued).map((one) => (
-        <section class="card" key={one.store.name + one.controller}>
-          <Badge level="warn">queued</Badge> in <b>{one.controller}</b>{of(one.store)} for {seconds(one.queued?.ageSeconds)}: {one.queued?.causes.join("; ")}
+        <section class="card warn" key={one.store.name + one.controller}>
+          <Badge level="warn">queued</Badge> in <b>{one.controller}</b>{of(one.store)} for {seconds(one.queued?.ageSeconds)}. Causes: {one.queued?.causes.join("; ") || "none recorded"}
         </section>
       ))}
-      {entries.length > 0 && <Track entries={entries} at={at} />}
-      <ol class="history">
-        {entries.slice(0, MAX_ENTRIES).map((one) => (
-          <li class={`card ${one.result === "error" ? "bad" : ""}`} key={`${one.store.name} ${one.controller} ${one.id}`}>
-            <div class="history-head">
-              <time>{clock(one.began)}</time> <b>{one.controller}</b>{one.store.name !== "" && <span class="muted">on {one.store.name}</span>} {result(one.result)}
-              {one.request !== name && <span>reconciled <a href={keyLink(one.request)}>{one.request}</a></span>}
-            </div>
-            <p class="muted">
-              {one.waitedSeconds !== null && <>{seconds(one.waitedSeconds)} after its first cause, </>}
-              {one.seconds === null ? `running for ${seconds(one.beganSecondsAgo)}` : `took ${seconds(one.seconds)}`}, id <code>{one.id}</code>
-            </p>
-            {one.causes.length === 0
-              ? <p>No cause was recorded.</p>
-              : <ul>{one.causes.map((cause, at) => <li key={at}>{cause}</li>)}{one.omitted > 0 && <li class="muted">and {one.omitted} more</li>}</ul>}
-            {one.error && <p class="error-text">{one.error}</p>}
-          </li>
-        ))}
-      </ol>
+      {entries.length > 0 && <Track entries={entries} objects={objects} at={at} />}
+      <ol class="history">{items.map(({ item }) => item)}</ol>
       {entries.length > MAX_ENTRIES && <p class="muted">{entries.length - MAX_ENTRIES} older reconciles are not shown.</p>}
     </>
   );
 }
 
-/** The time line: for each controller of each replica a lane with the wait and the duration of each reconcile. */
-function Track({ entries, at }: { entries: Entry[]; at: number }) {
+function EntryItem({ entry: one, name }: { entry: Entry; name: string }) {
+  return (
+    <li class={`card ${one.result === "error" ? "bad" : ""}`}>
+      <div class="history-head">
+        <Time at={one.began} /> <b>{one.controller}</b>{one.store.name !== "" && <span class="muted">on {one.store.name}</span>} {result(one.result)}
+        {one.request !== name && <span>reconciled <a href={keyLink(one.request)}>{one.request}</a></span>}
+      </div>
+      <p class="muted">
+        {one.waitedSeconds !== null && <>{seconds(one.waitedSeconds)} after its first cause, </>}
+        {one.seconds === null ? `running for ${seconds(one.beganSecondsAgo)}` : `took ${seconds(one.seconds)}`}, id <code>{one.id}</code>
+      </p>
+      {one.causes.length === 0
+        ? <p>No cause was recorded.</p>
+        : <div><span class="muted">Causes</span><ul>{one.causes.map((cause, at) => <li key={at}>{cause}</li>)}{one.omitted > 0 && <li class="muted">and {one.omitted} more</li>}</ul></div>}
+      {one.error && <p class="error-text">{one.error}</p>}
+    </li>
+  );
+}
+
+/** Draws failures over the other reconciles at the same place. */
+const failedLast = (one: Entry, other: Entry) => Number(levelOf(one) === "bad") - Number(levelOf(other) === "bad");
+
+const levelOf = ({ result }: Entry) => (result === null ? "running" : result === "error" ? "bad" : "ok");
+
+/**
+ * The time line: for each controller of each replica a lane with the wait and the duration of each reconcile, and a
+ * lane with the versions of each object.
+ */
+function Track({ entries, objects, at }: { entries: Entry[]; objects: Followed[]; at: number }) {
   const laneOf = (one: Entry) => `${one.controller}${of(one.store)}`;
   const lanes = [...new Set(entries.map(laneOf))].sort();
   const from = Math.min(...entries.map((one) => one.began - (one.waitedSeconds ?? 0) * 1000));
   const span = Math.max(at - from, 1);
-  const x = (time: number) => ((time - from) / span) * 1000;
+  const x = (time: number) => ((time - from) / span) * 100;
+  const kinds: [line: string, label: string, shown: boolean][] = [
+    ["line-1", "succeeded", entries.some((one) => levelOf(one) === "ok")], ["line-2", "failed", entries.some((one) => levelOf(one) === "bad")],
+    ["running", "running", entries.some((one) => levelOf(one) === "running")],
+    ["line-3", "waiting for a worker", true], ["line-4", "version", objects.length > 0], ["line-4 first", "first version seen", objects.length > 0],
+  ];
   return (
     <section class="card track">
       <h2>Time line</h2>
+      <ul class="legend">{kinds.filter(([, , shown]) => shown).map(([line, label]) => <li key={label}><i class={line} />{label}</li>)}</ul>
       {lanes.map((lane) => (
         <div key={lane}>
           <span class="muted">{lane}</span>
-          <svg viewBox="0 0 1000 24" preserveAspectRatio="none" role="img"
-            aria-label={`${entries.filter((one) => laneOf(one) === lane).length} reconciles of ${lane}`}>
-            <rect x="0" y="11" width="1000" height="2" class="base" />
-            {entries.filter((one) => laneOf(one) === lane).map((one) => (
+          <svg role="img" aria-label={`${entries.filter((one) => laneOf(one) === lane).length} reconciles of ${lane}`}>
+            <rect x="0" y="11" width="100%" height="2" class="base" />
+            {entries.filter((one) => laneOf(one) === lane).toSorted(failedLast).map((one) => (
               <g key={one.id}>
-                <rect class="wait" x={x(one.began - (one.waitedSeconds ?? 0) * 1000)} y="9" height="6"
-                  width={((one.waitedSeconds ?? 0) * 1000 / span) * 1000} />
-                <rect class={one.result === "error" ? "bad" : "ok"} x={x(one.began)} y="2" height="20"
-                  width={Math.max(2, x(one.end) - x(one.began))} />
+                <rect class="wait" x={`${x(one.began - (one.waitedSeconds ?? 0) * 1000)}%`} y="8" height="8"
+                  width={`${((one.waitedSeconds ?? 0) * 1000 / span) * 100}%`} />
+                <rect class={levelOf(one)} x={`${x(one.began)}%`} y="3" height="18" width={`${Math.max(0.6, x(one.end) - x(one.began))}%`}>
+                  <title>{`${one.result ?? "running"}, ${clock(one.began)}`}</title>
+                </rect>
               </g>
             ))}
           </svg>
         </div>
       ))}
-      <div class="track-ends muted"><span>{clock(from)}</span><span>now</span></div>
+      {objects.map((one) => <VersionLane object={one} x={x} key={`${one.store.name} ${one.informer}`} />)}
+      <div class="track-ends muted"><span>{day(from)}{clock(from)}</span><span>{clock(at)}, {seconds(span / 1000)} later</span></div>
     </section>
   );
 }

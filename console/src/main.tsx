@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import type { ViewProps } from "./columns";
 import { seconds } from "./format";
 import { Key } from "./key";
+import { Objects } from "./objects";
 import { Overview } from "./overview";
 import { Page, useChanges, type View } from "./page";
 import { Replicas } from "./replicas";
@@ -19,6 +20,7 @@ const VIEWS: View<ViewProps>[] = [
   ["controllers", "Controllers", Controllers],
   ["reconciles", "Reconciles", Reconciles],
   ["key", "Key", Key],
+  ["objects", "Objects", Objects],
   ["requests", "Requests", Requests],
 ];
 
@@ -107,7 +109,8 @@ function App() {
   const problem = replicas.several ? replicas.problem : (only?.problem ?? "");
   const known = replicas.snapshots.length > 0;
   return (
-    <Page product="console" views={VIEWS} connection={state} uptime={only?.snapshot?.process.uptimeSeconds} stale={state[0] === "lost"}>
+    <Page product="console" views={VIEWS} connection={state} uptime={only?.snapshot?.process.uptimeSeconds} stale={state[0] === "lost"}
+      heading={(name, parameter) => (name === "objects" ? parameter("key") : "")}>
       {({ View, name, theme, parameter }) => (
         <>
           {state[0] === "lost" && problem && (

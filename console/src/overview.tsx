@@ -75,11 +75,12 @@ export function Overview({ replicas, theme }: ViewProps) {
           { series: "success", label: "succeeded", color: "--line-1" }, { series: "errors", label: "failed", color: "--line-2" }]} />
         <Chart series={series} theme={theme} title="Work queues" format={count} lines={[
           { series: "ready", label: "ready", color: "--line-1" }, { series: "waiting", label: "delayed", color: "--line-3" },
-          { series: "processing", label: "in process", color: "--line-2" }]} />
+          { series: "processing", label: "in process", color: "--line-4" }]} />
         <Chart series={series} theme={theme} title="Watch events" format={rate} lines={[
           { series: "events", label: "received", color: "--line-1" }]} />
         <Chart series={series} theme={theme} title="API requests" format={rate} lines={[
-          { series: "requests", label: "sent", color: "--line-1" }, { series: "requestErrors", label: "failed", color: "--line-2" }]} />
+          { series: "requests", label: "sent", color: "--line-1" }, { series: "rejected", label: "4xx", color: "--line-3" },
+          { series: "requestErrors", label: "5xx or no response", color: "--line-2" }]} />
         <Chart series={series} theme={theme} title="Cached objects" format={count} lines={[
           { series: "objects", label: "objects", color: "--line-1" }]} />
         <Chart series={series} theme={theme} title="Resident memory" format={bytes} lines={[

@@ -25,18 +25,22 @@ interface Props<ViewProps> {
   uptime?: number;
   /** True if the data is from before the connection was lost. */
   stale: boolean;
+  /** Returns the heading and the title of a view; empty for those of the view. */
+  heading?: (name: string, parameter: (name: string) => string) => string;
   children: (route: Route<ViewProps>) => ComponentChildren;
 }
 
-export function Page<ViewProps>({ product, views, connection: [level, text], uptime, stale, children }: Props<ViewProps>) {
+export function Page<ViewProps>({ product, views, connection: [level, text], uptime, stale, heading, children }: Props<ViewProps>) {
   const [choice, setChoice, theme] = useTheme();
   const [path = "", query = ""] = useHash().replace(/^#\/?/, "").split("?");
   const [name, title, View] = views.find(([view]) => view === path) ?? views[0]!;
   const parameters = new URLSearchParams(query);
+  const parameter = (of: string) => parameters.get(of) ?? "";
+  const shown = heading?.(name, parameter) || title;
   useFilterKey();
   useEffect(() => {
-    document.title = `${title} · informer ${product}`;
-  }, [title]);
+    document.title = `${shown} · informer ${product}`;
+  }, [shown]);
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => {
@@ -57,8 +61,8 @@ export function Page<ViewProps>({ product, views, connection: [level, text], upt
         </nav>
       </header>
       <main id="main" tabIndex={-1} class={stale ? "stale" : ""}>
-        <h1>{title}</h1>
-        {children({ View, name, theme, parameter: (of) => parameters.get(of) ?? "" })}
+        <h1>{shown}</h1>
+        {children({ View, name, theme, parameter })}
       </main>
     </>
   );

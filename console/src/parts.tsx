@@ -1,5 +1,6 @@
 // Small parts of the views of both pages.
 import type { ComponentChildren } from "preact";
+import { ago, clock, day } from "./format";
 
 export type Level = "ok" | "warn" | "bad" | "none";
 
@@ -14,5 +15,15 @@ export function Tile({ title, value, detail, link }: { title: string; value: str
       <strong>{value}</strong>
       <span class="muted">{detail}</span>
     </a>
+  );
+}
+
+/** A time of day, with its date if that is not today, and its age. */
+export function Time({ at }: { at: number }) {
+  const iso = new Date(at).toISOString();
+  return (
+    <>
+      <time dateTime={iso} title={iso}>{day(at)}{clock(at)}</time> <span class="muted">{ago(at)}</span>
+    </>
   );
 }

@@ -1,14 +1,16 @@
 // The state of one program: the last snapshot, the series of the last 15 minutes, and the result of the last
 // action.
-import { finished, type KeyHistory, type Snapshot, sum } from "./data";
+import { finished, type KeyHistory, type ObjectContent, type ObjectList, type Snapshot, sum } from "./data";
 import type { ReconcileLog } from "./log";
 import { type Connection, messageOf, problemOf } from "./stream";
 
 /** 15 minutes with a sample each second. */
 const MAX_SAMPLES = 900;
+/** The longest duration of a read in milliseconds. */
+const TIMEOUT = 20_000;
 
 export const SERIES = [
-  "success", "errors", "ready", "waiting", "processing", "requests", "requestErrors", "events", "objects", "memory",
+  "success", "errors", "ready", "waiting", "processing", "requests", "rejected", "requestErrors", "events", "objects", "memory",
 ] as const;
 export type SeriesName = (typeof SERIES)[number];
 
@@ -29,6 +31,13 @@ export class Series {
   /** The sum of a series over the last minute. */
   recent(name: SeriesName): number {
     return sum(this.values[name].slice(-60), (value) => value ?? 0);
+  }
+}
+
+/** The error of a read that the program refused. */
+export class ReadError extends Error {
+  constructor(readonly status: number, problem: string) {
+    super(problem);
   }
 }
 
@@ -111,9 +120,26 @@ export class Store {
 
   /** Reads the history of a key. */
   async history(key: string): Promise<KeyHistory> {
-    const response = await fetch(`${this.path}history?key=${encodeURIComponent(key)}`, { headers: this.headers, cache: "no-store" });
-    if (!response.ok) throw new Error(await problemOf(response));
-    return (await response.json()) as KeyHistory;
+    return JSON.parse(await this.#read("history", { key })) as KeyHistory;
+  }
+
+  /** Reads a page of the keys of an informer. */
+  async objects(informer: string, contains: string, after: string): Promise<ObjectList> {
+    return JSON.parse(await this.#read("objects", { informer, contains, after })) as ObjectList;
+  }
+
+  /** Reads an object, and the size of its JSON. */
+  async object(informer: string, key: string): Promise<{ content: ObjectContent; size: number }> {
+    const text = await this.#read("object", { informer, key });
+    return { content: JSON.parse(text) as ObjectContent, size: text.length };
+  }
+
+  async #read(name: string, parameters: Record<string, string>): Promise<string> {
+    const signal = AbortSignal.timeout(TIMEOUT);
+    const query = new URLSearchParams(parameters);
+    const response = await fetch(`${this.path}${name}?${query}`, { headers: this.headers, cache: "no-store", signal });
+    if (!response.ok) throw new ReadError(response.status, await problemOf(response));
+    return response.text();
   }
 
   lose(connection: Connection, problem: string): void {
@@ -161,6 +187,7 @@ export class Store {
       waiting: sum(queues, (one) => one.waiting),
       processing: sum(queues, (one) => one.processing),
       requests: this.rate((of) => sum(of.client.requests, (one) => one.count)),
+      rejected: this.rate((of) => sum(of.client.requests, ({ code, count }) => (code >= 400 && code < 500 ? count : 0))),
       requestErrors: this.rate(failed),
       events: this.rate((of) => sum(of.informers, (one) => one.events)),
       objects: sum(informers, (one) => one.objects),

@@ -3,13 +3,16 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { count } from "./format";
 
-export interface Column<T> {
+interface Width {
+  /** The width as in `grid-template-columns`. */
+  width: string;
+}
+
+export interface Column<T> extends Width {
   title: string;
   /** The value by which rows are sorted and filtered. */
   value: (row: T) => string | number;
   show?: (row: T) => ComponentChildren;
-  /** The width as in `grid-template-columns`. */
-  width: string;
   numeric?: boolean;
   /** False for a column that is left out on a narrow page. */
   narrow?: boolean;
@@ -24,13 +27,42 @@ export interface TableProps<T> {
   /** True if the rows are in the order of time; without a sort, the newest is first. */
   newestFirst?: boolean;
   filter?: string;
+  /** True if the server filters the rows and the view counts them, so that the table does neither. */
+  filtered?: boolean;
+  /** False if the table has only a part of the rows, which stay in their order. */
+  sortable?: boolean;
 }
 
-const ROW = 36;
+/** The height of a row in pixels: on one line, and on two lines on a narrow page. The style sheet has them, too. */
+const [ROW, TALL_ROW] = [36, 58];
+/** A page that is narrower than this number of pixels has rows on two lines. */
+const MIN_WIDTH = 640;
 /** The number of rows above and below the visible ones that are rendered, too. */
 const EXTRA = 8;
 /** A table with at most this number of rows has no filter. */
 const FEW = 5;
+/** The gap and the padding of a row in pixels. */
+const [GAP, PADDING] = [18, 28];
+
+/** The width of a column in `rem`; `null` if it is flexible. */
+const fixed = ({ width }: Width): number | null => (width.endsWith("rem") ? parseFloat(width) : null);
+
+/** The least width of a column in `rem`. */
+const least = ({ width }: Width): number => Number(/^(?:minmax\()?([\d.]+)rem/.exec(width)?.[1] ?? 2);
+
+/** True if all columns fit on one line of this number of pixels. */
+const fits = (columns: Width[], width: number, rem: number): boolean =>
+  width >= Math.max(MIN_WIDTH, columns.reduce((total, one) => total + least(one) * rem + GAP, PADDING));
+
+/** The first column takes the first of two lines; the others share the second one in proportion to their widths. */
+const twoLines = (columns: Width[]): string =>
+  columns.slice(1).map((column) => `minmax(0, ${fixed(column) ?? 8}fr)`).join(" ") || "minmax(0, 1fr)";
+
+/** Moves the first flexible column, which has the name of the row, to the begin. */
+function nameFirst<T extends Width>(columns: T[]): T[] {
+  const name = columns.find((column) => fixed(column) === null);
+  return name ? [name, ...columns.filter((column) => column !== name)] : columns;
+}
 
 interface Sort {
   /** The title of the column. */
@@ -38,11 +70,11 @@ interface Sort {
   down: boolean;
 }
 
-export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first }: TableProps<T>) {
+export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first, filtered, sortable = true }: TableProps<T>) {
   const [filter, setFilter] = useState(first ?? "");
   const [sort, setSort] = useState<Sort | null>(null);
   const [top, setTop] = useState(0);
-  const [size, setSize] = useState({ width: 1000, height: 480 });
+  const [size, setSize] = useState({ width: 1000, height: 480, rem: 16 });
   const frame = useRef<HTMLDivElement>(null);
   const texts = useRef(new WeakMap<T, string>());
 
@@ -50,7 +82,11 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
   useEffect(() => {
     const element = frame.current;
     if (!element) return;
-    const observer = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+    const observer = new ResizeObserver(() => setSize({
+      width: element.clientWidth,
+      height: element.clientHeight,
+      rem: parseFloat(getComputedStyle(document.documentElement).fontSize),
+    }));
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
@@ -66,7 +102,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
       return known;
     };
     const matching = words.length === 0 ? rows.slice() : rows.filter((row) => words.every((word) => text(row).includes(word)));
-    const by = sort && columns.find((column) => column.title === sort.by);
+    const by = sortable && sort && columns.find((column) => column.title === sort.by);
     if (by) {
       const sign = sort.down ? -1 : 1;
       const keyed = matching.map((row) => ({ row, key: by.value(row) }));
@@ -74,50 +110,56 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
       return keyed.map(({ row }) => row);
     }
     return newestFirst ? matching.reverse() : matching;
-  }, [rows, columns.length, filter, sort, newestFirst]);
+  }, [rows, columns.length, filter, sort, newestFirst, sortable]);
 
-  const visible = columns.filter((column) => size.width >= 640 || column.narrow !== false);
-  const grid = { gridTemplateColumns: visible.map((column) => column.width).join(" ") };
-  const start = Math.max(0, Math.floor(top / ROW) - EXTRA);
-  const end = Math.min(shown.length, Math.ceil((top + size.height) / ROW) + EXTRA);
-  const order = ({ title }: Column<T>) => (sort?.by !== title ? "none" : sort.down ? "descending" : "ascending");
+  const wide = fits(columns, size.width, size.rem);
+  const visible = wide ? columns : nameFirst(columns.filter((column) => column.narrow !== false));
+  const grid = { gridTemplateColumns: wide ? visible.map((column) => column.width).join(" ") : twoLines(visible) };
+  const height = wide || visible.length < 2 ? ROW : TALL_ROW;
+  const start = Math.max(0, Math.floor(top / height) - EXTRA);
+  const end = Math.min(shown.length, Math.ceil((top + size.height) / height) + EXTRA);
+  const order = ({ title }: Column<T>) => (!sortable || sort?.by !== title ? "none" : sort.down ? "descending" : "ascending");
   const choose = ({ title, numeric }: Column<T>) => setSort({ by: title, down: sort?.by === title ? !sort.down : (numeric ?? false) });
   const total = shown.length === rows.length ? count(rows.length) : `${count(shown.length)} of ${count(rows.length)}`;
 
   return (
     <section class="table-card">
-      <div class="table-bar">
-        {(rows.length > FEW || filter !== "") && (
-          <label>
-            <span class="visually-hidden">Filter {name}</span>
-            <input type="search" placeholder="Filter" value={filter} data-filter
-              onInput={(event) => setFilter(event.currentTarget.value)} />
-          </label>
-        )}
-        <span class="muted">{total} {name}</span>
-      </div>
-      <div class="table" role="table" aria-label={name} aria-rowcount={shown.length + 1}>
+      {!filtered && (
+        <div class="table-bar">
+          {(rows.length > FEW || filter !== "") && (
+            <label>
+              <span class="visually-hidden">Filter {name}</span>
+              <input type="search" placeholder="Filter" value={filter} data-filter
+                onInput={(event) => setFilter(event.currentTarget.value)} />
+            </label>
+          )}
+          <span class="muted">{total} {name}</span>
+        </div>
+      )}
+      <div class={`table ${height === TALL_ROW ? "two-lines" : ""}`} role="table" aria-label={name} aria-rowcount={shown.length + 1}>
         <div role="rowgroup" class="table-head">
           <div role="row" aria-rowindex={1} class="row" style={grid}>
             {visible.map((column) => (
               <span role="columnheader" aria-sort={order(column)} class={column.numeric ? "numeric" : ""} key={column.title}>
-                <button type="button" onClick={() => choose(column)}>
-                  {column.title}
-                  {sort?.by === column.title && <span aria-hidden="true" class="sort">{sort.down ? "▼" : "▲"}</span>}
-                </button>
+                {sortable
+                  ? <button type="button" onClick={() => choose(column)}>
+                      {column.title}
+                      {sort?.by === column.title && <span aria-hidden="true" class="sort">{sort.down ? "▼" : "▲"}</span>}
+                    </button>
+                  : <span class="unsorted">{column.title}</span>}
               </span>
             ))}
           </div>
         </div>
         <div role="rowgroup" class="table-body" ref={frame} tabIndex={0} aria-label={`Rows of ${name}`}
-          style={{ height: `${Math.min(shown.length > 0 ? shown.length * ROW - 1 : 2 * ROW, 16 * ROW)}px` }}
+          style={{ height: `${Math.min(shown.length > 0 ? shown.length * height - 1 : 2 * ROW, 16 * ROW)}px` }}
           onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
           {shown.length === 0
             ? <div role="row" class="empty"><span role="cell">{rows.length === 0 ? empty : "No row matches the filter."}</span></div>
-            : <div role="presentation" class="space" style={{ height: `${shown.length * ROW}px` }}>
+            : <div role="presentation" class="space" style={{ height: `${shown.length * height}px` }}>
                 {shown.slice(start, end).map((row, offset) => (
                   <div role="row" aria-rowindex={start + offset + 2} class="row" key={id(row)}
-                    style={{ ...grid, top: `${(start + offset) * ROW}px` }}>
+                    style={{ ...grid, top: `${(start + offset) * height}px` }}>
                     {visible.map((column) => {
                       const text = String(column.value(row));
                       return (

@@ -2,9 +2,10 @@ import { useMemo, useState } from "preact/hooks";
 import { InformerActions, keyLink, PartTable, result, type ViewProps } from "./columns";
 import {
   type Controller, finished, type Informer, informerName, type LatencyBucket, quantile, type Queue, type Reconcile,
-  type Snapshot, sum,
+  type Snapshot, sum, type Watch, type Write,
 } from "./data";
 import { bytes, clock, count, NONE, rate, seconds } from "./format";
+import { objectLink } from "./object";
 import { Badge } from "./parts";
 import type { Replicas } from "./replicas";
 import type { Store } from "./store";
@@ -108,7 +109,8 @@ const informerColumns: Column<Informer>[] = [
   { title: "Form", value: (one) => informerName(one.name).form, width: "minmax(0, 1fr)", narrow: false },
   { title: "Phase", value: (one) => one.phase, width: "7rem",
     show: (one) => <Badge level={one.crash ? "bad" : one.synced ? (one.failures > 0 ? "warn" : "ok") : "bad"}>{one.phase}</Badge> },
-  { title: "Objects", value: (one) => one.objects, show: (one) => count(one.objects), width: "5.5rem", numeric: true },
+  { title: "Objects", value: (one) => one.objects, width: "5.5rem", numeric: true,
+    show: (one) => (one.store.snapshot?.showsObjects ? <a href={objectLink({ store: one.store, informer: one.name })}>{count(one.objects)}</a> : count(one.objects)) },
   { title: "Memory", value: (one) => one.bytes, show: (one) => bytes(one.bytes), width: "6rem", numeric: true, narrow: false },
   { title: "Version", value: (one) => one.version, width: "minmax(0, 1fr)", narrow: false },
   { title: "Version age", value: (one) => one.versionAgeSeconds ?? -1, show: (one) => seconds(one.versionAgeSeconds), width: "7rem", numeric: true, narrow: false },
@@ -143,7 +145,7 @@ export function Informers({ replicas }: ViewProps) {
   const informers = replicas.snapshots.flatMap((one) => one.informers);
   const notes = informers.filter((one) => one.lastError || Object.keys(one.relists).length > 1);
   const handlers = informers.flatMap((one) => one.handlers.map((handler, at) => ({ ...handler, store: one.store, of: one.name, at })));
-  const acts: Column<Informer> = { title: "Actions", value: () => "", show: (one) => one.store.snapshot?.actions && <InformerActions store={one.store} name={one.name} />, width: "8.5rem" };
+  const acts: Column<Informer> = { title: "Actions", value: () => "", show: (one) => one.store.snapshot?.actions && <InformerActions store={one.store} name={one.name} />, width: "9.5rem" };
   const columns = replicas.snapshots.some((one) => one.actions)
     ? [...informerColumns.filter(({ title }) => !title.startsWith("Version")), acts] : informerColumns;
   return (
@@ -208,13 +210,24 @@ export function Queues({ replicas }: ViewProps) {
   );
 }
 
+/** The number of failed reconciles, as a link to those that the page knows. */
+function Failed({ of: { store, name, results } }: { of: Controller }) {
+  const failing = (store.rate((of) => of.controllers.find((one) => one.name === name)?.results.error) ?? 0) > 0;
+  const link = `#/reconciles?${new URLSearchParams({ result: ["error", name, store.name].join(" ").trim() })}`;
+  return (
+    <a class={failing ? "error-text" : ""} href={link}>
+      {count(results.error)}<span class="visually-hidden"> failed reconciles of {name}{failing ? ", failing now" : ""}</span>
+    </a>
+  );
+}
+
 const controllerColumns: Column<Controller>[] = [
   { title: "Controller", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Kind", value: (one) => one.kind || NONE, width: "minmax(0, 1.5fr)", narrow: false },
   { title: "Phase", value: (one) => one.phase, width: "minmax(0, 1fr)", show: (one) => <Badge level="none">{one.phase}</Badge>, narrow: false },
   { title: "Busy", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "5.5rem", numeric: true },
   { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "6.5rem", numeric: true },
-  { title: "Failed", value: (one) => one.results.error, show: (one) => count(one.results.error), width: "5rem", numeric: true },
+  { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} /> : "0"), width: "5rem", numeric: true },
   { title: "Requeued", value: (one) => one.results.requeue + one.results.requeue_after, width: "6.5rem", numeric: true, narrow: false,
     show: (one) => count(one.results.requeue + one.results.requeue_after) },
   { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true, narrow: false },
@@ -227,14 +240,16 @@ export function Controllers({ replicas }: ViewProps) {
   const sharded = controllers.filter((one) => one.shard);
   return (
     <>
+      <p class="muted lead">The totals are since the start of the program.</p>
       <PartTable replicas={replicas} name="controllers" rows={controllers} columns={controllerColumns} id={(one) => one.name} empty="This manager has no controllers." />
       <h2>Running reconciles</h2>
       <PartTable replicas={replicas} name="running reconciles" rows={running} id={(one) => one.id ?? one.controller + one.request} empty="No reconcile is running." columns={[
         { title: "Key", value: (one) => one.request, show: (one) => <a href={keyLink(one.request)}>{one.request}</a>, width: "minmax(0, 2fr)" },
-        { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)", narrow: false },
+        { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
         { title: "Running for", value: (one) => one.beganSecondsAgo, show: (one) => seconds(one.beganSecondsAgo), width: "7.5rem", numeric: true },
-        { title: "Cause", value: (one) => one.causes?.join("; ") || NONE, width: "minmax(0, 3fr)" },
+        { title: "Cause", value: (one) => one.causes?.join("; ") || NONE, width: "minmax(0, 3fr)", narrow: false },
       ]} />
+      <Sources controllers={controllers} />
       {sharded.length > 0 && (
         <>
           <h2>Shards</h2>
@@ -247,6 +262,31 @@ export function Controllers({ replicas }: ViewProps) {
         </>
       )}
     </>
+  );
+}
+
+const watchText = ({ role, source, resource }: Watch) => `${resource || source} (${role})`;
+
+const writeText = ({ verb, resource, subresource, count: times, failed }: Write) =>
+  `${verb} ${resource || "resources"}${subresource === "" ? "" : ` (${subresource})`} ${count(times)}${failed > 0 ? `, ${count(failed)} failed` : ""}`;
+
+/** What each controller watches and writes. */
+function Sources({ controllers }: { controllers: Controller[] }) {
+  const known = controllers.filter((one) => (one.watches?.length ?? 0) > 0);
+  if (known.length === 0) return null;
+  return (
+    <section class="card">
+      <h2>Watches and writes</h2>
+      <ul class="plain sources">
+        {known.map(({ store, name, watches = [], writes = [] }) => (
+          <li key={`${store.name} ${name}`}>
+            <b>{name}</b>{store.name !== "" && <span class="muted"> on {store.name}</span>}
+            <p><span class="muted">watches</span> {watches.map(watchText).join("; ")}</p>
+            <p><span class="muted">writes</span> {writes.map(writeText).join("; ") || "nothing yet"}</p>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -268,12 +308,12 @@ export function Reconciles({ replicas, parameter }: ViewProps) {
     <>
       {dropped > 0 && (
         <p class="card warn" role="status">
-          {count(dropped)} more reconciles ended while this page was open. They are not in the list, because an
-          event contains at most 500 of a controller.
+          {count(dropped)} more reconciles ended while this page was open. They are not in the list, because at
+          most 500 of a controller are recorded and sent each second.
         </p>
       )}
       <PartTable replicas={replicas} name="reconciles" rows={rows} columns={reconcileColumns} id={(one) => one.id} newestFirst filter={parameter("result")}
-        empty="No reconcile has ended since the console was enabled." />
+        empty="No recorded reconcile has ended yet. Only failures are recorded before the console is first read." />
     </>
   );
 }

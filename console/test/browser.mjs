@@ -25,4 +25,5 @@ export async function go(page, view) {
   await page.evaluate((to) => { location.hash = `#/${to}`; }, view);
   await page.waitForFunction((name) => document.querySelector("nav [aria-current]")?.getAttribute("href") === `#/${name}`, view.split("?")[0]);
   if (view.startsWith("key")) await page.waitForSelector(".history li");
+  if (view.startsWith("objects") && view.includes("key=")) await page.waitForSelector(".yaml");
 }

@@ -41,12 +41,72 @@ const informer = (name, objects, more = {}) => ({
   handlers: [{ name: "website", synced: true, depth: 3, depthMax: 41, calls: 0, panics: 0, blocked: 0, secondsTotal: 0, latency: [] }], ...more,
 });
 
+/** The sources of a controller. The informers of Deployments are not of the reconciled kind. */
+function watches(controller) {
+  const watch = (role, source, resource, informer) => ({ role, source, resource, informers: [informer] });
+  if (controller !== "website") return [watch("for", "Secret", "secrets/v1", "secrets.v1 namespace=cert-manager")];
+  return [watch("for", "Website.example.com", "websites.example.com/v1", "websites.v1.example.com"),
+    watch("owns", "Deployment.apps", "deployments.apps/v1", "deployments.v1.apps"), { role: "source", source: "timer", resource: "", informers: [] }];
+}
+
+const writes = (total) => [
+  { verb: "apply", resource: "deployments.apps/v1", subresource: "", count: total, failed: 0 },
+  { verb: "patch", resource: "websites.example.com/v1", subresource: "status", count: total, failed: Math.round(total / 40) },
+];
+
+/** The objects of an informer by key, as the cache of the program has them. */
+function websites() {
+  const website = (name) => ({
+    apiVersion: "example.com/v1", kind: "Website",
+    metadata: {
+      name, namespace: "default", uid: `uid-${name}`, resourceVersion: "184467", generation: 1, labels: { app: "shop", text: HOSTILE },
+      managedFields: [{ manager: "kubectl", operation: "Apply", fieldsV1: { "f:spec": { "f:replicas": {} } } }],
+    },
+    spec: { host: `${name}.example.com`, image: "registry.example.com/shop:1.4.2", replicas: 2, regions: ["eu-1", "eu-2", "us-1"], resources: { cpu: "500m", memory: "256Mi" }, tls: true },
+    status: { conditions: [{ type: "Ready", status: "True", reason: "Deployed", message: "all replicas are ready" }], readyReplicas: 2 },
+  });
+  const all = new Map([...Array(1000).keys()].map((number) => [`default/shop-${number}`, website(`shop-${number}`)]));
+  return all.set(HOSTILE, website(HOSTILE.slice("default/".length)));
+}
+
+const secrets = () => new Map([["cert-manager/ca", {
+  apiVersion: "v1", kind: "Secret", metadata: { name: "ca", namespace: "cert-manager", uid: "uid-ca", resourceVersion: "7" },
+  data: { "tls.key": "(redacted, 1704 bytes)" }, type: "kubernetes.io/tls",
+}]]);
+
 export class Mock {
   constructor(options = {}) {
     Object.assign(this, { folder: "../crates/informer-runtime/src/console/assets", prefix: "", backlog: 300, perSecond: 40, period: 1000, healthy: false, token: "", identity: "website-operator-5d9c-x7k2p", leader: true, members: 0, down: "" }, options);
     this.born = Date.now() / 1000 - (this.age ?? 4000);
     this.number = 0;
     this.pid = 4242;
+    if (this.objects) this.cached = { "websites.v1.example.com": websites(), "secrets.v1 namespace=cert-manager": secrets() };
+  }
+
+  /** Changes an object as another client of the API server would. */
+  change(key, edit, informer = "websites.v1.example.com") {
+    const object = structuredClone(this.cached[informer].get(key));
+    edit(object);
+    object.metadata.resourceVersion = String(Number(object.metadata.resourceVersion) + 1);
+    this.cached[informer].set(key, object);
+  }
+
+  /** Responds to a read of objects with a status and a body. */
+  readObjects(name, query) {
+    const [informer, key, after] = ["informer", "key", "after"].map((one) => query.get(one) ?? "");
+    if (!this.cached) return [403, "403: this console shows no objects; show them in the program with Console::show_objects\n"];
+    const of = this.cached[informer] ?? new Map();
+    if (name === "v1/object") {
+      const object = of.get(key);
+      if (!object) return [404, `404: read object ${key} of ${informer}: the cache has no such object; check the key\n`];
+      const { resourceVersion } = object.metadata;
+      return [200, JSON.stringify({ version: 1, informer, key, resourceVersion, metadataOnly: false, redacted: object.kind === "Secret", object })];
+    }
+    const matching = [...of.keys()].filter((one) => one.includes(query.get("contains") ?? "")).sort();
+    const later = matching.filter((one) => one > after);
+    const objects = later.slice(0, 500).map((one) => ({ key: one, resourceVersion: of.get(one).metadata.resourceVersion }));
+    const next = later.length > 500 ? objects.at(-1).key : null;
+    return [200, JSON.stringify({ version: 1, informer, total: of.size, matching: matching.length, objects, next })];
   }
 
   snapshot() {
@@ -66,7 +126,7 @@ export class Mock {
       added: total, retries: Math.round(total / 23), started: total, queuedSecondsTotal: total * 0.03, done: total, workedSecondsTotal: total * 0.05,
     });
     const controller = (name, kind, share) => ({
-      name, kind, phase: "Reconciling", workers: 8, active: 3, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind],
+      name, kind, phase: "Reconciling", workers: 8, active: 3, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind], watches: watches(name), writes: writes(total),
       results: { success: Math.round(total * share), error: this.healthy ? 0 : Math.round(total * share / 23), requeue: 0, requeue_after: Math.round(total * share / 4) },
       running: [{ ...reconcile(7, 0.21), seconds: null, result: null, error: null }, { ...reconcile(8, 1.4), seconds: null, result: null, error: null }],
       shard: this.members ? { active: true, members: this.members, refused: 0, remembered: 40 } : null,
@@ -80,6 +140,7 @@ export class Mock {
       client: { server: "10.96.0.1:443", requests: [{ verb: "apply", code: 200, count: total, seconds: total * 0.012 }, { verb: "patch", code: 409, count: Math.round(total / 40), seconds: total / 4000 }, { verb: "get", code: 200, count: 311, seconds: 2.1 }] },
       omitted: { informers: 0, queues: 0, controllers: 0, leases: 0 },
       actions: this.actions ? { token: this.actions } : null,
+      showsObjects: this.cached !== undefined,
     };
   }
 
@@ -127,6 +188,10 @@ export class Mock {
       const controllers = known ? [{ controller: "website", queued: { ageSeconds: 3.2, causes: ["retry of failure 4"], omitted: 0 }, running: [],
         reconciles: [of(22, 92), of(23, 61), of(46, 44.5), of(69, 12.1), of(24, 4.4)] }] : [];
       return send(200, "application/json", JSON.stringify({ version: 1, key, controllers }));
+    }
+    if (name === "v1/objects" || name === "v1/object") {
+      const [status, body] = this.readObjects(name, url.searchParams);
+      return send(status, status === 200 ? "application/json" : "text/plain", body);
     }
     if (name === "v1/targets") return send(200, "application/json", JSON.stringify({ targets: [] }));
     if (name !== "v1/events") return send(404, "text/plain", "404\n");
@@ -199,5 +264,5 @@ export class MockProxy extends Mock {
 }
 
 if (process.argv[1] === new URL(import.meta.url).pathname) {
-  console.log(await new Mock(process.argv[2] ? { folder: process.argv[2] } : {}).start(Number(process.argv[3] ?? 8082)));
+  console.log(await new Mock({ objects: true, ...(process.argv[2] && { folder: process.argv[2] }) }).start(Number(process.argv[3] ?? 8082)));
 }

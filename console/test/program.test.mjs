@@ -59,6 +59,11 @@ test("operator with a fault is shown live, before and after its restart", async 
     await page.getByText("409").first().waitFor();
     await page.getByRole("cell").getByRole("link").first().click();
     await page.getByText(/^(listed|updated) Website\.example\.com default\/shop-\d+/).first().waitFor();
+    await page.getByRole("link", { name: / in websites\.v1\.example\.com$/ }).click();
+    await page.waitForSelector(".yaml");
+    assert.match(await page.locator("pre.yaml").textContent(), /^apiVersion: example\.com\/v1\nkind: Website\nmetadata:\n/);
+    // The operator changes each object every ten seconds.
+    await page.getByText(/spec\.replicas.*: \d+ lines? added, \d+ removed$/).first().waitFor();
     await page.getByRole("link", { name: "Informers" }).click();
     await page.getByText("websites.v1.example.com").first().waitFor();
     if (process.env.SHOTS) {

@@ -5,7 +5,7 @@ import { AxeBuilder } from "@axe-core/playwright";
 import { go, launch, open } from "./browser.mjs";
 import { HOSTILE, Mock, MockProxy } from "./mock.mjs";
 
-const VIEWS = ["overview", "pipeline", "informers", "queues", "controllers", "reconciles", "key?key=default%2Fshop-23", "requests"];
+const VIEWS = ["overview", "pipeline", "informers", "queues", "controllers", "reconciles", "key?key=default%2Fshop-23", "requests", "objects"];
 const [A, B, C] = ["operator-0.operator:8082", "operator-1.operator:8082", "operator-2.operator:8082"];
 
 let browser;

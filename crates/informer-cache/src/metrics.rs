@@ -7,7 +7,10 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use informer_core::Object;
+
 use crate::InformerState;
+use crate::generic::AnyObject;
 
 /// Receives the metrics of informers. Without an implementation, an informer has no overhead for metrics.
 ///
@@ -26,54 +29,46 @@ pub trait InformerMetrics: Send + Sync + 'static {
     }
 }
 
-/// A weak reference to an informer, with which its state can be read without keeping it alive.
+/// A weak reference to an informer, with which its state and its objects can be read without keeping it
+/// alive.
 #[derive(Clone)]
 pub struct InformerProbe(Arc<dyn Probed>);
 
-trait Probed: Send + Sync {
-    fn state(&self) -> Option<InformerState>;
+/// An informer that a probe reads.
+pub(crate) trait ProbeTarget: Send + Sync + 'static {
+    fn state(&self) -> InformerState;
 
+    fn request_relist(&self);
+
+    fn get(&self, key: &str) -> Option<AnyObject>;
+
+    fn for_each(&self, visit: &mut dyn FnMut(&dyn Object));
+}
+
+trait Probed: Send + Sync {
     fn is_alive(&self) -> bool;
 
-    fn request_relist(&self) -> bool;
+    fn target(&self) -> Option<Arc<dyn ProbeTarget>>;
 }
 
-struct Distant<T> {
-    informer: Weak<T>,
-    state: fn(&T) -> InformerState,
-    relist: fn(&T),
-}
-
-impl<T: Send + Sync> Probed for Distant<T> {
-    fn state(&self) -> Option<InformerState> {
-        self.informer.upgrade().map(|informer| (self.state)(&informer))
-    }
-
+impl<T: ProbeTarget> Probed for Weak<T> {
     fn is_alive(&self) -> bool {
-        self.informer.strong_count() > 0
+        self.strong_count() > 0
     }
 
-    fn request_relist(&self) -> bool {
-        let informer = self.informer.upgrade();
-        informer.is_some_and(|informer| {
-            (self.relist)(&informer);
-            true
-        })
+    fn target(&self) -> Option<Arc<dyn ProbeTarget>> {
+        self.upgrade().map(|informer| informer as Arc<dyn ProbeTarget>)
     }
 }
 
 impl InformerProbe {
-    pub(crate) fn new<T: Send + Sync + 'static>(
-        informer: &Arc<T>,
-        state: fn(&T) -> InformerState,
-        relist: fn(&T),
-    ) -> Self {
-        Self(Arc::new(Distant { informer: Arc::downgrade(informer), state, relist }))
+    pub(crate) fn new<T: ProbeTarget>(informer: &Arc<T>) -> Self {
+        Self(Arc::new(Arc::downgrade(informer)))
     }
 
     /// Returns the state of the informer; `None` once the informer was dropped.
     pub fn state(&self) -> Option<InformerState> {
-        self.0.state()
+        self.0.target().map(|informer| informer.state())
     }
 
     /// Returns false once the informer was dropped. The call takes no lock, so that collectors can cheaply
@@ -89,7 +84,20 @@ impl InformerProbe {
     /// [`RelistReason::Requested`](crate::reflector::RelistReason::Requested). Requests before that list are
     /// combined into one.
     pub fn request_relist(&self) -> bool {
-        self.0.request_relist()
+        self.0.target().map(|informer| informer.request_relist()).is_some()
+    }
+
+    /// Returns the cached object with this key; `None` if there is none, or if the informer was dropped.
+    pub fn get(&self, key: &str) -> Option<AnyObject> {
+        self.0.target()?.get(key)
+    }
+
+    /// Calls `visit` for each cached object, in no order. The objects are those of one version of the cache.
+    /// No lock is held during the calls. Does nothing if the informer was dropped.
+    pub fn for_each(&self, mut visit: impl FnMut(&dyn Object)) {
+        if let Some(informer) = self.0.target() {
+            informer.for_each(&mut visit);
+        }
     }
 
     /// Returns true if this probe and `other` read the same informer.

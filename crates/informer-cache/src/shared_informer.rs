@@ -363,14 +363,10 @@ impl<O: Object> SharedInformer<O> {
         self.shared.reflector.handle().status()
     }
 
-    /// Returns a probe that reads the [`state`](Self::state) later without keeping the informer alive, for
-    /// example for a metrics endpoint.
+    /// Returns a probe that reads the [`state`](Self::state) and the objects later without keeping the
+    /// informer alive, for example for a metrics endpoint.
     pub fn probe(&self) -> InformerProbe {
-        InformerProbe::new(
-            &self.shared,
-            |shared| shared.state(),
-            |shared| shared.reflector.handle().request_consistent_relist(),
-        )
+        InformerProbe::new(&self.shared)
     }
 
     /// Returns how often the cache followed a server that went back to an older state, for example after a

@@ -30,6 +30,8 @@ Examples:
       Runs informers for three kinds in all namespaces.
   informer console --attach http://127.0.0.1:8082 --attach http://127.0.0.1:8083
       Two replicas of an operator in one view, with one forwarded port for each pod.
+  informer console deploy -n shop --show-objects
+      Also shows the Deployments as YAML, and what changed between their versions.
   INFORMER_TOKEN=$(kubectl create token viewer) informer console --attach https://operator.example.com
       The page of an operator that authorizes requests. Each program that can connect to the local port then
       reads it with this token.")]
@@ -43,6 +45,10 @@ pub(crate) struct ConsoleArguments {
     /// allow actions, too, and the user of the token needs permission for them.
     #[arg(long)]
     allow_actions: bool,
+    /// Let the page show the objects of own informers, which then cache whole objects instead of metadata.
+    /// Values of Secrets are hidden. With --attach, the program determines whether it shows objects.
+    #[arg(long, conflicts_with = "attach")]
+    show_objects: bool,
 }
 
 pub(crate) async fn run(arguments: ConsoleArguments) -> Result<(), Failure> {
@@ -51,10 +57,12 @@ pub(crate) async fn run(arguments: ConsoleArguments) -> Result<(), Failure> {
     if !targets.is_empty() {
         return proxy::serve(targets, address, arguments.allow_actions).await;
     }
-    let manager = arguments.live.manager().await?;
+    let manager = arguments.live.manager(arguments.show_objects).await?;
     let server = HttpServer::at(address.to_string());
     let mut bound = server.bound();
-    let console = Console::from(server).allow_actions(arguments.allow_actions);
+    // The command must not write to the cluster.
+    let console = Console::from(server).allow_actions(arguments.allow_actions).record_events(false);
+    let console = console.show_objects(arguments.show_objects);
     let running = manager.console(console).run_until(std::future::pending::<()>());
     let announced = async {
         if let Ok(address) = bound.wait_for(Option::is_some).await

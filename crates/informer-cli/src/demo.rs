@@ -4,12 +4,15 @@
 mod child;
 mod handlers;
 mod objects;
+mod page;
 mod process;
 mod reconcile;
 mod report;
 pub(crate) mod server;
+mod timeline;
 mod verdict;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -28,6 +31,7 @@ use self::handlers::View;
 use self::reconcile::{OWNER, Reconciler};
 use self::report::{DemoReport, HandlerReport};
 use self::server::{ServerArguments, ServerMessage};
+use self::timeline::{DemoSample, Timeline};
 use self::verdict::{Differences, Truth, Versions};
 use crate::failure::Failure;
 
@@ -65,6 +69,17 @@ pub(crate) struct DemoArguments {
     /// Print the report as one JSON object instead of a table.
     #[arg(long)]
     json: bool,
+    /// Also write the report to this HTML file, with plots of events, waiting events and memory over time.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+impl DemoArguments {
+    /// Returns the command line that repeats the run.
+    fn command_line(&self) -> String {
+        let Self { objects, rate, seconds, seed, .. } = self;
+        format!("informer demo --objects {objects} --rate {rate} --seconds {seconds} --seed {seed}")
+    }
 }
 
 /// Runs the demo and prints its report. Returns true if the final comparison finds no differences between the
@@ -83,6 +98,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
     let mut demo = Demo::start(&url, &progress).await?;
     demo.live(&mut server, &arguments, &progress).await?;
     demo.settle(&url, &progress).await?;
+    let timeline = std::mem::take(&mut demo.timeline);
     let report = demo.finish(&url, &arguments, &progress).await?;
     progress.finish_and_clear();
     server.end().await;
@@ -90,6 +106,11 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
         println!("{}", report.to_json())
     } else {
         print!("{report}")
+    }
+    if let Some(path) = &arguments.report {
+        let written = page::write(path, &arguments.command_line(), &report, &timeline);
+        written
+            .map_err(|error| Failure::caused("the demo has ended, but its report was not written", error))?;
     }
     Ok(report.equal)
 }
@@ -132,6 +153,7 @@ struct Demo {
     live_seconds: f64,
     live_events: u64,
     changes: u64,
+    timeline: Timeline,
 }
 
 struct Served {
@@ -173,6 +195,7 @@ impl Demo {
             live_seconds: 0.0,
             live_events: 0,
             changes: 0,
+            timeline: Timeline::default(),
         })
     }
 
@@ -200,6 +223,7 @@ impl Demo {
                 },
                 _ = ticks.tick() => {
                     progress.set_message(self.line());
+                    self.timeline.add(self.sample(begin.elapsed()));
                     if Instant::now() >= late_at && self.handlers.len() == 2 {
                         self.join_late()?;
                     }
@@ -219,6 +243,16 @@ impl Demo {
 
     fn events(&self) -> u64 {
         self.handlers[0].view.read(|seen| seen.events)
+    }
+
+    fn sample(&self, elapsed: Duration) -> DemoSample {
+        let handlers = self.pods.state().handlers;
+        DemoSample {
+            seconds: elapsed.as_secs_f64(),
+            events: self.events(),
+            waiting: handlers.into_iter().map(|handler| (handler.name.to_string(), handler.depth)).collect(),
+            memory_mb: process::rss_mb(),
+        }
     }
 
     fn line(&self) -> String {

@@ -27,8 +27,13 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The number of updates that wait for a slow terminal. Older data is of no use.
 const MAX_PENDING: usize = 4;
 
+/// The arguments for own informers, which `--attach` excludes.
+const OWN_INFORMERS: [&str; 7] =
+    ["kinds", "namespace", "all_namespaces", "server", "kubeconfig", "context", "as_user"];
+
 /// Selects a program to attach to, or the cluster and the kinds to watch.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("attach", |attach| attach.conflicts_with_all(OWN_INFORMERS)))]
 pub(crate) struct LiveArguments {
     /// Kinds to watch with own informers, by kind, plural or short name: `pods`, `deploy,rs`; with the group
     /// if the name alone is ambiguous: `deployments.apps`.
@@ -47,15 +52,16 @@ pub(crate) struct LiveArguments {
 }
 
 impl LiveArguments {
-    /// Returns a manager that runs an informer and an empty controller for each kind. It only reads.
-    pub(crate) async fn manager(&self) -> Result<Manager, Failure> {
+    /// Returns a manager that runs an informer and an empty controller for each kind. It only reads. The
+    /// informers cache whole objects, or only their metadata.
+    pub(crate) async fn manager(&self, whole_objects: bool) -> Result<Manager, Failure> {
         let client = self.connection.client().await?;
         let namespace = match (&self.namespace, self.all_namespaces) {
             (_, true) => None,
             (Some(namespace), false) => Some(namespace.clone()),
             (None, false) => Some(client.default_namespace().to_owned()),
         };
-        local::manager(&client, &self.kinds, namespace).await
+        local::manager(&client, &self.kinds, namespace, whole_objects).await
     }
 }
 
@@ -94,7 +100,7 @@ impl LiveSource {
             return Ok(Self::attach(client));
         }
         let (sender, updates) = mpsc::channel(MAX_PENDING);
-        let manager = arguments.manager().await?;
+        let manager = arguments.manager(false).await?;
         let data = manager.console_data();
         let reader = HistoryReader::Local(data.clone());
         let task = tokio::spawn(local::run(manager, data, sender));

@@ -11,6 +11,7 @@ mod envtest;
 mod explore;
 mod failure;
 mod format;
+mod graph;
 mod live;
 mod request_text;
 mod scaffold;
@@ -64,6 +65,7 @@ enum Command {
     Watch(watch::WatchArguments),
     Top(top::TopArguments),
     Console(console::ConsoleArguments),
+    Graph(graph::GraphArguments),
     Doctor(doctor::DoctorArguments),
     Serve(serve::ServeArguments),
     Envtest(envtest::EnvtestArguments),
@@ -144,6 +146,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
         Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => top::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Console(arguments) => console::run(arguments).await.map(|()| ExitCode::SUCCESS),
+        Command::Graph(arguments) => graph::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::run(arguments).await,
         Command::Explore(arguments) => explore::run(arguments).await,

@@ -21,6 +21,8 @@ use crate::scan::{Cursor, ScanError, Text};
 pub(crate) struct RawHeader<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
     pub(crate) kind: Option<Cow<'a, str>>,
+    /// True if the object has a member `apiVersion` or `kind`, even if its value is null.
+    pub(crate) has_type_member: bool,
     pub(crate) metadata: MetadataSpans<'a>,
     /// True once the scan has found a `metadata` member whose value is an object.
     pub(crate) has_metadata: bool,
@@ -104,6 +106,13 @@ impl<'a> RawHeader<'a> {
         self.kind.is_some() || self.api_version.is_some()
     }
 
+    /// Returns true if the object contains an `apiVersion` and a `kind` that are not empty.
+    pub(crate) fn has_complete_type(&self) -> bool {
+        [&self.api_version, &self.kind]
+            .into_iter()
+            .all(|text| text.as_ref().is_some_and(|text| !text.is_empty()))
+    }
+
     /// Scans the header of an object into `self`. After an error, `self` contains the values read before the
     /// error.
     ///
@@ -118,8 +127,10 @@ impl<'a> RawHeader<'a> {
             if key.is("metadata") {
                 self.scan_metadata(&mut cursor)?;
             } else if key.is("apiVersion") {
+                self.has_type_member = true;
                 self.api_version = string(&mut cursor, "apiVersion")?;
             } else if key.is("kind") {
+                self.has_type_member = true;
                 self.kind = string(&mut cursor, "kind")?;
             } else {
                 cursor.skip()?;

@@ -182,6 +182,14 @@ pub enum StreamingLists {
     /// Lists are always requested as streaming lists.
     On,
     /// Lists are never requested as streaming lists.
+    ///
+    /// For kinds in JSON, such as custom resources, ordinary lists are faster. In measurements, a streaming
+    /// list took 1.3 to 1.5 times as long, because kube-apiserver encodes each of its objects separately. In
+    /// protobuf, no consistent difference was measured.
+    ///
+    /// A streaming list is a consistent read. The first ordinary list is only as new as the watch cache of
+    /// the server, so a restarted program can receive an older state than before. Before Kubernetes 1.33,
+    /// kube-apiserver also holds the whole response to a list in memory.
     Off,
 }
 

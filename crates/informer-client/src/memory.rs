@@ -20,10 +20,10 @@ use parking_lot::Mutex;
 /// share it, for example those of several clusters.
 ///
 /// The objects of each source are counted as they are decoded and dropped. While they take less than half of
-/// the limit, [`Lazy`](crate::Lazy) objects are stored as received. After that, each source stores the
-/// objects that it receives in compressed form, as [`Packed`](crate::Packed) does. Reads return the same in
-/// both forms; reads of compressed objects take one or two microseconds more. An object that was cached
-/// before is compressed when it changes.
+/// the limit, [`Lazy`](crate::Lazy) and [`Dynamic`](crate::Dynamic) objects are stored as received. After
+/// that, each source stores the objects that it receives in compressed form, as [`Packed`](crate::Packed)
+/// does. Reads return the same in both forms; reads of compressed objects take one or two microseconds more.
+/// An object that was cached before is compressed when it changes.
 ///
 /// No object is dropped, and no part of one. If the objects take more than the limit nevertheless, a warning
 /// names the sources with the most memory. Without the feature `packed` nothing is compressed, and only the

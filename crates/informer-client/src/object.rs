@@ -5,7 +5,7 @@
 //! | [`Lazy`] | header and bytes as received | a scan; a decode on the first typed access |
 //! | `Packed` | header and compressed bytes | decompression, then as [`Lazy`] |
 //! | [`Typed`] | header and the decoded type | nothing |
-//! | [`Dynamic`] | header and a tree of values | a lookup |
+//! | [`Dynamic`] | header and JSON text | a scan |
 //! | [`Metadata`] | header, annotations, finalizers | nothing; other fields are absent |
 
 mod body;

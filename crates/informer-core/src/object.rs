@@ -63,10 +63,13 @@ pub trait Object: Any + Send + Sync {
         self.owners().iter().find(|owner| owner.is_controller())
     }
 
-    /// Returns one annotation, if this representation contains annotations.
+    /// Returns one annotation, if this representation contains annotations. The default implementation reads
+    /// it from [`annotations`](Self::annotations).
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
-        let _ = name;
-        None
+        match self.annotations() {
+            Cow::Borrowed(all) => all.get(name).map(Cow::Borrowed),
+            Cow::Owned(all) => all.get(name).map(|value| Cow::Owned(value.to_owned())),
+        }
     }
 
     /// Returns `metadata.annotations`, if this representation contains them; otherwise no annotations. A lazy
@@ -87,6 +90,12 @@ pub trait Object: Any + Send + Sync {
     /// another encoding is converted at each call, which costs as much as decoding it.
     fn json(&self) -> Option<Cow<'_, str>> {
         None
+    }
+
+    /// Returns `metadata.finalizers`, if this representation contains them and has no [`json`](Self::json);
+    /// otherwise none.
+    fn metadata_finalizers(&self) -> &[Box<str>] {
+        &[]
     }
 
     /// Returns true if this object lacks fields that the server has: a newer server encoded them as protobuf

@@ -1,8 +1,9 @@
 //! The causes of reconciles: which events have enqueued a request.
 //!
 //! A work queue merges the events of a key, so a request does not contain them. If a controller
-//! [records causes](crate::ControllerOptions::record_causes), a [`CauseLog`] next to its queue keeps the
-//! events of each queued request, and a reconcile takes those of its request from it.
+//! [records causes](crate::ControllerOptions::record_causes), or while the console of its manager is read, a
+//! [`CauseLog`] next to its queue keeps the events of each queued request, and a reconcile takes those of its
+//! request from it.
 //!
 //! # Order
 //!
@@ -10,14 +11,17 @@
 //! begins takes it. So no cause is lost, but the request may be added after a reconcile has taken its cause.
 //! The reconcile that then follows has no cause of its own, and sees the same state.
 
+#[cfg(feature = "console")]
+mod console;
 mod fields;
+#[cfg(feature = "console")]
+mod reads;
 mod recent;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use informer_cache::Event;
@@ -28,6 +32,10 @@ use serde_json::{Value, json};
 
 use crate::clock::now;
 use crate::{ReconcileRequest, Trigger};
+#[cfg(feature = "console")]
+pub(crate) use console::EnqueueError;
+#[cfg(feature = "console")]
+pub(crate) use reads::ConsoleReads;
 pub(crate) use recent::{ActiveReconcile, ReconcileEnd};
 use recent::{RecentReconciles, ReconcileRecord};
 
@@ -44,6 +52,11 @@ const MAX_REQUEUED: usize = MAX_REQUESTS / 2;
 
 /// The maximum number of reconciles, and of queued requests, whose causes a debug page shows per controller.
 const MAX_SHOWN: usize = 100;
+
+/// The maximum number of reconciles per second and controller that are recorded for the console, and of
+/// requests whose causes are. An event of the console contains no more reconciles.
+#[cfg(feature = "console")]
+const MAX_RECORDED: u64 = 500;
 
 /// The maximum number of running reconciles that the console shows per controller.
 #[cfg(feature = "console")]
@@ -181,8 +194,14 @@ impl FromIterator<ReconcileCause> for Causes {
 /// The methods of `R` for hashing, comparing and cloning requests run under the lock.
 pub(crate) struct CauseLog<R> {
     switch: CauseSwitch,
-    by_request: Mutex<HashMap<R, PendingCauses>>,
+    by_request: Mutex<HashMap<R, PendingCauses, foldhash::fast::RandomState>>,
     recent: RecentReconciles<R>,
+    /// The requests whose causes were recorded for the console in this second.
+    #[cfg(feature = "console")]
+    new_requests: reads::SecondBudget,
+    /// The reconciles that were recorded for the console in this second.
+    #[cfg(feature = "console")]
+    reconciles: reads::SecondBudget,
 }
 
 /// Determines when a [`CauseLog`] records.
@@ -190,9 +209,9 @@ pub(crate) struct CauseLog<R> {
 pub(crate) enum CauseSwitch {
     /// The controller records causes.
     Always,
-    /// The log records only while the console of the manager is enabled.
-    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "only the console enables it"))]
-    Console(Arc<AtomicBool>),
+    /// The log records while the console of the manager is read, and failed reconciles also at other times.
+    #[cfg(feature = "console")]
+    Console(Arc<ConsoleReads>),
 }
 
 /// The causes of a queued request.
@@ -230,42 +249,67 @@ pub(crate) trait ControllerPage: Send + Sync {
     #[cfg(feature = "console")]
     fn reconciles(&self, after: u64, max: usize, now: Instant) -> (Vec<Value>, u64);
 
+    /// Returns the number of kept reconciles that ended after the first `after` ones.
+    #[cfg(feature = "console")]
+    fn kept_reconciles(&self, after: u64) -> usize;
+
     /// Returns the history of one key as JSON: the causes for which it is queued, and the running and recent
     /// reconciles that have the key as request or as cause. Returns `None` if there are none of these.
     #[cfg(feature = "console")]
     fn history(&self, key: &str, now: Instant) -> Option<Value>;
+
+    /// Returns a reference to the object of a key, with its uid if the cache has the object; `None` if the
+    /// controller reconciles no kind, or if the key is invalid.
+    #[cfg(feature = "console")]
+    fn object(&self, key: &str) -> Option<crate::EventSubject>;
 
     /// Adds the request of a key to the queue.
     #[cfg(feature = "console")]
     fn enqueue_key(&self, key: &str) -> Result<(), EnqueueError>;
 }
 
-/// The reason why the console cannot enqueue a request.
-#[cfg(feature = "console")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EnqueueError {
-    #[error("the controller does not run in this replica")]
-    NotRunning,
-    /// Only the requests of controllers of objects are created from their text.
-    #[error(
-        "the key is not valid for this controller; a controller with its own request type accepts only keys \
-         that are queued or were reconciled recently"
-    )]
-    UnknownKey,
-    #[error("the key belongs to another replica")]
-    OtherReplica,
-}
-
 impl<R: ReconcileRequest> CauseLog<R> {
     pub(crate) fn new(switch: CauseSwitch) -> Self {
-        Self { switch, by_request: Mutex::default(), recent: RecentReconciles::default() }
+        Self {
+            switch,
+            by_request: Mutex::default(),
+            recent: RecentReconciles::default(),
+            #[cfg(feature = "console")]
+            new_requests: reads::SecondBudget::default(),
+            #[cfg(feature = "console")]
+            reconciles: reads::SecondBudget::default(),
+        }
     }
 
     /// Returns true if causes and reconciles are recorded now.
     pub(crate) fn is_on(&self) -> bool {
         match &self.switch {
             CauseSwitch::Always => true,
-            CauseSwitch::Console(enabled) => enabled.load(Ordering::Relaxed),
+            #[cfg(feature = "console")]
+            CauseSwitch::Console(reads) => reads.is_recent(),
+        }
+    }
+
+    /// Returns true if the controller itself records causes, so that reconcilers and spans have them.
+    pub(crate) fn records_for_program(&self) -> bool {
+        matches!(self.switch, CauseSwitch::Always)
+    }
+
+    /// Returns true if the log can contain records.
+    pub(crate) fn is_available(&self) -> bool {
+        match &self.switch {
+            CauseSwitch::Always => true,
+            #[cfg(feature = "console")]
+            CauseSwitch::Console(reads) => reads.is_enabled(),
+        }
+    }
+
+    /// Returns true if the changed fields of one more update may be compared now.
+    pub(crate) fn may_compare(&self) -> bool {
+        match &self.switch {
+            CauseSwitch::Always => true,
+            #[cfg(feature = "console")]
+            CauseSwitch::Console(reads) => reads.may_compare(),
         }
     }
 
@@ -275,6 +319,17 @@ impl<R: ReconcileRequest> CauseLog<R> {
             ReconcileCause::Requeued(_) | ReconcileCause::Retried { .. } => MAX_REQUEUED,
             _ => MAX_REQUESTS,
         };
+        let is_kept = {
+            let by_request = self.by_request.lock();
+            by_request.contains_key(request) || by_request.len() < most && self.may_add_request()
+        };
+        if is_kept {
+            self.add(request, cause, most);
+        }
+    }
+
+    /// Adds a cause, unless it is the first one of a request and there are `most` requests.
+    fn add(&self, request: &R, cause: ReconcileCause, most: usize) {
         let since = now();
         let mut by_request = self.by_request.lock();
         if let Some(pending) = by_request.get_mut(request) {
@@ -282,6 +337,15 @@ impl<R: ReconcileRequest> CauseLog<R> {
         } else if by_request.len() < most {
             let causes = Causes { recorded: vec![cause], omitted: 0 };
             by_request.insert(request.clone(), PendingCauses { since, causes });
+        }
+    }
+
+    /// Returns true if the causes of one more request may be recorded in this second, and counts it.
+    fn may_add_request(&self) -> bool {
+        match &self.switch {
+            CauseSwitch::Always => true,
+            #[cfg(feature = "console")]
+            CauseSwitch::Console(reads) => self.new_requests.take(MAX_RECORDED, reads.second(now())),
         }
     }
 
@@ -298,16 +362,38 @@ impl<R: ReconcileRequest> CauseLog<R> {
                     false
                 }
                 Some(_) => true,
-                None => count < MAX_REQUESTS,
+                None => count < MAX_REQUESTS && self.may_add_request(),
             }
         };
         if is_kept {
-            self.record(request, cause());
+            self.add(request, cause(), MAX_REQUESTS);
         }
     }
 
-    /// Removes and returns the causes of a request that is about to be reconciled.
-    pub(crate) fn take(&self, request: &R) -> TakenCauses {
+    /// Removes and returns the causes of a request that is about to be reconciled. Returns `None` if its
+    /// reconcile is not recorded. Its causes are then dropped, because they would be wrong for a later one.
+    pub(crate) fn take_recorded(&self, request: &R) -> Option<TakenCauses> {
+        if self.may_record_reconcile() {
+            return Some(self.take(request));
+        }
+        let unused = if self.is_available() { self.by_request.lock().remove_entry(request) } else { None };
+        drop(unused);
+        None
+    }
+
+    /// Returns true if one more reconcile may be recorded in this second, and counts it.
+    fn may_record_reconcile(&self) -> bool {
+        match &self.switch {
+            CauseSwitch::Always => true,
+            #[cfg(feature = "console")]
+            CauseSwitch::Console(reads) => {
+                reads.is_recent() && self.reconciles.take(MAX_RECORDED, reads.second(now()))
+            }
+        }
+    }
+
+    /// Removes and returns the causes of a request.
+    fn take(&self, request: &R) -> TakenCauses {
         let taken = self.by_request.lock().remove_entry(request);
         let (causes, since) = match taken {
             Some((_, pending)) => (pending.causes, Some(pending.since)),
@@ -321,7 +407,27 @@ impl<R: ReconcileRequest> CauseLog<R> {
     /// the reconcile in this run of the controller.
     pub(crate) fn begin(&self, number: u64, request: R, taken: &TakenCauses) -> ActiveReconcile<'_, R> {
         let (causes, waited) = (Arc::clone(&taken.causes), taken.waited);
-        self.recent.begin(ReconcileRecord { number, request, causes, waited, began: now(), end: None })
+        self.recent.begin(ReconcileRecord {
+            number,
+            request,
+            causes,
+            waited,
+            began: now(),
+            end: OnceLock::new(),
+        })
+    }
+
+    /// Counts an ended reconcile that is not recorded.
+    pub(crate) fn count_unrecorded(&self) {
+        self.recent.count_unrecorded();
+    }
+
+    /// Adds a failed reconcile that was not recorded when it began.
+    pub(crate) fn add_failed(&self, number: u64, request: R, end: ReconcileEnd) {
+        let began = now().checked_sub(end.took).unwrap_or_else(now);
+        let end = OnceLock::from(end);
+        let causes = Arc::default();
+        self.recent.add_ended(ReconcileRecord { number, request, causes, waited: None, began, end });
     }
 
     /// Returns the causes of at most [`MAX_SHOWN`] queued requests and of as many of the last reconciles as
@@ -342,49 +448,6 @@ impl<R: ReconcileRequest> CauseLog<R> {
         let recent = self.recent.newest(MAX_SHOWN);
         let recent: Vec<Value> = recent.iter().map(|record| record.page(run, now)).collect();
         json!({"queued": queued, "recent": recent})
-    }
-}
-
-#[cfg(feature = "console")]
-impl<R: ReconcileRequest> CauseLog<R> {
-    pub(crate) fn running(&self, run: u64, now: Instant) -> Vec<Value> {
-        self.recent.running(MAX_RUNNING).iter().map(|record| record.page(run, now)).collect()
-    }
-
-    pub(crate) fn ended(&self, after: u64, max: usize, run: u64, now: Instant) -> (Vec<Value>, u64) {
-        let (records, total) = self.recent.ended(after, max);
-        (records.iter().map(|record| record.page(run, now)).collect(), total)
-    }
-
-    /// Returns a request that is queued, runs or has ended recently, by its text.
-    pub(crate) fn find(&self, key: &str) -> Option<R> {
-        // `Display` of a request is code of the program, so it does not run under the lock.
-        let queued: Vec<R> = self.by_request.lock().keys().cloned().collect();
-        let running = self.recent.running(usize::MAX);
-        let (ended, _) = self.recent.ended(0, usize::MAX);
-        let known = running.iter().chain(&ended).map(|record| &record.request);
-        known.chain(&queued).find(|request| request.to_string() == key).cloned()
-    }
-
-    pub(crate) fn history(&self, key: &str, run: u64, now: Instant) -> Option<Value> {
-        let all: Vec<R> = self.by_request.lock().keys().cloned().collect();
-        // `Display` of a request is code of the program, so it does not run under the lock.
-        let request = all.into_iter().find(|request| request.to_string() == key);
-        let queued = request.and_then(|request| {
-            let by_request = self.by_request.lock();
-            by_request.get(&request).map(|pending| (pending.since, pending.causes.clone()))
-        });
-        let queued = queued.map(|(since, causes)| {
-            let age = now.saturating_duration_since(since).as_secs_f64();
-            json!({"ageSeconds": age, "causes": texts(&causes), "omitted": causes.omitted()})
-        });
-        let of_key = |records: Vec<Arc<ReconcileRecord<R>>>| -> Vec<Value> {
-            records.iter().filter(|record| record.concerns(key)).map(|record| record.page(run, now)).collect()
-        };
-        let (running, ended) =
-            (of_key(self.recent.running(usize::MAX)), of_key(self.recent.ended(0, usize::MAX).0));
-        let known = queued.is_some() || !running.is_empty() || !ended.is_empty();
-        known.then(|| json!({"queued": queued, "running": running, "reconciles": ended}))
     }
 }
 
@@ -410,15 +473,21 @@ impl ReconcileCause {
     }
 
     /// Converts a trigger, on which an event handler enqueues requests, to the cause that is recorded for
-    /// these requests. `kind` is the kind of the trigger's object, or the name of the source.
-    pub(crate) fn of<O: Object>(trigger: &Trigger<O>, kind: &Arc<str>) -> Self {
+    /// these requests. `kind` is the kind of the trigger's object, or the name of the source. The changed
+    /// fields of an update are compared if `may_compare` returns true.
+    pub(crate) fn of<O: Object>(
+        trigger: &Trigger<O>,
+        kind: &Arc<str>,
+        may_compare: impl FnOnce() -> bool,
+    ) -> Self {
         let object = CauseObject { kind: Arc::clone(kind), key: trigger.key().clone() };
         match trigger {
             Trigger::Event(Event::Added { initial, .. }) => Self::Added { object, initial: *initial },
             Trigger::Event(Event::Updated { resync: true, .. }) => Self::Resync { object },
             Trigger::Event(Event::Updated { old, new, .. }) => {
                 let (old, new) = (&**old, &**new);
-                Self::Updated { object, changed: changed_parts(old, new), fields: fields::changed(old, new) }
+                let fields = if may_compare() { fields::changed(old, new) } else { ChangedFields::default() };
+                Self::Updated { object, changed: changed_parts(old, new), fields }
             }
             Trigger::Event(Event::Deleted { .. }) => Self::Deleted { object },
             Trigger::Generic(_) => Self::Generic { object },
@@ -524,6 +593,48 @@ mod tests {
         assert_eq!(causes.to_string(), "enqueued by the program; retry of failure 2");
         assert!(log.take(&request("a")).causes.is_empty());
         assert_eq!(log.take(&request("b")).causes.len(), 1);
+    }
+
+    #[cfg(feature = "console")]
+    #[tokio::test(start_paused = true)]
+    async fn causes_and_reconciles_for_the_console_are_limited_per_second() {
+        let reads = Arc::new(ConsoleReads::default());
+        reads.enable();
+        reads.note_read(now());
+        let log = CauseLog::new(CauseSwitch::Console(reads));
+        let requests: Vec<Request> =
+            (0..2 * MAX_RECORDED).map(|number| request(&format!("r{number}"))).collect();
+        for request in &requests {
+            log.record_event(request, || ReconcileCause::Enqueued);
+            log.record(request, ReconcileCause::KeyGained);
+        }
+        let (first, second) = requests.split_at(MAX_RECORDED as usize);
+        let lengths = |requests: &[Request]| -> Vec<Option<usize>> {
+            requests.iter().map(|request| Some(log.take_recorded(request)?.causes.len())).collect()
+        };
+        assert_eq!(lengths(first), [Some(2); MAX_RECORDED as usize]);
+        assert_eq!(lengths(&second[..1]), [None], "no more reconciles are recorded in this second");
+        log.count_unrecorded();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(lengths(&second[1..3]), [Some(0); 2], "reconciles are recorded without causes");
+        let (ended, total) = log.ended(0, 10, 0, now());
+        assert_eq!((ended.len(), total), (0, 1), "an unrecorded reconcile is counted");
+    }
+
+    #[cfg(feature = "console")]
+    #[tokio::test(start_paused = true)]
+    async fn causes_from_before_the_end_of_recording_are_dropped() {
+        let reads = Arc::new(ConsoleReads::default());
+        reads.enable();
+        let log = CauseLog::new(CauseSwitch::Console(Arc::clone(&reads)));
+        assert!(log.take_recorded(&request("a")).is_none(), "no client has read the console");
+        reads.note_read(now());
+        log.record(&request("a"), ReconcileCause::Enqueued);
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert!(!log.is_on() && log.take_recorded(&request("a")).is_none());
+        reads.note_read(now());
+        let taken = log.take_recorded(&request("a")).expect("the console was read");
+        assert!(taken.causes.is_empty(), "old causes belong to an earlier reconcile");
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod subresource;
 mod unchanged;
 mod wait;
 mod write;
+#[cfg(feature = "console")]
+pub(crate) mod writes;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

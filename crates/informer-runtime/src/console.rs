@@ -9,9 +9,12 @@
 //! 1. A snapshot is computed only for a request: for each request of `snapshot`, and once a second for each
 //!    of at most eight open streams of `events`. A listener that does not read causes no
 //!    snapshot.
-//! 2. The data contains names, numbers, errors and resourceVersions. It is computed from the states of
-//!    informers, queues and controllers, which contain no object.
-//! 3. The console changes nothing, unless the program [allows actions](Console::allow_actions).
+//! 2. Snapshots, events and histories contain names, numbers, errors and resourceVersions. They are computed
+//!    from the states of informers, queues and controllers, which contain no object.
+//! 3. Objects are read only for a request of `objects` or `object`, and only if the program
+//!    [shows objects](Console::show_objects). The values of Secrets in them are replaced by their sizes.
+//! 4. The console changes nothing, unless the program [allows actions](Console::allow_actions).
+//! 5. Controllers record only failed reconciles for a console that was not read for five minutes.
 //!
 //! # Lock order
 //!
@@ -22,7 +25,11 @@
 //! Open streams end when their server stops.
 
 mod actions;
+mod audit;
 mod data;
+mod error;
+mod objects;
+mod redact;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -37,20 +44,24 @@ use futures_util::{Stream, StreamExt, stream};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION};
 use http::{Method, Request, Response, StatusCode};
 use informer_http::{ForeignRequest, OriginPolicy};
+use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Interval, MissedTickBehavior};
 
 pub use data::{
     ActionsSnapshot, ClientSnapshot, ConsoleEvent, ConsoleSnapshot, ControllerHistory, ControllerSnapshot,
     HandlerSnapshot, InformerSnapshot, KeyHistory, LatencyBucket, LeaseSnapshot, OmittedParts,
     ProcessSnapshot, QueueDepthSnapshot, QueueSnapshot, QueuedCauses, ReconcileResults, ReconcileSnapshot,
-    RequestTotals, ShardSnapshot,
+    RequestTotals, ShardSnapshot, WatchSnapshot, WriteSnapshot,
 };
+pub use objects::{ObjectContent, ObjectEntry, ObjectList};
 pub use snapshot::{ConsoleData, ConsoleEvents};
 
 use crate::http_server::{HttpServer, ResponseStream, text, typed_response};
 use actions::ActionKind;
+pub(crate) use audit::{ActionAudit, REPORTER};
+use objects::{MAX_READS, ObjectRead};
 
 /// The path of the page. The page uses relative paths only, so a proxy may serve it under any prefix.
 const PAGE: &str = "/debug/informer";
@@ -84,6 +95,17 @@ const ASSETS: [(&str, &str, &str); 3] = [
 ///
 /// It is created from an [`HttpServer`], or from an address. By default it only reads.
 ///
+/// Controllers record their reconciles and causes while the console is read, and for five minutes after the
+/// last read. At other times they record only failed reconciles, without causes, so that a console without
+/// readers costs next to nothing.
+/// [`ControllerOptions::record_causes`](crate::ControllerOptions::record_causes) makes a controller always
+/// record.
+///
+/// For the console, at most 500 reconciles a second of a controller are recorded, and the causes of at most
+/// 500 requests. The changed fields of at most 500 updates a second are compared; of other updates only the
+/// changed parts are shown, such as `spec`. Reads of snapshots, events and histories count, and those of
+/// objects do not.
+///
 /// ```
 /// use informer_runtime::console::Console;
 /// # use informer_runtime::Manager;
@@ -96,6 +118,8 @@ const ASSETS: [(&str, &str, &str); 3] = [
 pub struct Console {
     server: HttpServer,
     allows_actions: bool,
+    records_events: bool,
+    shows_objects: bool,
 }
 
 impl Console {
@@ -110,16 +134,46 @@ impl Console {
     /// If the server [authorizes](HttpServer::authorized_by) requests, the user needs permission for the verb
     /// `post` and the path of the action, such as `/debug/informer/v1/actions/relist`. A server without
     /// authorization runs actions only if it listens on a loopback address. Then each program of the machine
-    /// can run them. Each action is logged with its user and its result.
+    /// can run them. Each action is logged with its user and its result, and
+    /// [recorded as an Event](Self::record_events).
     pub fn allow_actions(mut self, allow: bool) -> Self {
         self.allows_actions = allow;
+        self
+    }
+
+    /// Sets whether actions are recorded as Kubernetes Events, with the user and the result in the note. The
+    /// default is true.
+    ///
+    /// The Event of a requeue is about the object of the key. That of another action, or of a key that names
+    /// no object, is about the Pod of the program if the variable `POD_NAME` is set, with `POD_NAMESPACE` and
+    /// `POD_UID`. Else it is about the Lease of the leader election, else about the namespace of the client.
+    ///
+    /// The program needs permission to `create` and `patch` `events` of `events.k8s.io` in these namespaces.
+    /// Recording has the limits of an [`EventRecorder`](crate::EventRecorder), and neither delays nor fails
+    /// an action; an Event that the API server rejects is logged.
+    pub fn record_events(mut self, record: bool) -> Self {
+        self.records_events = record;
+        self
+    }
+
+    /// Sets whether users of the console may read the cached objects. The default is false. Objects of any
+    /// representation are shown as JSON; those of a metadata-only informer have only metadata. The values and
+    /// annotations of Secrets are replaced by their sizes.
+    ///
+    /// If the server [authorizes](HttpServer::authorized_by) requests, the user needs permission for the verb
+    /// `get` and the paths `/debug/informer/v1/objects` and `/debug/informer/v1/object`. A role for
+    /// `/debug/informer/v1/*` includes them, and then shows all cached objects to its users, whatever RBAC
+    /// allows them on these kinds. A server without authorization shows objects only if it listens
+    /// on a loopback address. Then each program of the machine can read them.
+    pub fn show_objects(mut self, show: bool) -> Self {
+        self.shows_objects = show;
         self
     }
 }
 
 impl<S: Into<HttpServer>> From<S> for Console {
     fn from(server: S) -> Self {
-        Self { server: server.into(), allows_actions: false }
+        Self { server: server.into(), allows_actions: false, records_events: true, shows_objects: false }
     }
 }
 
@@ -130,16 +184,25 @@ struct ConsoleRoutes {
     open_address: Option<watch::Receiver<Option<SocketAddr>>>,
     /// The token that actions need; `None` if they are not allowed.
     token: Option<String>,
+    /// Records actions as Events; `None` if the program disables that.
+    audit: Option<ActionAudit>,
+    /// True if the program shows objects.
+    shows_objects: bool,
+    /// The reads of objects that may run now.
+    reads: Arc<Semaphore>,
 }
 
 /// Adds the page and its data to a server.
-pub(crate) fn routes(console: Console, data: ConsoleData) -> HttpServer {
+pub(crate) fn routes(console: Console, data: ConsoleData, audit: ActionAudit) -> HttpServer {
     let server = console.server.named("console");
     let console = Arc::new(ConsoleRoutes {
         data,
         listeners: Arc::default(),
         open_address: (!server.authorizes()).then(|| server.bound()),
         token: console.allows_actions.then(actions::random_token),
+        audit: console.records_events.then_some(audit),
+        shows_objects: console.shows_objects,
+        reads: Arc::new(Semaphore::new(MAX_READS)),
     });
     let data = |server: HttpServer,
                 name: &str,
@@ -151,7 +214,7 @@ pub(crate) fn routes(console: Console, data: ConsoleData) -> HttpServer {
         })
     };
     let server = data(server, "snapshot", |console, _| {
-        json_response(&console.with_actions(console.data.snapshot_page()))
+        json_response(&console.with_offers(console.data.snapshot_page()))
     });
     let server = data(server, "events", |console, _| console.events());
     let mut server = data(server, "history", ConsoleRoutes::history);
@@ -159,6 +222,13 @@ pub(crate) fn routes(console: Console, data: ConsoleData) -> HttpServer {
         let console = Arc::clone(&console);
         server = server.route(format!("{PAGE}/v1/actions/{}", action.name()), move |request| {
             std::future::ready(with_policy(console.act(action, &request)))
+        });
+    }
+    for read in ObjectRead::ALL {
+        let console = Arc::clone(&console);
+        server = server.route(format!("{PAGE}/v1/{}", read.name()), move |request| {
+            let console = Arc::clone(&console);
+            async move { with_policy(console.read_objects(read, request).await) }
         });
     }
     let page = Arc::clone(&console);
@@ -210,8 +280,10 @@ impl ConsoleRoutes {
         })
     }
 
-    /// Adds the token of the actions to a snapshot, unless the server rejects all actions.
-    fn with_actions(&self, mut page: Value) -> Value {
+    /// Adds to a snapshot what the server offers: the token of the actions, unless it rejects all of them,
+    /// and whether it shows objects.
+    fn with_offers(&self, mut page: Value) -> Value {
+        page["showsObjects"] = json!(self.may_show_objects());
         let token = self.token.as_ref().filter(|_| self.is_protected());
         page["actions"] = json!(token.map(|token| json!({"token": token})));
         page
@@ -263,7 +335,7 @@ impl Listener {
     fn events(self) -> impl Stream<Item = Bytes> + Send + 'static {
         stream::unfold(self, |mut listener| async move {
             listener.timer.tick().await;
-            let event = listener.console.with_actions(listener.events.next_page());
+            let event = listener.console.with_offers(listener.events.next_page());
             Some((Bytes::from(format!("event: snapshot\ndata: {event}\n\n")), listener))
         })
     }
@@ -303,8 +375,11 @@ pub fn page_file(path: &str) -> Response<Bytes> {
     })
 }
 
-fn json_response(value: &Value) -> Response<Bytes> {
-    typed_response(StatusCode::OK, "application/json", value.to_string())
+fn json_response(value: &impl Serialize) -> Response<Bytes> {
+    match serde_json::to_vec(value) {
+        Ok(body) => typed_response(StatusCode::OK, "application/json", body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("500: write the response: {error}\n")),
+    }
 }
 
 fn with_policy(mut response: Response<Bytes>) -> Response<Bytes> {

@@ -187,6 +187,12 @@ impl Instrumentation {
         first(&self.leases.lock().clone(), max, |lease| Some(lease.page(now)), |_| true)
     }
 
+    /// Returns a reference to the Lease of the manager's leader election.
+    #[cfg(feature = "console")]
+    pub(crate) fn election_lease(&self) -> Option<crate::EventSubject> {
+        self.leases.lock().iter().find_map(|lease| lease.election_lease())
+    }
+
     /// Adds a controller to the debug pages.
     pub(crate) fn show_controller(&self, controller: Weak<dyn ControllerPage>) {
         let mut all = self.controllers.lock();

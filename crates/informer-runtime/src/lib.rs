@@ -25,6 +25,7 @@ mod certificates;
 mod clock;
 mod controller;
 mod error;
+mod event_subject;
 mod events;
 mod finalizer;
 mod health;
@@ -63,7 +64,8 @@ pub use controller::{
     ShardState, TerminalError,
 };
 pub use error::{ReadError, WriteError};
-pub use events::{EventRecorder, EventSink, EventSubject, EventType, RecordedEvent};
+pub use event_subject::EventSubject;
+pub use events::{EventRecorder, EventSink, EventType, RecordedEvent};
 pub use finalizer::{
     FinalizeError, Finalized, Finalizers, add_finalizer, contains_finalizer, remove_finalizer,
 };

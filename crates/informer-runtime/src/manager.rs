@@ -293,9 +293,9 @@ impl Manager {
     /// authorization should listen on the loopback interface. There it refuses requests whose `Host` is a DNS
     /// name other than `localhost`, which protects it from pages of other sites.
     ///
-    /// The console makes all controllers of the manager
-    /// [record causes](crate::ControllerOptions::record_causes), and keeps the last 1,000 reconciles of each.
-    /// Snapshots are computed only while a page or another client reads them.
+    /// While a page or another client reads the console, snapshots are computed, and all controllers of the
+    /// manager record causes and keep their last 1,000 reconciles;
+    /// [`Console`](crate::console::Console) describes the limits.
     ///
     /// The console only reads, unless it [allows actions](crate::console::Console::allow_actions).
     ///
@@ -307,12 +307,14 @@ impl Manager {
     /// ```
     #[cfg(feature = "console")]
     pub fn console(self, console: impl Into<crate::console::Console>) -> Self {
-        let server = crate::console::routes(console.into(), self.console_data());
+        let recorder = self.handle.recorder(crate::console::REPORTER);
+        let audit = crate::console::ActionAudit::new(recorder, self.handle.client().default_namespace());
+        let server = crate::console::routes(console.into(), self.console_data(), audit);
         self.serve(server)
     }
 
-    /// Returns a reader of the data that the [console](Self::console) shows. Like the console, it makes all
-    /// controllers of the manager record causes.
+    /// Returns a reader of the data that the [console](Self::console) shows. Like reads of the console, its
+    /// reads make all controllers of the manager record causes.
     #[cfg(feature = "console")]
     pub fn console_data(&self) -> crate::console::ConsoleData {
         let instrumentation = Arc::clone(&self.handle.shared.instrumentation);

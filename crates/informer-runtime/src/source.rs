@@ -33,7 +33,50 @@ pub use stream::{Stream, channel, stream};
 
 pub(crate) use enqueuer::Route;
 
-use crate::{BoxError, ReconcileRequest, Request};
+use crate::{BoxError, ReconcileRequest, Request, ResourceKind};
+
+/// The maximum number of informers of a kind that the console names. A cache of several namespaces has an
+/// informer for each.
+const MAX_NAMED_INFORMERS: usize = 100;
+
+/// The kind whose objects a source watches, for the [console](crate::Manager::console).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedKind {
+    pub(crate) kind: ResourceKind,
+    pub(crate) role: WatchRole,
+    pub(crate) informers: Vec<String>,
+}
+
+/// The relation of a watched kind to the reconciled one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum WatchRole {
+    /// The kind is the reconciled one.
+    For,
+    /// The reconciled kind owns the objects.
+    Owns,
+    /// A handler determines the requests.
+    #[default]
+    Watches,
+}
+
+impl WatchedKind {
+    /// Creates the description of a source that watches a kind.
+    pub fn new(kind: impl Into<ResourceKind>) -> Self {
+        Self { kind: kind.into(), role: WatchRole::default(), informers: Vec::new() }
+    }
+}
+
+#[cfg(feature = "console")]
+impl WatchRole {
+    /// Returns the role as the method of the builder that sets it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::For => "for",
+            Self::Owns => "owns",
+            Self::Watches => "watches",
+        }
+    }
+}
 
 /// A source of a controller: adds requests to the controller's queue, for example for the events of a watched
 /// kind.
@@ -72,6 +115,13 @@ pub trait Source<R: ReconcileRequest = Request>: Send + Sync + 'static {
     fn replay(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, ()> {
         drop(enqueuer);
         Box::pin(std::future::ready(()))
+    }
+
+    /// Returns the kind that the source watches, for the [console](crate::Manager::console); `None` for a
+    /// source of something else. It is called for each snapshot of the console, so it must neither block nor
+    /// panic.
+    fn watched(&self) -> Option<WatchedKind> {
+        None
     }
 
     /// Stops the source, so that it adds no more requests. A controller calls this method when it stops,

@@ -18,8 +18,8 @@ pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
     let kind = kind(&cluster)?;
     let factory = SharedInformerFactory::new(client);
-    let replicas =
-        |object: &Dynamic| object.value()["spec"]["replicas"].as_u64().map(|number| number.to_string());
+    let path = "spec.replicas".parse()?;
+    let replicas = move |object: &Dynamic| object.field(&path).map(|number| number.into_owned());
     let objects = factory.dynamic(kind.clone()).index("replicas", replicas);
     // The function `by_resource` uses these informers later without knowing their types.
     factory.informer::<Pod>();
@@ -63,8 +63,8 @@ fn show(objects: &SharedInformer<Dynamic>) -> Result {
     let mut list = objects.lister().list(&"".parse()?);
     list.sort_by(|a, b| a.key().cmp(b.key()));
     for object in &list {
-        let (api_version, host) = (&object.value()["apiVersion"], object.field(&"spec.host".parse()?));
-        println!("  {} ({api_version}), host {:?}", object.key(), host.as_deref());
+        let (value, host) = (object.value()?, object.field(&"spec.host".parse()?));
+        println!("  {} ({}), host {:?}", object.key(), value["apiVersion"], host.as_deref());
     }
     let mut values = objects.indexer().index_values("replicas");
     values.sort_unstable();

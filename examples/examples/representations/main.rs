@@ -27,9 +27,9 @@ pub async fn main() -> Result {
     // A typed object is decoded on arrival. An access costs nothing, but the object takes several times the
     // memory.
     show("typed", &typed, |pod: &Typed<Pod>| Ok(pod.spec.as_ref().and_then(|spec| spec.node_name.clone())));
-    // A dynamic object is a tree of JSON values, for kinds without a Rust type.
+    // A dynamic object consists of JSON text, for kinds without a Rust type. `value` parses it.
     show("dynamic", &dynamic, |pod: &Dynamic| {
-        Ok(pod.value()["spec"]["nodeName"].as_str().map(str::to_owned))
+        Ok(pod.value()?["spec"]["nodeName"].as_str().map(str::to_owned))
     });
     // A metadata object contains only metadata, and the server sends nothing else.
     show("metadata", &metadata, |_: &Metadata<Pod>| Ok(None));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use informer::prelude::*;
 use informer::runtime::ShardGroup;
+use informer::runtime::console::Console;
 use informer::testing::{FaultMatch, TestServer, Verb};
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
@@ -45,7 +46,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             1 => controller(),
             _ => sharded_controller(group(number)),
         };
-        let manager = Manager::new(server.client()).console(address.as_str()).controller(controller);
+        let console = Console::at(address).show_objects(true);
+        let manager = Manager::new(server.client()).console(console).controller(controller);
         let mut stopped = stopped.clone();
         replicas.spawn(manager.run_until(async move {
             // The wait ends when the sender is dropped.

@@ -11,7 +11,8 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
 use super::registration::{Attached, Joining};
 use super::run::Lifecycle;
-use crate::metrics::InformerMetrics;
+use crate::generic::AnyObject;
+use crate::metrics::{InformerMetrics, ProbeTarget};
 use crate::processor::SharedProcessor;
 use crate::pump::{Pump, PumpCounters};
 use crate::queue::InOrderQueue;
@@ -64,6 +65,26 @@ pub(super) struct Crashes {
 pub(super) struct Core<O: Object> {
     pub(super) pump: Pump<O>,
     pub(super) processor: SharedProcessor<O>,
+}
+
+impl<O: Object> ProbeTarget for InformerCore<O> {
+    fn state(&self) -> InformerState {
+        Self::state(self)
+    }
+
+    fn request_relist(&self) {
+        self.reflector.handle().request_consistent_relist();
+    }
+
+    fn get(&self, key: &str) -> Option<AnyObject> {
+        self.indexer.get(key).map(|object| object as AnyObject)
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&dyn Object)) {
+        for (_, object) in self.indexer.snapshot().iter() {
+            visit(&**object);
+        }
+    }
 }
 
 impl<O: Object> InformerCore<O> {

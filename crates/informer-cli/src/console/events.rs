@@ -118,7 +118,45 @@ async fn keep_alive(frames: mpsc::Sender<Bytes>) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Full};
+    use informer::client::Client;
+    use tower::service_fn;
+
     use super::*;
+
+    /// Returns the events of a stream as JSON, until there is one of each target.
+    async fn first_events(mut events: MergedEvents, targets: usize) -> Vec<serde_json::Value> {
+        let mut found = vec![serde_json::Value::Null; targets];
+        while found.iter().any(serde_json::Value::is_null) {
+            let frame = events.frame().await.expect("an event").expect("no error");
+            let text = String::from_utf8(frame.into_data().expect("data").to_vec()).expect("UTF-8");
+            let Some((_, data)) = text.split_once("data: ") else { continue };
+            let event: serde_json::Value = serde_json::from_str(data).expect("JSON");
+            let target = event["target"].as_u64().and_then(|target| usize::try_from(target).ok());
+            found[target.expect("a number")] = event;
+        }
+        found
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_target_is_reported_and_does_not_stop_the_others() {
+        let silent =
+            service_fn(|_: Request<Full<Bytes>>| pending::<Result<Response<Full<Bytes>>, Infallible>>());
+        let event = "event: snapshot\ndata: {\"manager\": \"Running\"}\n\n";
+        let live = service_fn(move |_: Request<Full<Bytes>>| {
+            ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(event.as_bytes())))))
+        });
+        let targets = [
+            ConsoleClient::simulated(Client::from_service(silent, "default"), "silent"),
+            ConsoleClient::simulated(Client::from_service(live, "default"), "live"),
+        ];
+        let events = first_events(MergedEvents::open(&targets, false), 2).await;
+        assert_eq!(events[0]["error"], "no response in 15 s");
+        assert_eq!(events[1]["snapshot"]["manager"], "Running");
+    }
 
     #[test]
     fn event_is_one_line_of_json_for_any_error() {

@@ -10,10 +10,11 @@ const FILES: [&str; 4] = ["", "/", "/console.css", "/console.js"];
 
 /// The data of a single target, below [`PAGE`]. Its page requests `/v1/targets` to find out whether it is
 /// served by a proxy of several targets; a program responds with an empty list.
-const DATA: [&str; 4] = ["/v1/snapshot", "/v1/events", "/v1/history", "/v1/targets"];
+const DATA: [&str; 6] =
+    ["/v1/snapshot", "/v1/events", "/v1/history", "/v1/targets", "/v1/objects", "/v1/object"];
 
 /// The data of one of several targets, below its own path. The other data are in the events of all targets.
-const DATA_OF_ONE: [&str; 1] = ["/v1/history"];
+const DATA_OF_ONE: [&str; 3] = ["/v1/history", "/v1/objects", "/v1/object"];
 
 /// The actions of a program, below [`PAGE`].
 const ACTIONS: [&str; 3] = ["/v1/actions/requeue", "/v1/actions/relist", "/v1/actions/drop"];
@@ -94,6 +95,7 @@ mod tests {
         assert_eq!(get("/debug/informer/"), forward(0, "/"));
         assert_eq!(get("/debug/informer/v1/targets"), forward(0, "/v1/targets"));
         assert_eq!(get("/debug/informer/v1/history?key=a%2Fb"), forward(0, "/v1/history?key=a%2Fb"));
+        assert_eq!(get("/debug/informer/v1/object?key=a"), forward(0, "/v1/object?key=a"));
         let invalid = [
             "/",
             "/metrics",
@@ -118,11 +120,13 @@ mod tests {
         assert_eq!(get("/debug/informer/v1/targets"), Some(ProxyRoute::Targets));
         assert_eq!(get("/debug/informer/v1/targets/events"), Some(ProxyRoute::Events));
         assert_eq!(get("/debug/informer/v1/targets/1/history?key=a"), forward(1, "/v1/history?key=a"));
+        assert_eq!(get("/debug/informer/v1/targets/0/objects?limit=1"), forward(0, "/v1/objects?limit=1"));
         let invalid = [
             "/debug/informer/v1/snapshot",
             "/debug/informer/v1/targets/",
             "/debug/informer/v1/targets/1",
             "/debug/informer/v1/targets/1/snapshot",
+            "/debug/informer/v1/objects",
             "/debug/informer/v1/targets/1/events",
             "/debug/informer/v1/targets/1/targets",
             "/debug/informer/v1/targets/2/history",

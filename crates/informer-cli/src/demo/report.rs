@@ -77,28 +77,76 @@ impl DemoReport {
     }
 }
 
-impl fmt::Display for DemoReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl DemoReport {
+    /// Returns the names and values of the figures, with their units.
+    pub(crate) fn figures(&self) -> Vec<(&'static str, String)> {
         let optional = |value: Option<f64>, unit: &str| {
             value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"))
         };
-        let mut row = |name: &str, value: String| writeln!(f, "  {name:<24} {value}");
-        row("objects", format!("{} pods, {} config maps", self.objects, self.config_maps))?;
-        row("time to sync", format!("{:.3} s", self.sync_seconds))?;
-        row("memory per object", optional(self.kb_per_object, "KB"))?;
-        row("peak memory", optional(self.rss_mb, "MB (this client alone)"))?;
-        row("processor time", optional(self.cpu_seconds, "s (this client alone)"))?;
-        row("changes", format!("{} in {:.1} s", self.changes, self.live_seconds))?;
-        row("events", format!("{:.0} a second", self.events_per_second))?;
-        row("watches, relists", format!("{}, {} (one watch cut, one expired)", self.watches, self.relists))?;
-        row("reconciles", self.reconciles.to_string())?;
+        vec![
+            ("objects", format!("{} pods, {} config maps", self.objects, self.config_maps)),
+            ("time to sync", format!("{:.3} s", self.sync_seconds)),
+            ("memory per object", optional(self.kb_per_object, "KB")),
+            ("peak memory", optional(self.rss_mb, "MB (this client alone, with the first sync)")),
+            ("processor time", optional(self.cpu_seconds, "s (this client alone)")),
+            ("changes", self.changes_text()),
+            ("events", format!("{:.0} a second", self.events_per_second)),
+            ("watches, relists", format!("{}, {} (one watch cut, one expired)", self.watches, self.relists)),
+            ("reconciles", self.reconciles.to_string()),
+        ]
+    }
+
+    /// Returns the number of changes, the time that they took, and their rate. The rate is below the
+    /// requested one if the server or the client is not fast enough.
+    fn changes_text(&self) -> String {
+        let Self { changes, live_seconds, .. } = self;
+        let rate = *changes as f64 / live_seconds.max(0.1);
+        format!("{changes} in {live_seconds:.1} s, {rate:.0} a second")
+    }
+
+    /// Returns for each handler its name, its events, the p50 and p99 of their latencies in microseconds, and
+    /// the largest number of waiting events.
+    pub(crate) fn handler_rows(&self) -> Vec<[String; 5]> {
+        let row = |handler: &HandlerReport| {
+            let HandlerReport { name, events, p50, p99, max_depth } = handler;
+            [(*name).to_owned(), events.to_string(), p50.to_string(), p99.to_string(), max_depth.to_string()]
+        };
+        self.handlers.iter().map(row).collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn example(differences: Vec<String>) -> Self {
+        Self {
+            objects: 5,
+            config_maps: 2,
+            sync_seconds: 0.125,
+            rss_mb: Some(100.0),
+            kb_per_object: None,
+            cpu_seconds: Some(1.0),
+            changes: 8_000,
+            live_seconds: 4.0,
+            events_per_second: 2_000.0,
+            handlers: vec![HandlerReport { name: "slow", events: 7, p50: 80, p99: 900, max_depth: 400 }],
+            relists: 1,
+            watches: 3,
+            reconciles: 12,
+            equal: differences.is_empty(),
+            differences,
+        }
+    }
+}
+
+impl fmt::Display for DemoReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.figures() {
+            writeln!(f, "  {name:<24} {value}")?;
+        }
         writeln!(
             f,
             "\n  {:<12} {:>10} {:>12} {:>12} {:>12}",
             "handler", "events", "p50 us", "p99 us", "waited, max"
         )?;
-        for handler in &self.handlers {
-            let HandlerReport { name, events, p50, p99, max_depth } = handler;
+        for [name, events, p50, p99, max_depth] in self.handler_rows() {
             writeln!(f, "  {name:<12} {events:>10} {p50:>12} {p99:>12} {max_depth:>12}")?;
         }
         let (word, color) = if self.equal {

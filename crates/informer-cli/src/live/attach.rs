@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use informer::client::{Client, ResponseBody};
 use informer::kube_client::Config;
-use informer::runtime::console::{ConsoleEvent, KeyHistory};
+use informer::runtime::console::{ConsoleEvent, ConsoleSnapshot, KeyHistory};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde::de::DeserializeOwned;
@@ -24,8 +24,10 @@ use crate::failure::{Failure, chain};
 /// The path of the console of a program, unless the URL has a path.
 const DEFAULT_PATH: &str = "/debug/informer";
 
-/// The maximum size of an event. An event of 2,000 informers, queues and controllers has less than 10 MB.
-const MAX_EVENT_BYTES: usize = 64 << 20;
+/// The maximum size of an event, and of a history. A hostile target can make the command buffer this much.
+/// An event of 2,000 informers, queues and controllers has less than 10 MB, and 13 MB more if each
+/// controller has written to 64 kinds.
+const MAX_EVENT_BYTES: usize = 32 << 20;
 
 /// The maximum number of bytes of the body of an error that is shown.
 const MAX_PROBLEM_BYTES: usize = 300;
@@ -48,15 +50,44 @@ const MAX_TARGETS: usize = 16;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AttachArguments {
     /// The URL of the console of a running program, for example `http://127.0.0.1:8082`. Without a path, the
-    /// path is /debug/informer.
-    #[arg(long, value_name = "URL", value_parser = server_url, conflicts_with_all = ["kinds", "namespace", "all_namespaces", "server", "kubeconfig", "context", "as_user"])]
-    pub(crate) attach: Vec<Uri>,
+    /// path is /debug/informer. `informer console` and `informer graph` accept the option up to 16 times. The
+    /// bearer token is sent to each of these programs.
+    #[arg(long, value_name = "URL", value_parser = AttachUrl::parse)]
+    attach: Vec<AttachUrl>,
     /// A file with the bearer token for the console; the environment variable INFORMER_TOKEN by default.
     #[arg(long, value_name = "FILE", requires = "attach")]
     token_file: Option<PathBuf>,
     /// A file with the CA certificates of the console's server, for https.
     #[arg(long, value_name = "FILE", requires = "attach")]
     certificate_authority: Option<PathBuf>,
+}
+
+/// The URL of a console, without a user, a password and a query: no message may contain them, and no request
+/// needs them. Contains the error for an invalid URL with an `@`, because the error of an invalid argument
+/// would contain the password.
+#[derive(Debug, Clone)]
+struct AttachUrl(Result<Uri, String>);
+
+impl AttachUrl {
+    fn parse(text: &str) -> Result<Self, String> {
+        match server_url(text).and_then(|url| without_credentials(&url)) {
+            Ok(url) => Ok(Self(Ok(url))),
+            Err(problem) if text.contains('@') => Ok(Self(Err(problem))),
+            Err(problem) => Err(problem),
+        }
+    }
+}
+
+/// Removes the user, the password and the query of a URL. No request needs them, and a query may contain a
+/// token.
+fn without_credentials(url: &Uri) -> Result<Uri, String> {
+    let mut parts = url.clone().into_parts();
+    parts.path_and_query = url.path().parse().ok();
+    let authority = parts.authority.as_ref().map(http::uri::Authority::as_str).unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_lowercase();
+    let unusable = || "the URL has no usable host and port".to_owned();
+    parts.authority = Some(host.parse().map_err(|_| unusable())?);
+    Uri::from_parts(parts).map_err(|_| unusable())
 }
 
 /// The environment variable of the bearer token. An option would show the token in the list of processes.
@@ -79,6 +110,8 @@ impl AttachArguments {
         let certificates = self.certificates()?;
         let mut clients: Vec<ConsoleClient> = Vec::new();
         for url in &self.attach {
+            let url =
+                url.0.as_ref().map_err(|problem| Failure::new(format!("attach to a program: {problem}")))?;
             let client = ConsoleClient::new(url, token.as_deref(), certificates.as_deref())?;
             if clients.iter().any(|other| other.name == client.name) {
                 let name = client.name;
@@ -119,7 +152,7 @@ pub(crate) struct ConsoleClient {
     client: Client,
     /// The path of the console, without a slash at the end.
     path: String,
-    /// The host and the port, and the path unless it is the default one.
+    /// See [`target_name`].
     name: String,
 }
 
@@ -143,6 +176,12 @@ impl ConsoleClient {
         let name = target_name(url, &path);
         let client = Client::new(config).map_err(|error| Failure::new(chain(&error)))?;
         Ok(Self { client, path, name })
+    }
+
+    /// Returns the client of a program that a test simulates.
+    #[cfg(test)]
+    pub(crate) fn simulated(client: Client, name: &str) -> Self {
+        Self { client, path: DEFAULT_PATH.to_owned(), name: name.to_owned() }
     }
 
     /// Returns the name of the program: its host and port, and the path unless it is the default one.
@@ -181,20 +220,32 @@ impl ConsoleClient {
         response.map_err(|error| chain(&error))
     }
 
+    /// Reads the state of the program.
+    pub(crate) async fn snapshot(&self) -> Result<ConsoleSnapshot, String> {
+        self.read("/v1/snapshot").await
+    }
+
     pub(super) async fn history(&self, key: &str) -> Result<KeyHistory, String> {
-        let query = percent_encode(key);
-        let response = self.get(&format!("/v1/history?key={query}")).await?;
+        self.read(&format!("/v1/history?key={}", percent_encode(key))).await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let response = self.get(path).await?;
         let body = Limited::new(successful(response).await?, MAX_EVENT_BYTES);
         let body =
             timeout(RESPONSE_TIMEOUT, body.collect()).await.map_err(|_| "the response is incomplete")?;
-        parse(&body.map_err(|error| error.to_string())?.to_bytes())
+        parse(&body.map_err(|error| too_large(&*error))?.to_bytes())
     }
 }
 
-/// Returns the host, the port and a path other than the default one. It omits a user and a password.
+/// Returns the host, the port and a path other than the default one. The default port of https is omitted,
+/// and that of http is not, so that the names of different servers differ.
 fn target_name(url: &Uri, path: &str) -> String {
     let host = url.host().unwrap_or_default();
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let port = match (url.scheme_str(), url.port_u16()) {
+        (Some("https"), None | Some(443)) => String::new(),
+        (_, port) => format!(":{}", port.unwrap_or(80)),
+    };
     let path = if path == DEFAULT_PATH { "" } else { path };
     format!("{host}{port}{path}")
 }
@@ -230,6 +281,15 @@ async fn successful(response: Response<ResponseBody>) -> Result<ResponseBody, St
         _ => "",
     };
     Err(format!("status {status}: {text}{remedy}"))
+}
+
+/// Returns the error of a body that was not read to its end.
+fn too_large(error: &(dyn std::error::Error + 'static)) -> String {
+    if error.is::<LengthLimitError>() {
+        let limit = MAX_EVENT_BYTES >> 20;
+        return format!("the response has more than {limit} MiB; check the URL of --attach");
+    }
+    error.to_string()
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
@@ -302,7 +362,8 @@ impl EventBuffer {
         }
         self.scanned = self.pending.len().saturating_sub(1);
         if self.pending.len() > MAX_EVENT_BYTES {
-            return Err(format!("an event has more than {MAX_EVENT_BYTES} bytes"));
+            let limit = MAX_EVENT_BYTES >> 20;
+            return Err(format!("an event has more than {limit} MiB; check the URL of --attach"));
         }
         Ok(events)
     }
@@ -324,7 +385,7 @@ mod tests {
     }
 
     fn attached(urls: &[&str]) -> Result<Vec<String>, String> {
-        let attach = urls.iter().map(|url| url.parse().unwrap()).collect();
+        let attach = urls.iter().map(|url| AttachUrl::parse(url)).collect::<Result<_, _>>()?;
         let arguments = AttachArguments { attach, token_file: None, certificate_authority: None };
         let clients = arguments.clients().map_err(|failure| failure.to_string())?;
         Ok(clients.iter().map(|client| client.name().to_owned()).collect())
@@ -332,8 +393,55 @@ mod tests {
 
     #[tokio::test]
     async fn programs_are_named_by_host_port_and_other_path() {
-        let urls = ["http://127.0.0.1:8082", "http://u:secret@127.0.0.1:8083/", "http://[::1]:80/a/"];
-        assert_eq!(attached(&urls).unwrap(), ["127.0.0.1:8082", "127.0.0.1:8083", "[::1]:80/a"]);
+        let urls =
+            ["http://127.0.0.1:8082", "http://u:secret@127.0.0.1:8083/", "http://[::1]/a/", "http://a:443"];
+        let names = ["127.0.0.1:8082", "127.0.0.1:8083", "[::1]:80/a", "a:443"];
+        assert_eq!(attached(&urls).unwrap(), names);
+        assert_eq!(attached(&["https://A:443/", "https://a:80"]).unwrap(), ["a", "a:80"]);
+    }
+
+    #[tokio::test]
+    async fn other_spelling_of_a_url_is_the_same_program() {
+        for (first, second) in [
+            ("http://127.0.0.1:1", "http://127.0.0.1:1/debug/informer/"),
+            ("http://localhost:80", "http://LOCALHOST/"),
+            ("https://operator.example.com/a", "https://u:p@Operator.Example.com:443/a/"),
+        ] {
+            let twice = attached(&[first, second]).unwrap_err();
+            assert!(twice.contains("the program is named twice"), "{first} {second}: {twice}");
+        }
+    }
+
+    #[tokio::test]
+    async fn password_of_a_url_is_in_no_error() {
+        let url = |url: &str| AttachUrl::parse(url).map(|url| format!("{url:?}"));
+        for invalid in ["ftp://u:secret@host", "http://u:secret@", "u:secret@host:1", "http://u:sec ret@host"]
+        {
+            let problem = attached(&[invalid]).unwrap_err();
+            assert!(!problem.contains("sec") && problem.contains("attach"), "{invalid}: {problem}");
+        }
+        assert!(!url("http://u:secret@host").unwrap().contains("secret"));
+        let token = ConsoleClient::new(
+            AttachUrl::parse("http://u:secret@host.example").unwrap().0.as_ref().unwrap(),
+            Some("token"),
+            None,
+        );
+        let problem = token.err().expect("no clear text").to_string();
+        assert!(
+            problem.contains("attach to http://host.example/") && !problem.contains("secret"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn event_beyond_the_limit_is_an_error() {
+        let mut buffer = EventBuffer::default();
+        let part = vec![b'a'; 1 << 20];
+        let problem = (0..64).find_map(|_| buffer.push(&part).err()).expect("an error");
+        let limit = MAX_EVENT_BYTES >> 20;
+        let expected = format!("an event has more than {limit} MiB; check the URL of --attach");
+        assert_eq!(problem, expected);
+        assert!(buffer.pending.len() <= MAX_EVENT_BYTES + part.len());
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Informers of kinds that the user has named.
 
-use informer::client::{Client, Metadata};
+use informer::client::{Client, Lazy, Metadata};
+use informer::kube_core::DynamicObject;
 use informer::runtime::console::ConsoleData;
 use informer::runtime::{Cache, CachedClient, Controller, Manager, Outcome, source};
 use tokio::sync::mpsc;
@@ -9,12 +10,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{LiveUpdate, PERIOD};
 use crate::failure::{Failure, chain};
 
-/// Returns a manager with one informer for each kind, which caches the metadata of the objects. A controller
-/// that does nothing reconciles each changed object, so that the history of a key contains its changes.
+/// Returns a manager with one informer for each kind, which caches whole objects or their metadata. A
+/// controller that does nothing reconciles each changed object, so that the history of a key contains its
+/// changes.
 pub(super) async fn manager(
     client: &Client,
     names: &[String],
     namespace: Option<String>,
+    whole_objects: bool,
 ) -> Result<Manager, Failure> {
     let mut kinds = Vec::new();
     for name in names {
@@ -34,7 +37,11 @@ pub(super) async fn manager(
     let mut manager = Manager::of(CachedClient::new(&cache));
     for kind in kinds {
         let controller = Controller::builder().named(kind.resource());
-        let controller = controller.for_with(source::watch_of::<Metadata>(kind));
+        let controller = if whole_objects {
+            controller.for_with(source::watch_of::<Lazy<DynamicObject>>(kind))
+        } else {
+            controller.for_with(source::watch_of::<Metadata>(kind))
+        };
         manager = manager.controller(controller.reconcile(|_, _| async { Ok(Outcome::Done) }));
     }
     Ok(manager)

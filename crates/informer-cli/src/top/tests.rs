@@ -129,7 +129,7 @@ async fn tables_are_filtered_and_sorted() {
     let reversed = screen.keys("S");
     assert!(line(&reversed, "pods.v1") > line(&reversed, "websites"), "{reversed}");
     let dropped = screen.keys("6");
-    assert!(dropped.contains("3 reconciles; 120 more ended and were not delivered"), "{dropped}");
+    assert!(dropped.contains("3 reconciles; 120 more ended and are not listed"), "{dropped}");
 }
 
 #[tokio::test(start_paused = true)]

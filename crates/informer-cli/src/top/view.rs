@@ -254,7 +254,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
     let all = plural(total, tab.title().to_lowercase().trim_end_matches('s'));
     let mut text = if shown == total { all } else { format!("{shown} of {all}") };
     if tab == Tab::Reconciles && app.samples.dropped > 0 {
-        text += &format!("; {} more ended and were not delivered", count(app.samples.dropped));
+        text += &format!("; {} more ended and are not listed", count(app.samples.dropped));
     }
     frame.render_widget(Line::from(Span::styled(text, MUTED)), note);
 }

@@ -224,6 +224,49 @@ async fn one_of_several_targets_can_neither_send_a_page_nor_redirect() {
 }
 
 #[tokio::test]
+async fn objects_of_own_informers_need_the_option() {
+    const OBJECT: &str = "/debug/informer/v1/object?informer=configmaps.v1&key=default%2Fa";
+    let server = ApiServer::builder().build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let map = json!({"metadata": {"name": "a"}, "data": {"color": "red"}});
+    server.create(&Gvr::new("", "v1", "configmaps"), "default", map).unwrap();
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "do-not-show-this"}});
+    server.create(&Gvr::new("", "v1", "secrets"), "default", secret).unwrap();
+    let (_default, default) = console(&["cm", "-A", "--server", &listening.url()]).await;
+    let (status, problem) = get(&default, OBJECT, None).await;
+    assert!(status == 403 && problem.contains("Console::show_objects"), "{status} {problem}");
+
+    let (_own, own) = console(&["cm,secrets", "-A", "--show-objects", "--server", &listening.url()]).await;
+    let synced = |page: &Value| {
+        let all = page["informers"].as_array().unwrap();
+        all.len() == 2 && all.iter().all(|one| one["synced"] == json!(true) && one["objects"] != json!(0))
+    };
+    let snapshot = until(&own, "/debug/informer/v1/snapshot", synced).await;
+    assert_eq!(snapshot["showsObjects"], json!(true));
+    let (_proxy, proxy) = console(&["--attach", &own]).await;
+    let (_several, several) = console(&["--attach", &own, "--attach", "http://127.0.0.1:1"]).await;
+    let read = async |url: &str, path: &str| -> Value {
+        let (status, body) = get(url, path, None).await;
+        assert_eq!(status, 200, "{url} {path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    };
+    for (url, data) in [
+        (&own, "/debug/informer/v1"),
+        (&proxy, "/debug/informer/v1"),
+        (&several, "/debug/informer/v1/targets/0"),
+    ] {
+        let list = read(url, &format!("{data}/objects?informer=configmaps.v1")).await;
+        assert_eq!(list["objects"][0]["key"], "default/a", "{list}");
+        let map = read(url, &format!("{data}/object?informer=configmaps.v1&key=default%2Fa")).await;
+        assert_eq!(map["object"]["data"], json!({"color": "red"}));
+        let secret = read(url, &format!("{data}/object?informer=secrets.v1&key=default%2Fs")).await;
+        assert_eq!(secret["object"]["data"], json!({"password": "(redacted, 16 bytes)"}));
+    }
+    let both = run(["console", "--attach", &own, "--show-objects"]).await;
+    assert_eq!(both.code, Some(2), "{}", both.err);
+}
+
+#[tokio::test]
 async fn invalid_arguments_of_the_live_commands_are_refused() {
     for command in ["top", "console"] {
         assert_eq!(run([command]).await.code, Some(2), "{command} needs kinds or --attach");

@@ -9,6 +9,7 @@ mod doctor;
 mod envtest;
 #[cfg(unix)]
 mod explore;
+mod graph;
 mod man;
 mod refusals;
 mod serve;

@@ -13,7 +13,13 @@ async fn man_pages_of_all_visible_commands_are_written() {
     let mut names: Vec<String> =
         fs::read_dir(&pages).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    for name in ["informer.1", "informer-watch.1", "informer-doctor.1", "informer-envtest-install.1"] {
+    for name in [
+        "informer.1",
+        "informer-watch.1",
+        "informer-doctor.1",
+        "informer-graph.1",
+        "informer-envtest-install.1",
+    ] {
         assert!(names.iter().any(|found| found == name), "{name} is missing in {names:?}");
     }
     assert!(!names.iter().any(|name| name.contains("demo-server")), "{names:?} contains a hidden command");

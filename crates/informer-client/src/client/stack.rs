@@ -82,7 +82,7 @@ pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewSer
     tcp.set_keepalive_retries(Some(TCP_KEEPALIVE_RETRIES));
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE_IDLE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
-    let connector = match proxy(&settings.config, &ProxyVariables::read()) {
+    let connector = match proxy(&settings.config, &ProxyVariables::read(|name| std::env::var(name).ok())) {
         None => boxed(tcp),
         Some(proxy) => match proxy.scheme_str() {
             Some("socks5") => boxed(SocksV5::new(proxy.clone(), tcp)),
@@ -110,9 +110,11 @@ struct ProxyVariables {
 }
 
 impl ProxyVariables {
-    fn read() -> Self {
+    /// Reads the variables with a function that returns the value of a variable. As in Go, the name in upper
+    /// case takes precedence, and an empty value counts as unset.
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let read = |names: [&str; 2]| {
-            let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
+            let mut values = names.into_iter().filter_map(&variable);
             values.find(|value| !value.is_empty()).unwrap_or_default()
         };
         Self { https_proxy: read(["HTTPS_PROXY", "https_proxy"]), no_proxy: read(["NO_PROXY", "no_proxy"]) }

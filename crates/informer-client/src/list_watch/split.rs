@@ -137,11 +137,8 @@ async fn plan<O: Representation>(
     // Request the newest state, whatever version the caller requested: the newest state satisfies every
     // request without an upper version limit. The response to this request, which has a limit of one object,
     // includes the number of remaining objects.
-    let first = ListRequest {
-        limit: Some(1),
-        version_match: VersionMatch::Unset,
-        ..exactly(&ResourceVersion::unset(), SourceContext::default())
-    };
+    let unset = ResourceVersion::unset();
+    let first = ListRequest { limit: Some(1), ..exactly(&unset, SourceContext::default()) };
     // The counted object must be decoded, because it shows whether the objects have a namespace.
     let mut counting = source.clone();
     counting.options.prefilter = None;
@@ -164,6 +161,8 @@ async fn plan<O: Representation>(
     Ok(few.then_some(Plan { version: end.version, objects, namespaces }))
 }
 
+/// Returns a request for a complete list at a version. The condition on the version is not sent if it is
+/// unset.
 fn exactly<O: Object>(version: &ResourceVersion, context: SourceContext<O>) -> ListRequest<O> {
     let (version, version_match) = (version.clone(), VersionMatch::Exact);
     ListRequest { version, version_match, limit: None, continue_token: None, context }

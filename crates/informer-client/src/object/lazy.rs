@@ -92,6 +92,20 @@ impl<K> Lazy<K> {
         self.body.encoding()
     }
 
+    /// Returns the object as JSON, always with `apiVersion` and `kind`.
+    pub(super) fn typed_json(&self) -> Result<Cow<'_, str>, DecodeError> {
+        self.body.typed_json(&self.origin, &self.header)
+    }
+
+    pub(super) fn kind(&self) -> &ResourceKind {
+        self.origin.kind()
+    }
+
+    /// Creates an object of `origin`, which compresses the body if its memory budget demands it.
+    pub(super) fn of_body(header: Header, body: Body, origin: Arc<Origin>) -> Self {
+        Self::new(header, Stored::new(body, &origin), origin)
+    }
+
     fn new(header: Header, body: Stored, origin: Arc<Origin>) -> Self {
         let object = Self { header, body, view: HeldView::default(), origin };
         if let Some(memory) = object.origin.memory() {
@@ -144,7 +158,7 @@ impl<K: Send + Sync + 'static> Representation for Lazy<K> {
 
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
         let (body, origin) = (raw.body()?, Arc::clone(raw.origin));
-        Ok(Self::new(raw.header, Stored::new(body, &origin), origin))
+        Ok(Self::of_body(raw.header, body, origin))
     }
 
     fn into_partial(self: Arc<Self>) -> Arc<Self> {

@@ -86,6 +86,10 @@ impl<K: 'static> Object for Metadata<K> {
         Cow::Borrowed(&self.annotations)
     }
 
+    fn metadata_finalizers(&self) -> &[Box<str>] {
+        &self.finalizers
+    }
+
     /// Returns a field of `metadata`; returns `None` for any other field, because the server did not send it.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         let segments: Vec<&str> = path.segments().collect();

@@ -105,6 +105,24 @@ impl Stored {
         }
     }
 
+    /// Returns the object as JSON, always with `apiVersion` and `kind`. If the object is partial, the kind is
+    /// read as JSON from now on.
+    pub(super) fn typed_json<'a>(
+        &'a self,
+        origin: &Origin,
+        header: &Header,
+    ) -> Result<Cow<'a, str>, DecodeError> {
+        match self {
+            Self::Plain(body) => typed_json(body.borrow(), origin, header),
+            #[cfg(feature = "packed")]
+            Self::Packed(body) => {
+                let text =
+                    body.with(origin, header, |body| typed_json(body, origin, header).map(Cow::into_owned))?;
+                text.map(Cow::Owned)
+            }
+        }
+    }
+
     /// Returns the approximate memory of the body outside of this value.
     pub(super) fn len(&self) -> usize {
         match self {
@@ -149,10 +167,19 @@ impl ReadBody for Stored {
 }
 
 fn json<'a>(body: BodyRef<'a>, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
+    require_json_if_partial(body, origin);
+    body.json(origin, header)
+}
+
+fn typed_json<'a>(body: BodyRef<'a>, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
+    require_json_if_partial(body, origin);
+    body.typed_json(origin, header)
+}
+
+fn require_json_if_partial(body: BodyRef<'_>, origin: &Origin) {
     if body.is_partial(origin) {
         origin.require_json();
     }
-    body.json(origin, header)
 }
 
 #[cfg(feature = "packed")]

@@ -98,7 +98,9 @@ fn agree(text: &str, origin: &Arc<Origin>) -> Result<(), TestCaseError> {
     (tree["apiVersion"], tree["kind"]) = ("example.com/v1".into(), "Thing".into());
     prop_assert_eq!(&*lazy.get().expect("it is JSON"), &tree);
     prop_assert_eq!(&*packed.get().expect("it is JSON"), &tree);
-    prop_assert_eq!(dynamic.value(), &tree);
+    prop_assert_eq!(&*dynamic.value().expect("it is JSON"), &tree);
+    let text = Object::json(&dynamic).expect("it is text");
+    prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &tree);
     for path in PATHS {
         let path: FieldPath = path.parse().expect("it is a path");
         let (by_bytes, by_packed, by_tree) = (lazy.field(&path), packed.field(&path), dynamic.field(&path));
@@ -123,6 +125,38 @@ proptest! {
             agree(&text, origin)?;
         }
     }
+}
+
+#[test]
+fn dynamic_object_with_one_of_api_version_and_kind_has_both() {
+    let cases = [
+        (r#"{"kind":"Thing","metadata":{"name":"a"}}"#, ["example.com/v1", "Thing"]),
+        (r#"{"metadata":{"name":"a"},"apiVersion":"example.com/v2"}"#, ["example.com/v2", "Thing"]),
+        (r#"{"apiVersion":"","kind":"Other","metadata":{"name":"a"}}"#, ["example.com/v1", "Other"]),
+        (r#"{"kind":null,"metadata":{"name":"a"}}"#, ["example.com/v1", "Thing"]),
+        (r#"{"metadata":{"name":"a"},"kind":null,"apiVersion":null}"#, ["example.com/v1", "Thing"]),
+        (r#"{"metadata":{"name":"a"}}"#, ["example.com/v1", "Thing"]),
+    ];
+    for (text, [api_version, kind]) in cases {
+        for origin in [&*ORIGIN, &*SHARING, &*COMPRESSED] {
+            let object = read::<Dynamic>(text, origin).unwrap();
+            let whole = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+            assert_eq!(*object.value().unwrap(), whole);
+            assert_eq!(serde_json::from_str::<Value>(&object.json().unwrap()).unwrap(), whole);
+            let types = object.to_dynamic_object().unwrap().types.unwrap();
+            assert_eq!((&*types.api_version, &*types.kind), (api_version, kind));
+        }
+    }
+}
+
+#[test]
+fn dynamic_object_takes_the_memory_of_its_text() {
+    let text = config_map(1);
+    let object = read::<Dynamic>(&text, &Arc::new(origin())).unwrap();
+    assert!(object.held_bytes() < text.len() + 500, "{} for {}", object.held_bytes(), text.len());
+    let value = object.value().unwrap();
+    assert!(Arc::ptr_eq(&value, &object.value().unwrap()), "callers share the parsed object");
+    assert_eq!(object.annotation("a").as_deref(), Some("b"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use informer_cache::source::{ListRequest, SourceErrorKind};
 use informer_client::{
     Call, CallError, KubeListWatch, Lazy, MAX_CALL_RETRIES, MAX_CALL_RETRY_TIME, PatchFormat, ResourceKind,
+    TraceContext, TracePropagation,
 };
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
@@ -51,6 +52,30 @@ async fn too_long_continue_token_is_an_error() {
     assert_eq!(error.kind(), SourceErrorKind::Rejected);
     assert!(error.to_string().starts_with("list pods: the request URL of "));
     assert!(requests.uris().is_empty());
+}
+
+/// Reports the same trace for each request.
+struct OneTrace;
+
+impl TracePropagation for OneTrace {
+    fn current(&self) -> Option<TraceContext> {
+        TraceContext::new(7, 8, true)
+    }
+
+    fn link(&self, _: &tracing::Span, _: &TraceContext) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_a_client_and_its_clones_have_the_trace_context() {
+    let (client, requests) = script([Reply::ok("{}"), Reply::ok("{}")]);
+    let traced = client.clone().trace_propagation(OneTrace);
+    assert_eq!(traced.trace_context(), TraceContext::new(7, 8, true));
+    traced.clone().call(pods()).await.unwrap();
+    let parent = format!("00-{:032x}-{:016x}-01", 7, 8);
+    assert_eq!(requests.last_header("traceparent"), Some(parent));
+    assert_eq!(client.trace_context(), None, "only the returned client propagates traces");
+    client.call(pods()).await.unwrap();
+    assert_eq!(requests.last_header("traceparent"), None);
 }
 
 fn busy(code: u16, seconds: &str) -> Reply {

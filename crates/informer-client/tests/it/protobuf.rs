@@ -315,6 +315,50 @@ async fn packed_objects_are_equal_from_json_and_protobuf_before_and_after_traini
     }
 }
 
+#[cfg(feature = "packed")]
+#[tokio::test(start_paused = true)]
+async fn objects_of_later_responses_are_packed_with_the_trained_dictionary() {
+    use informer_client::Packed;
+    let names: Vec<String> = (0..900).map(|number| format!("p{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (client, _) = script([protobuf(wire(&pods(&names))), protobuf(wire(&pods(&["p900"])))]);
+    let source = KubeListWatch::<Packed<Pod>>::all(client);
+    let first = list(&source, first_list()).await.unwrap();
+    let second = list(&source, first_list()).await.unwrap();
+    let held = |read: &Read<Packed<Pod>>, at: usize| read.items[at].object().held_bytes();
+    let (untrained, trained, later) = (held(&first, 0), held(&first, 899), held(&second, 0));
+    assert!(later < untrained && later <= trained + 16, "{untrained}, {trained}, {later}");
+}
+
+/// Returns a list of one pod with field 2000, which the built-in schema does not contain.
+fn list_with_unknown_field() -> Vec<u8> {
+    let mut pod = Vec::new();
+    let metadata = [&[0x0a, 1][..], b"x", &[0x32, 1], b"3"].concat();
+    pod.extend([0x0a, u8::try_from(metadata.len()).unwrap()]);
+    pod.extend(metadata);
+    pod.extend([0x80, 0x7d, 1]);
+    let mut list = vec![0x0a, 0x03, 0x12, 0x01, b'7', 0x12, u8::try_from(pod.len()).unwrap()];
+    list.extend(pod);
+    enclose("v1", "PodList", &list)
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_of_a_field_unknown_to_the_schema_lists_the_kind_again_as_json() {
+    let unknown: FieldPath = "spec.fieldOfNextYear".parse().unwrap();
+    let (client, requests) = script([protobuf(list_with_unknown_field()), Reply::ok("{}")]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client.clone());
+    let read = list(&source, first_list()).await.unwrap();
+    let pod = read.items[0].object();
+    assert!(pod.is_partial());
+    assert_eq!(client.kinds_with_unknown_fields(), [Gvk::new("", "v1", "Pod")]);
+    assert_eq!(pod.field(&unknown), None);
+    let (events, ended) = watch(&source, watch_from("7")).await;
+    assert_eq!((events.len(), ended.unwrap_err().kind()), (0, SourceErrorKind::Expired));
+    assert_eq!(requests.uris().len(), 1, "the watch is not requested");
+    list(&source, first_list()).await.unwrap_err();
+    assert_eq!(requests.last_header("accept").as_deref(), Some("application/json"));
+}
+
 struct Held(Arc<Lazy<Pod>>);
 
 impl KnownObjects<Lazy<Pod>> for Held {

@@ -90,8 +90,9 @@ async fn dynamic_object_has_its_type_meta_if_list_items_omit_it() {
     let pod = one(|client| KubeListWatch::<Dynamic>::of(client, ResourceKind::of::<Pod>())).await;
     check_header(&*pod);
     assert_eq!(fields(&*pod), all_fields());
-    assert_eq!((&pod.value()["apiVersion"], &pod.value()["kind"]), (&"v1".into(), &"Pod".into()));
-    assert_eq!(pod.value()["metadata"].get("managedFields"), None);
+    let value = pod.value().unwrap();
+    assert_eq!((&value["apiVersion"], &value["kind"]), (&"v1".into(), &"Pod".into()));
+    assert_eq!(value["metadata"].get("managedFields"), None);
     let object = pod.to_dynamic_object().unwrap();
     assert_eq!(object.data["spec"]["nodeName"], "n1");
 }

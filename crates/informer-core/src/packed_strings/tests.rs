@@ -1,6 +1,15 @@
 use proptest::prelude::*;
 
-use super::PackedStrings;
+use super::{PackedStrings, length_size, push_length};
+
+#[test]
+fn buffer_is_allocated_with_the_size_of_its_lengths() {
+    for length in [0, 1, 63, 64, 4_095, 4_096, 262_143, 262_144] {
+        let mut written = String::new();
+        push_length(&mut written, length);
+        assert_eq!(length_size(length), written.len(), "{length}");
+    }
+}
 
 #[test]
 fn long_strings_have_multi_byte_length_prefixes() {

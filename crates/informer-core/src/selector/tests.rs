@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
-use crate::{FieldSelector, LabelRequirement, LabelSelector, Labels, ParseLabelSelectorError};
+use crate::{
+    FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Labels, ParseLabelSelectorError,
+};
 
 fn label(text: &str) -> LabelSelector {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -134,6 +136,116 @@ fn malformed_field_selectors_are_rejected_with_their_term() {
         assert_eq!((error.term(), error.problem()), (term, &problem));
     }
     assert_eq!("a!b=c".parse::<FieldSelector>().unwrap().requirements()[0].field(), "a!b");
+}
+
+#[test]
+fn field_selectors_are_built_matched_and_written() {
+    use crate::FieldOperator::{Equals, NotEquals};
+    let selector = FieldSelector::everything()
+        .and(FieldRequirement::equals("a", "1"))
+        .and(FieldRequirement::new("b", NotEquals, "x,y"));
+    assert_eq!(selector.to_string(), r"a=1,b!=x\,y");
+    assert_eq!(selector, r"a==1,b!=x\,y".parse().unwrap());
+    assert!(!selector.is_everything() && FieldSelector::everything().is_everything());
+    let operators: Vec<_> = selector.requirements().iter().map(FieldRequirement::operator).collect();
+    assert_eq!(operators, [Equals, NotEquals]);
+    let matches =
+        |a: &str, b: &str| selector.matches(|field| Some(if field == "a" { a } else { b }.to_owned().into()));
+    assert_eq!([matches("1", "2"), matches("2", "2"), matches("1", "x,y")], [true, false, false]);
+    let escaped: FieldSelector = r"a=x\\,b=1".parse().unwrap();
+    assert_eq!(escaped.requirements().len(), 2, "the second backslash is escaped, and the comma is not");
+    let error = "b=1,a".parse::<FieldSelector>().unwrap_err();
+    assert_eq!(error.selector(), "b=1,a");
+    let error = error.to_string();
+    assert!(error.contains("\"b=1,a\"") && error.contains("\"a\": it has no =, == or !="), "{error}");
+}
+
+#[test]
+fn label_selectors_are_built_and_written() {
+    use crate::LabelOperator::*;
+    let new = |operator, values: &[&str]| LabelRequirement::new("a", operator, values.iter().copied());
+    for (operator, values, text) in [
+        (Exists, &[][..], "a"),
+        (DoesNotExist, &[], "!a"),
+        (Equals, &["1"], "a=1"),
+        (NotEquals, &["1"], "a!=1"),
+        (In, &["2", "1", "2"], "a in (1,2)"),
+        (NotIn, &["1"], "a notin (1)"),
+        (GreaterThan, &["1"], "a>1"),
+        (LessThan, &["1"], "a<1"),
+    ] {
+        let requirement = new(operator, values).unwrap();
+        assert_eq!((requirement.key(), requirement.operator()), ("a", operator));
+        let selector = LabelSelector::from(requirement.clone());
+        assert_eq!((selector.to_string().as_str(), label(text)), (text, selector));
+        let twice = LabelSelector::everything().and(requirement.clone()).and(requirement);
+        assert_eq!((twice.to_string(), twice.requirements().len()), (format!("{text},{text}"), 2));
+    }
+    assert_eq!(new(In, &["2", "1", "2"]).unwrap().values().collect::<Vec<_>>(), ["1", "2"]);
+    for (operator, values, needs) in [
+        (Exists, &["1"][..], "no value"),
+        (DoesNotExist, &["1"], "no value"),
+        (In, &[], "at least one value"),
+        (NotIn, &[], "at least one value"),
+        (Equals, &[], "exactly one value"),
+        (NotEquals, &["1", "2"], "exactly one value"),
+        (GreaterThan, &[], "exactly one value"),
+        (LessThan, &["1", "2"], "exactly one value"),
+    ] {
+        assert_eq!(new(operator, values), Err(ParseLabelSelectorError::Count { key: "a".to_owned(), needs }));
+    }
+    let (everything, nothing) = (LabelSelector::everything(), LabelSelector::nothing());
+    assert_eq!((everything.is_everything(), everything.is_nothing()), (true, false));
+    assert_eq!((nothing.is_everything(), nothing.is_nothing()), (false, true));
+    assert!(!label("a").is_everything() && !label("a").is_nothing());
+    assert!(!nothing.matches_with(|_| None) && everything.matches_with(|_| None));
+}
+
+#[test]
+fn bounds_of_comparisons_do_not_match() {
+    check("a<3", &[("a", "3")], false);
+    check("a<3", &[("a", "2")], true);
+    check("a>3", &[("a", "few")], false);
+    check("a>3", &[], false);
+}
+
+#[test]
+fn label_names_and_values_follow_the_rules_of_the_api() {
+    let accepted = |text: &str| text.parse::<LabelSelector>().is_ok();
+    let (longest, prefix) = ("k".repeat(63), ["p".repeat(125), "p".repeat(127)].join("."));
+    assert_eq!(prefix.len(), 253);
+    for text in [
+        &*longest,
+        &format!("a={longest}"),
+        &format!("{prefix}/a"),
+        "A-b_c.9",
+        "0.example-1.com/a",
+        "a=B-c_d.0",
+        "a \t in\n(\rx)",
+    ] {
+        assert!(accepted(text), "{text}");
+    }
+    for text in [
+        &*format!("{longest}k"),
+        &format!("a={longest}k"),
+        &format!("{prefix}p/a"),
+        "a-",
+        "_a",
+        "a+b",
+        "a=b+c",
+        "a=b-",
+        "a=.b",
+        "-p.com/a",
+        "p-.com/a",
+        "p..com/a",
+        "p_q/a",
+        "Pq/a",
+        "p.com/",
+        "p/q/a",
+        "a>1.5",
+    ] {
+        assert!(!accepted(text), "{text}");
+    }
 }
 
 fn requirement() -> impl Strategy<Value = LabelRequirement> {

@@ -460,6 +460,9 @@ pub(super) trait ErasedInformer: Send + Sync {
     /// Makes later reads of this kind wait until the informers contain the completed write. `ended` is the
     /// ticket of its end, a number that orders it among the other writes of the program.
     fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket);
+    /// Returns a reference to a cached object.
+    #[cfg(feature = "console")]
+    fn subject(&self, key: &str) -> Option<crate::EventSubject>;
 }
 
 impl<O: Object> ErasedInformer for CacheInformer<O> {
@@ -518,5 +521,11 @@ impl<O: Object> ErasedInformer for CacheInformer<O> {
 
     fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket) {
         self.record_own_write(write, ended);
+    }
+
+    #[cfg(feature = "console")]
+    fn subject(&self, key: &str) -> Option<crate::EventSubject> {
+        let object = self.get(key).ok()??;
+        Some(crate::EventSubject::of_kind(self.inner.kind.gvk(), &*object))
     }
 }

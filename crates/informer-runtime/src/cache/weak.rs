@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
+use informer_core::Gvk;
+
 use super::informer::ErasedInformer;
 use super::{Cache, CacheInner};
+use crate::EventSubject;
 
 /// A reference to a cache that does not keep it alive.
 #[derive(Clone)]
@@ -45,6 +48,12 @@ impl Cache {
     pub(crate) fn count_named(&self, name: &str) -> usize {
         let informers = self.shared.table.lock().informers();
         informers.iter().filter(|informer| informer.states().iter().any(|state| state.name == name)).count()
+    }
+
+    /// Returns a reference to an object that one of the informers of its kind has.
+    pub(crate) fn subject_of(&self, gvk: &Gvk, key: &str) -> Option<EventSubject> {
+        let informers = self.shared.table.lock().informers_of(gvk);
+        informers.iter().find_map(|informer| informer.subject(key))
     }
 
     /// Removes the informer of this name, and those of the other namespaces of its kind and representation.

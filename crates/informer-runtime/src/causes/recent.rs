@@ -5,8 +5,9 @@
 //! The lock of the records is never held together with another lock. Only the pointers to records are cloned
 //! under it. Records are dropped and converted to text without it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -22,7 +23,6 @@ pub(super) const MAX_RECENT: usize = 1_000;
 /// The maximum length in bytes of the error of a reconcile that is kept. The log contains the whole error.
 const MAX_ERROR_BYTES: usize = 1_024;
 
-#[derive(Clone)]
 pub(super) struct ReconcileRecord<R> {
     pub(super) number: u64,
     pub(super) request: R,
@@ -30,12 +30,11 @@ pub(super) struct ReconcileRecord<R> {
     /// The time between the first cause and the start of the reconcile.
     pub(super) waited: Option<Duration>,
     pub(super) began: Instant,
-    /// `None` while the reconcile runs.
-    pub(super) end: Option<ReconcileEnd>,
+    /// Set when the reconcile ends.
+    pub(super) end: OnceLock<ReconcileEnd>,
 }
 
 /// The end of a reconcile.
-#[derive(Clone)]
 pub(crate) struct ReconcileEnd {
     pub(crate) result: &'static str,
     pub(crate) took: Duration,
@@ -60,9 +59,9 @@ impl ReconcileEnd {
 struct Records<R> {
     /// At most one reconcile for each worker of the controller.
     running: Vec<Arc<ReconcileRecord<R>>>,
-    /// The last reconciles, oldest first.
-    ended: VecDeque<Arc<ReconcileRecord<R>>>,
-    /// The number of reconciles that have ended so far.
+    /// The last recorded reconciles, oldest first, with their positions among all that have ended.
+    ended: VecDeque<(u64, Arc<ReconcileRecord<R>>)>,
+    /// The number of reconciles that have ended so far, with those that were not recorded.
     total: u64,
 }
 
@@ -78,28 +77,38 @@ impl<R: ReconcileRequest> RecentReconciles<R> {
     pub(super) fn begin(&self, record: ReconcileRecord<R>) -> ActiveReconcile<'_, R> {
         let (number, record) = (record.number, Arc::new(record));
         self.0.lock().running.push(record);
-        ActiveReconcile { recent: self, number }
+        ActiveReconcile { recent: self, number, has_ended: Cell::new(false) }
     }
 
     /// Returns at most `max` of the last ended reconciles, newest first.
     pub(super) fn newest(&self, max: usize) -> Vec<Arc<ReconcileRecord<R>>> {
-        self.0.lock().ended.iter().rev().take(max).cloned().collect()
+        self.0.lock().ended.iter().rev().take(max).map(|(_, record)| Arc::clone(record)).collect()
     }
 
-    fn remove_running(&self, number: u64) -> Option<Arc<ReconcileRecord<R>>> {
-        let mut records = self.0.lock();
-        let at = records.running.iter().position(|record| record.number == number)?;
-        Some(records.running.swap_remove(at))
+    pub(super) fn count_unrecorded(&self) {
+        self.0.lock().total += 1;
     }
 
-    fn add_ended(&self, record: ReconcileRecord<R>) {
-        let oldest = {
-            let mut records = self.0.lock();
-            records.total += 1;
-            records.ended.push_back(Arc::new(record));
-            if records.ended.len() > MAX_RECENT { records.ended.pop_front() } else { None }
-        };
+    /// Adds a reconcile that has ended.
+    pub(super) fn add_ended(&self, record: ReconcileRecord<R>) {
+        let oldest = self.0.lock().add_ended(Arc::new(record));
         drop(oldest);
+    }
+}
+
+impl<R> Records<R> {
+    fn remove_running(&mut self, number: u64) -> Option<Arc<ReconcileRecord<R>>> {
+        let at = self.running.iter().position(|record| record.number == number)?;
+        Some(self.running.swap_remove(at))
+    }
+
+    /// Adds a reconcile that has ended. Returns the one that is no longer kept, which the caller drops
+    /// without the lock.
+    fn add_ended(&mut self, record: Arc<ReconcileRecord<R>>) -> Option<Arc<ReconcileRecord<R>>> {
+        self.total += 1;
+        self.ended.push_back((self.total, record));
+        let oldest = if self.ended.len() > MAX_RECENT { self.ended.pop_front() } else { None };
+        oldest.map(|(_, record)| record)
     }
 }
 
@@ -110,13 +119,20 @@ impl<R: ReconcileRequest> RecentReconciles<R> {
         self.0.lock().running.iter().take(max).cloned().collect()
     }
 
+    /// Returns the number of kept reconciles that ended after the first `after` ones.
+    pub(super) fn kept(&self, after: u64) -> usize {
+        let records = self.0.lock();
+        records.ended.iter().rev().take_while(|(position, _)| *position > after).count()
+    }
+
     /// Returns at most `max` of the newest reconciles that ended after the first `after` ones, oldest first,
     /// and the number of all that ended so far.
     pub(super) fn ended(&self, after: u64, max: usize) -> (Vec<Arc<ReconcileRecord<R>>>, u64) {
         let records = self.0.lock();
-        let new = usize::try_from(records.total.saturating_sub(after)).unwrap_or(usize::MAX);
-        let skipped = records.ended.len().saturating_sub(new.min(max));
-        (records.ended.iter().skip(skipped).cloned().collect(), records.total)
+        let new = records.ended.iter().rev().take_while(|(position, _)| *position > after).take(max);
+        let mut new: Vec<_> = new.map(|(_, record)| Arc::clone(record)).collect();
+        new.reverse();
+        (new, records.total)
     }
 }
 
@@ -125,22 +141,32 @@ impl<R: ReconcileRequest> RecentReconciles<R> {
 pub(crate) struct ActiveReconcile<'a, R: ReconcileRequest> {
     recent: &'a RecentReconciles<R>,
     number: u64,
+    has_ended: Cell<bool>,
 }
 
 impl<R: ReconcileRequest> ActiveReconcile<'_, R> {
     /// Moves the reconcile to the ended ones. Later calls have no effect.
     pub(crate) fn end(&self, end: ReconcileEnd) {
-        if let Some(record) = self.recent.remove_running(self.number) {
-            let mut record = Arc::unwrap_or_clone(record);
-            record.end = Some(end);
-            self.recent.add_ended(record);
+        if self.has_ended.replace(true) {
+            return;
         }
+        let mut records = self.recent.0.lock();
+        let oldest = records.remove_running(self.number).and_then(|record| {
+            // `has_ended` was false, so the cell is empty, and `set` succeeds.
+            let _ = record.end.set(end);
+            records.add_ended(record)
+        });
+        drop(records);
+        drop(oldest);
     }
 }
 
 impl<R: ReconcileRequest> Drop for ActiveReconcile<'_, R> {
     fn drop(&mut self) {
-        drop(self.recent.remove_running(self.number));
+        if !self.has_ended.get() {
+            let removed = self.recent.0.lock().remove_running(self.number);
+            drop(removed);
+        }
     }
 }
 
@@ -155,7 +181,7 @@ impl<R: ReconcileRequest> ReconcileRecord<R> {
 
     /// Returns the reconcile as JSON. `run` identifies the run of the controller in the id.
     pub(super) fn page(&self, run: u64, now: Instant) -> Value {
-        let end = self.end.as_ref();
+        let end = self.end.get();
         json!({
             "id": format!("{run:016x}-{}", self.number),
             "request": self.request.to_string(),
@@ -183,7 +209,7 @@ mod tests {
             causes: Arc::default(),
             waited: None,
             began: crate::clock::now(),
-            end: None,
+            end: OnceLock::new(),
         }
     }
 
@@ -223,6 +249,9 @@ mod tests {
         assert_eq!(numbers(recent.ended(1, 10)), (vec![1], 2), "in the order of their ends");
         assert_eq!(numbers(recent.ended(2, 10)), (vec![], 2));
         assert_eq!(numbers(recent.ended(0, 1)), (vec![1], 2), "the newest ones are kept");
+        recent.count_unrecorded();
+        assert_eq!(numbers(recent.ended(1, 10)), (vec![1], 3), "others are only counted");
+        assert_eq!([0, 1, 2, 3].map(|after| recent.kept(after)), [2, 1, 0, 0]);
     }
 
     #[test]

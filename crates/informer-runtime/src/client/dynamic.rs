@@ -3,9 +3,10 @@
 mod edit;
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use informer_client::Dynamic;
+use informer_client::{DecodeError, Dynamic};
 use kube_core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
@@ -82,7 +83,7 @@ impl DynamicClient {
                 let object = client.cached::<Dynamic>(&operation).await;
                 let object = object.map_err(|cause| read_failed(&operation, cause))?;
                 let object = object.ok_or_else(|| not_found(&operation))?;
-                json(&operation, &object)
+                Ok(json(&object)?)
             })
         };
         self.client.intercepted(operation, last).await
@@ -99,7 +100,7 @@ impl DynamicClient {
             Box::pin(async move {
                 let objects = client.cached_list::<Dynamic>(&operation.kind, &options).await;
                 let objects = objects.map_err(|cause| read_failed(&operation, cause))?;
-                let items = objects.iter().map(|object| json(&operation, object));
+                let items = objects.iter().map(|object| json(object));
                 Ok(serde_json::json!({"items": items.collect::<Result<Vec<_>, _>>()?}))
             })
         };
@@ -245,9 +246,8 @@ impl DynamicClient {
     }
 }
 
-fn json(operation: &Operation, object: &Dynamic) -> Result<Value, WriteError> {
-    let object = object.to_dynamic_object()?;
-    serde_json::to_value(object).map_err(|cause| encode(operation, cause))
+fn json(object: &Dynamic) -> Result<Value, DecodeError> {
+    object.value().map(Arc::unwrap_or_clone)
 }
 
 impl fmt::Debug for DynamicClient {

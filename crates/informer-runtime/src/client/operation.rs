@@ -32,6 +32,21 @@ pub enum OperationVerb {
 }
 
 impl OperationVerb {
+    /// Returns the verb as Kubernetes names it.
+    #[cfg(feature = "console")]
+    pub(crate) fn kubernetes_name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Replace => "update",
+            Self::Patch(_) => "patch",
+            Self::Apply => "apply",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
     /// Returns true if the verb is a write, which means any verb except `Get` and `List`.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get | Self::List)

@@ -24,6 +24,9 @@ pub(super) struct ClientSettings {
     /// first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
+    /// The counts of the controller's writes that the console shows; `None` outside of controllers.
+    #[cfg(feature = "console")]
+    pub(super) writes: Option<Arc<super::writes::WriteCounts>>,
 }
 
 /// The field owner of a client for which the program has set none.
@@ -135,6 +138,12 @@ impl CachedClient {
         self.with(|settings| settings.default_owner = DefaultOwner::Controller(name.into()))
     }
 
+    /// Returns a client whose writes are counted for the console.
+    #[cfg(feature = "console")]
+    pub(crate) fn counting_writes(&self, counts: Arc<super::writes::WriteCounts>) -> Self {
+        self.with(|settings| settings.writes = Some(counts))
+    }
+
     /// Returns a client whose writes tell the server how to treat unknown fields. This does not affect
     /// [`apply`](Self::apply), for which the server always rejects unknown fields.
     pub fn field_validation(&self, validation: FieldValidation) -> Self {
@@ -172,6 +181,8 @@ impl ClientSettings {
             skip_unchanged_applies: false,
             interceptors: Vec::new(),
             fences: Vec::new(),
+            #[cfg(feature = "console")]
+            writes: None,
         }
     }
 

@@ -244,6 +244,15 @@ impl CachedClient {
         self.settings.fences.iter().try_for_each(|fence| fence()).map_err(fenced)
     }
 
+    /// Counts a write of a controller for the console. Dry runs change nothing and are not counted.
+    #[cfg(feature = "console")]
+    fn count_write(&self, operation: &Operation, code: u16) {
+        let counts = self.settings.writes.as_ref();
+        if let Some(counts) = counts.filter(|_| operation.verb.is_write() && !self.settings.dry_run) {
+            counts.add(operation, code);
+        }
+    }
+
     pub(super) async fn send(&self, operation: Operation) -> Result<Value, WriteError> {
         self.check_fences(&operation)?;
         let call = operation.call()?.without_retries();
@@ -255,6 +264,8 @@ impl CachedClient {
             let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
             let code = response.as_ref().map_or_else(refused, |_| 200);
             self.shared.metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
+            #[cfg(feature = "console")]
+            self.count_write(&operation, code);
             let delay = match &response {
                 Err(error) if call.is_idempotent() => retries.delay_after(error),
                 _ => None,

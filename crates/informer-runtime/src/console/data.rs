@@ -30,6 +30,9 @@ pub struct ConsoleSnapshot {
     /// The actions of the console over HTTP; `None` if they are not allowed, or if the server has no
     /// authorization and does not listen on a loopback address.
     pub actions: Option<ActionsSnapshot>,
+    /// True if the console over HTTP shows the cached objects. False by default, and if the server has no
+    /// authorization and does not listen on a loopback address.
+    pub shows_objects: bool,
 }
 
 /// The actions that users of the console may run.
@@ -259,10 +262,50 @@ pub struct ControllerSnapshot {
     pub trigger_panics: u64,
     /// The names of the sources.
     pub sources: Vec<String>,
+    /// The sources with the kinds that they watch, in the same order.
+    pub watches: Vec<WatchSnapshot>,
+    /// The writes that reconciles have requested with the client of their context.
+    pub writes: Vec<WriteSnapshot>,
     /// Some of the running reconciles.
     pub running: Vec<ReconcileSnapshot>,
     /// The shard of a sharded controller.
     pub shard: Option<ShardSnapshot>,
+}
+
+/// A source of a controller.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct WatchSnapshot {
+    /// The relation to the reconciled kind: `for`, `owns` or `watches`, or `source` for a source that is no
+    /// kind.
+    pub role: String,
+    /// The name of the source.
+    pub source: String,
+    /// The watched resource, such as `deployments.apps/v1`; empty for a source that does not watch a kind.
+    pub resource: String,
+    /// The names of the informers, one for each namespace of a cache with several; empty before the source
+    /// has started, and for informers of several clusters.
+    pub informers: Vec<String>,
+}
+
+/// The writes of a controller with one verb and resource.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct WriteSnapshot {
+    /// The verb, such as `patch`; `other` for the writes that are counted together.
+    pub verb: String,
+    /// The resource, such as `deployments.apps/v1`; empty for the writes that are counted together, because
+    /// there are more than 64 combinations of verb, resource and subresource.
+    pub resource: String,
+    /// The subresource, such as `status`; empty for the object itself.
+    pub subresource: String,
+    /// The number of requests that have ended, including repeated ones. Dry runs are not counted, and neither
+    /// is a request whose reconcile was cancelled while it ran.
+    pub count: u64,
+    /// The number of those requests that failed.
+    pub failed: u64,
 }
 
 /// The numbers of ended reconciles by result.
@@ -302,7 +345,7 @@ pub struct ShardSnapshot {
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReconcileSnapshot {
-    /// A string that identifies the reconcile; empty for a running reconcile without causes.
+    /// A string that identifies the reconcile; empty for a running reconcile that is not recorded.
     pub id: String,
     /// The name of the controller; empty within a controller.
     pub controller: String,
@@ -429,7 +472,7 @@ pub struct ControllerHistory {
     pub queued: Option<QueuedCauses>,
     /// The running reconciles that have the key as request or as cause.
     pub running: Vec<ReconcileSnapshot>,
-    /// The ended ones among the last 1,000 reconciles, oldest first.
+    /// The ended ones among the last 1,000 recorded reconciles, oldest first.
     pub reconciles: Vec<ReconcileSnapshot>,
 }
 

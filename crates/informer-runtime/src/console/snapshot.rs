@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use serde::de::DeserializeOwned;
@@ -28,9 +27,12 @@ pub(crate) type ManagerStatusText = Box<dyn Fn() -> String + Send + Sync>;
 
 /// Reads the data of the console in the process of the manager.
 ///
-/// Clones read the same manager. The data contains names, numbers and errors, and no content of objects. A
+/// Clones read the same manager. The data contains names, numbers and errors, and no objects. A
 /// read takes the time of one pass over the informers, queues and controllers; nothing is computed without a
 /// read. A read outside of a tokio runtime panics.
+///
+/// Controllers record their reconciles for five minutes after a read. Before the first read and later, they
+/// record only failed ones, unless they [record causes](crate::ControllerOptions::record_causes) themselves.
 #[derive(Clone)]
 pub struct ConsoleData(Arc<DataSource>);
 
@@ -49,13 +51,14 @@ impl fmt::Debug for ConsoleData {
 }
 
 impl ConsoleData {
-    /// From now on the controllers of the manager record their causes and reconciles.
+    /// From now on the controllers of the manager record their failed reconciles, and all of them while the
+    /// data is read.
     pub(crate) fn new(
         instrumentation: Arc<Instrumentation>,
         status: ManagerStatusText,
         server: String,
     ) -> Self {
-        instrumentation.console.enabled.store(true, Ordering::Relaxed);
+        instrumentation.console.reads.enable();
         Self(Arc::new(DataSource { instrumentation, status, server, created: now() }))
     }
 
@@ -79,11 +82,11 @@ impl ConsoleData {
     }
 
     pub(super) fn snapshot_page(&self) -> Value {
-        self.0.snapshot(now())
+        self.0.snapshot(self.0.read())
     }
 
     pub(super) fn history_page(&self, key: &str) -> Value {
-        let now = now();
+        let now = self.0.read();
         let histories = self.0.instrumentation.controllers().into_iter().filter_map(|controller| {
             let mut history = controller.history(key, now)?;
             history["controller"] = json!(controller.name());
@@ -114,7 +117,8 @@ impl ConsoleEvents {
     }
 
     pub(super) fn next_page(&mut self) -> Value {
-        let (now, source) = (now(), &self.data.0);
+        let source = &self.data.0;
+        let now = source.read();
         let mut page = source.snapshot(now);
         let (reconciles, dropped) = source.new_reconciles(&mut self.sent, now);
         page["reconciles"] = reconciles;
@@ -124,6 +128,13 @@ impl ConsoleEvents {
 }
 
 impl DataSource {
+    /// Makes the controllers record, and returns the current time. Called for each read.
+    fn read(&self) -> Instant {
+        let now = now();
+        self.instrumentation.console.reads.note_read(now);
+        now
+    }
+
     /// Returns the state of all parts of the manager.
     fn snapshot(&self, now: Instant) -> Value {
         let shared = &self.instrumentation;
@@ -148,8 +159,9 @@ impl DataSource {
                 "controllers": all.len().saturating_sub(MAX_SHOWN),
                 "leases": more_leases,
             },
-            // The routes add the actions.
+            // The routes add the actions and whether objects are shown.
             "actions": null,
+            "showsObjects": false,
         })
     }
 
@@ -177,8 +189,7 @@ impl DataSource {
         let after = |run: u64| before.get(&run).copied().unwrap_or_default();
         let wanted = controllers.iter().map(|controller| {
             let after = after(controller.run());
-            let (_, total) = controller.reconciles(after, 0, now);
-            usize::try_from(total.saturating_sub(after)).unwrap_or(usize::MAX).min(MAX_RECONCILES)
+            controller.kept_reconciles(after).min(MAX_RECONCILES)
         });
         let shares = fair_shares(&wanted.collect::<Vec<_>>(), MAX_ALL_RECONCILES);
         for (controller, max) in controllers.into_iter().zip(shares) {

@@ -1,4 +1,6 @@
 mod actions;
+mod audit;
+mod objects;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +17,10 @@ use tokio::sync::Notify;
 
 use super::{Console, ConsoleData};
 use crate::http_server::HttpServer;
-use crate::{Controller, ControllerHandle, Manager, ManagerHandle, ManagerStatus, Outcome, ReconcileError};
+use crate::{
+    Controller, ControllerHandle, ControllerOptions, Manager, ManagerHandle, ManagerStatus, Outcome,
+    ReconcileError, Request,
+};
 
 const MARKER: &str = "do-not-show-this";
 
@@ -23,8 +28,7 @@ struct Running {
     address: std::net::SocketAddr,
     handle: ManagerHandle,
     task: tokio::task::JoinHandle<Result<(), crate::ManagerError>>,
-    /// Keeps the API server alive.
-    _server: ApiServer,
+    server: ApiServer,
     data: ConsoleData,
     trigger: ControllerHandle,
     /// The number of reconciles that have begun, and the notification of each.
@@ -72,8 +76,16 @@ async fn request(address: std::net::SocketAddr, path: &str, headers: &str) -> St
 }
 
 /// Runs a controller of Secrets whose first reconcile fails, on a server with one Secret. Returns after
-/// `reconciles` reconciles have begun.
+/// `reconciles` reconciles have begun. The controller records all of them.
 async fn running(console: impl Into<Console>, reconciles: usize) -> Running {
+    running_with(console, ControllerOptions::new().record_causes(true), reconciles).await
+}
+
+async fn running_with(
+    console: impl Into<Console>,
+    options: ControllerOptions<Request>,
+    reconciles: usize,
+) -> Running {
     let console = console.into();
     let server = ApiServer::builder().build();
     let annotations = json!({"token": MARKER});
@@ -82,17 +94,18 @@ async fn running(console: impl Into<Console>, reconciles: usize) -> Running {
     server.create(&Gvr::new("", "v1", "secrets"), "default", data).expect("a valid object");
     let count = Arc::new((AtomicUsize::new(0), Notify::new()));
     let counted = Arc::clone(&count);
-    let controller = Controller::new::<Secret>("rotate").reconcile(move |request, context| {
-        let counted = Arc::clone(&counted);
-        async move {
-            let secret = context.get::<Secret>(&request.key).await?;
-            let is_cached = secret.is_some_and(|secret| secret.data.is_some());
-            assert_eq!(is_cached, request.key.as_str() == "default/s", "only this Secret is cached");
-            let before = counted.0.fetch_add(1, Ordering::Relaxed);
-            counted.1.notify_one();
-            if before == 0 { Err(ReconcileError::from("the vault is sealed")) } else { Ok(Outcome::Done) }
-        }
-    });
+    let controller =
+        Controller::new::<Secret>("rotate").with_options(options).reconcile(move |request, context| {
+            let counted = Arc::clone(&counted);
+            async move {
+                let secret = context.get::<Secret>(&request.key).await?;
+                let is_cached = secret.is_some_and(|secret| secret.data.is_some());
+                assert_eq!(is_cached, request.key.as_str() == "default/s", "only this Secret is cached");
+                let before = counted.0.fetch_add(1, Ordering::Relaxed);
+                counted.1.notify_one();
+                if before == 0 { Err(ReconcileError::from("the vault is sealed")) } else { Ok(Outcome::Done) }
+            }
+        });
     let mut bound = console.server.bound();
     let client = Client::from_service(server.service(), "default");
     let trigger = controller.handle();
@@ -102,7 +115,7 @@ async fn running(console: impl Into<Console>, reconciles: usize) -> Running {
     let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
     let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("an address");
     handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it runs");
-    let running = Running { address, handle, task, _server: server, data, trigger, count };
+    let running = Running { address, handle, task, server, data, trigger, count };
     running.reconciled(reconciles).await;
     running
 }
@@ -174,6 +187,25 @@ async fn snapshot_and_history_show_the_reconciles_of_a_key_and_no_secret() {
 }
 
 #[tokio::test]
+async fn before_the_first_read_only_failed_reconciles_are_recorded() {
+    let running = running_with(here(), ControllerOptions::new(), 2).await;
+    running.succeeded(1).await;
+    let reconciles = |running: &Running| {
+        let history = running.data.history("default/s").controllers;
+        let reconciles = history.into_iter().flat_map(|controller| controller.reconciles);
+        reconciles.map(|one| (one.result, one.causes, one.error)).collect::<Vec<_>>()
+    };
+    let failed = (Some("error".to_owned()), Vec::new(), Some("the vault is sealed".to_owned()));
+    assert_eq!(reconciles(&running), std::slice::from_ref(&failed));
+    running.trigger.enqueue("default/s".parse::<Request>().expect("a key"));
+    running.reconciled(3).await;
+    running.succeeded(2).await;
+    let recorded = (Some("success".to_owned()), vec!["enqueued by the program".to_owned()], None);
+    assert_eq!(reconciles(&running), [failed, recorded]);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn page_is_served_with_a_strict_policy_and_relative_redirect() {
     let running = running(here(), 0).await;
     let page = running.get("/debug/informer/").await.to_lowercase();
@@ -226,7 +258,14 @@ async fn requests_of_other_sites_are_refused() {
 async fn data_needs_permission_and_page_does_not() {
     let reviewer = Client::from_service(ApiServer::builder().build().service(), "default");
     let running = running(here().authorized_by(reviewer).plain_http(), 0).await;
-    for data in ["snapshot", "events", "history?key=a", "actions/relist"] {
+    for data in [
+        "snapshot",
+        "events",
+        "history?key=a",
+        "objects?informer=a",
+        "object?informer=a&key=b",
+        "actions/relist",
+    ] {
         let response = running.get(&format!("/debug/informer/v1/{data}")).await;
         assert!(response.starts_with("HTTP/1.1 401"), "{data}: {response}");
     }

@@ -11,7 +11,7 @@ use super::trace_links::{LinkedReconciler, TraceOf, trace_of_object};
 use super::{BuildError, Context, ControllerHandle, Outcome, ReconcileError, Reconciler};
 use crate::client::field_owner_problem;
 use crate::handler::{Handler, Mapper, enqueue_object, enqueue_owner_of, map};
-use crate::source::{Source, Watch, kind, watch};
+use crate::source::{Source, Watch, WatchRole, kind, watch};
 use crate::{KubeObject, ReconcileRequest, Request, ResourceKind, ShardGroup, Trigger};
 
 type EventFilter = Arc<dyn Fn(&GenericEvent) -> bool + Send + Sync>;
@@ -110,8 +110,17 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
 
     /// Watches a kind other than the reconciled one, as [`watches`](Self::watches) does, in a chosen
     /// representation and with predicates.
-    pub fn watches_with<O: Representation>(mut self, watch: Watch<O>, handler: impl Handler<O, R>) -> Self {
-        self.sources.push(Box::new(|context| Some(context.source(watch, handler))));
+    pub fn watches_with<O: Representation>(self, watch: Watch<O>, handler: impl Handler<O, R>) -> Self {
+        self.push_source(watch, handler, WatchRole::Watches)
+    }
+
+    fn push_source<O: Representation>(
+        mut self,
+        watch: Watch<O>,
+        handler: impl Handler<O, R>,
+        role: WatchRole,
+    ) -> Self {
+        self.sources.push(Box::new(move |context| Some(context.source(watch, handler, role))));
         self
     }
 
@@ -322,7 +331,7 @@ impl ControllerBuilder<Request> {
         self.for_twice |= self.kind.is_some();
         self.kind = Some(watch.kind.clone());
         self.trace_of = Some(trace_of_object::<O>(watch.kind.clone()));
-        self.watches_with(watch, enqueue_object())
+        self.push_source(watch, enqueue_object(), WatchRole::For)
     }
 
     /// Links the span of each reconcile to the trace in which its object was written, if the object has the
@@ -351,14 +360,20 @@ impl ControllerBuilder<Request> {
         self.sources.push(Box::new(|context| {
             let owner = enqueue_owner_of(context.owner.as_ref()?);
             let every = watch.every_owner;
-            Some(context.source(watch, if every { owner } else { owner.only_controller() }))
+            let owner = if every { owner } else { owner.only_controller() };
+            Some(context.source(watch, owner, WatchRole::Owns))
         }));
         self
     }
 }
 
 impl SourceContext {
-    fn source<O, R>(&self, mut watch: Watch<O>, handler: impl Handler<O, R>) -> Arc<dyn Source<R>>
+    fn source<O, R>(
+        &self,
+        mut watch: Watch<O>,
+        handler: impl Handler<O, R>,
+        role: WatchRole,
+    ) -> Arc<dyn Source<R>>
     where
         O: Representation,
         R: ReconcileRequest,
@@ -373,7 +388,7 @@ impl SourceContext {
             // controller-runtime.
             watch.predicates.insert(0, Box::new(holds));
         }
-        Arc::new(kind(watch, handler))
+        Arc::new(kind(watch, handler).with_role(role))
     }
 }
 

@@ -27,6 +27,8 @@ use super::metrics::Instruments;
 use super::options::ControllerSettings;
 use super::reconciler::DynReconciler;
 use super::sharded::{Sharded, follow_shares};
+#[cfg(feature = "console")]
+use super::state_page::ConsoleParts;
 use super::worker::{WorkerSlot, work};
 use super::{ControllerError, ControllerState};
 use crate::causes::{CauseLog, ControllerPage};
@@ -49,6 +51,8 @@ pub(super) struct EngineParts<R: ReconcileRequest> {
     pub(super) sources: Vec<Arc<dyn Source<R>>>,
     pub(super) sharded: Option<Sharded<R>>,
     pub(super) causes: Option<Arc<CauseLog<R>>>,
+    #[cfg(feature = "console")]
+    pub(super) console: ConsoleParts,
 }
 
 pub(super) struct Engine<R: ReconcileRequest> {
@@ -72,6 +76,8 @@ pub(super) struct Engine<R: ReconcileRequest> {
     /// for this lock, and thereby until they have synced.
     starting: AsyncMutex<()>,
     enqueuer: Enqueuer<R>,
+    #[cfg(feature = "console")]
+    pub(super) console: ConsoleParts,
 }
 
 impl<R: ReconcileRequest> Engine<R> {
@@ -87,6 +93,8 @@ impl<R: ReconcileRequest> Engine<R> {
             sources,
             sharded,
             causes,
+            #[cfg(feature = "console")]
+            console,
         } = parts;
         let enqueuer = Enqueuer {
             controller: Arc::clone(&name),
@@ -116,6 +124,8 @@ impl<R: ReconcileRequest> Engine<R> {
             sources: Mutex::new(sources),
             starting: AsyncMutex::new(()),
             enqueuer,
+            #[cfg(feature = "console")]
+            console,
         }
     }
 
@@ -123,15 +133,15 @@ impl<R: ReconcileRequest> Engine<R> {
         &self.context.controller
     }
 
-    /// Returns the log of causes and reconciles, if the controller records them now.
+    /// Returns the log of causes and reconciles, if the controller can record them.
     pub(super) fn causes(&self) -> Option<&CauseLog<R>> {
-        self.causes.as_deref().filter(|causes| causes.is_on())
+        self.causes.as_deref().filter(|causes| causes.is_available())
     }
 
     /// Records a cause of a request, if the controller records causes. Must be called before the request is
     /// added to the queue.
     pub(super) fn record_cause(&self, request: &R, cause: ReconcileCause) {
-        if let Some(causes) = self.causes() {
+        if let Some(causes) = self.causes().filter(|causes| causes.is_on()) {
             causes.record(request, cause);
         }
     }
@@ -364,7 +374,8 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
     }
 
     fn causes(&self) -> Option<Value> {
-        Some(self.causes()?.page(self.run))
+        let causes = self.causes().filter(|causes| causes.records_for_program())?;
+        Some(causes.page(self.run))
     }
 
     #[cfg(feature = "console")]
@@ -375,7 +386,11 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
     #[cfg(feature = "console")]
     fn state(&self, now: std::time::Instant) -> Value {
         let running = self.causes().map(|causes| causes.running(self.run, now));
-        self.state().page(running)
+        let mut page = self.state().page(running.unwrap_or_default());
+        // The methods of a source are called under no lock.
+        page["watches"] = self.sources().iter().map(|source| super::state_page::source(&**source)).collect();
+        page["writes"] = self.console.writes.page();
+        page
     }
 
     #[cfg(feature = "console")]
@@ -384,8 +399,18 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
     }
 
     #[cfg(feature = "console")]
+    fn kept_reconciles(&self, after: u64) -> usize {
+        self.causes().map_or(0, |causes| causes.kept(after))
+    }
+
+    #[cfg(feature = "console")]
     fn history(&self, key: &str, now: std::time::Instant) -> Option<Value> {
         self.causes()?.history(key, self.run, now)
+    }
+
+    #[cfg(feature = "console")]
+    fn object(&self, key: &str) -> Option<crate::EventSubject> {
+        self.console.object(&self.context.services.cache, key)
     }
 
     #[cfg(feature = "console")]
@@ -395,7 +420,9 @@ impl<R: ReconcileRequest> ControllerPage for Engine<R> {
         if !self.accepts_requests() {
             return Err(EnqueueError::NotRunning);
         }
-        let request = parse_request(key).or_else(|| self.causes()?.find(key));
+        let request = parse_request(key).or_else(|| self.causes()?.find(key)).or_else(|| {
+            self.slots.iter().filter_map(WorkerSlot::running).find(|request| request.to_string() == key)
+        });
         let request = request.ok_or(EnqueueError::UnknownKey)?;
         if self.sharded.as_ref().is_some_and(|sharded| !sharded.may_own(&request)) {
             return Err(EnqueueError::OtherReplica);

@@ -142,8 +142,7 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
     ///
     /// At most 16 causes per request are kept, for at most 65,536 requests, with at most 8 changed fields
     /// each. Recording needs memory for each queued request and a map access for each event, and compares the
-    /// two states of each update that enqueues a request. So it is off by default. A manager with a console
-    /// records the causes of all its controllers.
+    /// two states of each update that enqueues a request. So it is off by default.
     pub fn record_causes(self, record: bool) -> Self {
         self.set(|own| own.record_causes = Some(record))
     }

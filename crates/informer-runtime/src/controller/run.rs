@@ -10,6 +10,8 @@ use super::metrics::ControllerMetricsProvider;
 use super::metrics::Instruments;
 use super::options::{self, ControllerDefaults};
 use super::sharded::{KeyOf, Sharded};
+#[cfg(feature = "console")]
+use super::state_page::ConsoleParts;
 use super::{BuildError, Controller, ControllerBuilder};
 use crate::causes::{CauseLog, CauseSwitch, ControllerPage};
 use crate::kind::group_kind;
@@ -53,6 +55,12 @@ impl<R: ReconcileRequest> Controller<R> {
         let mut services = environment.services;
         services.recorder = services.recorder.of(&name);
         services.client = services.client.of_controller(&name);
+        #[cfg(feature = "console")]
+        let console = ConsoleParts { kind: builder.kind.take(), writes: Arc::default() };
+        #[cfg(feature = "console")]
+        {
+            services.client = services.client.counting_writes(Arc::clone(&console.writes));
+        }
         let engine = Arc::new(Engine::new(EngineParts {
             name: name.into(),
             kind,
@@ -64,6 +72,8 @@ impl<R: ReconcileRequest> Controller<R> {
             sources,
             sharded,
             causes,
+            #[cfg(feature = "console")]
+            console,
         }));
         builder.handle.set(&engine);
         if let Some(metrics) = metrics {

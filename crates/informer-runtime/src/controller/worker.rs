@@ -1,5 +1,6 @@
 //! A worker of a controller: takes a request, reconciles it, and acts on the outcome.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use super::metrics::ReconcileResult;
 use super::outcome::{ReconcilePanic, ReconcileTimeout};
 use super::sharded::EnterError;
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
-use crate::causes::{ActiveReconcile, ReconcileEnd};
+use crate::causes::{ActiveReconcile, CauseLog, ReconcileEnd};
 use crate::{Causes, OwnedKey, ReconcileCause, ReconcileRequest};
 
 pub(super) struct WorkerSlot<R>(Mutex<Option<(R, Instant)>>);
@@ -43,6 +44,11 @@ impl<R: ReconcileRequest> WorkerSlot<R> {
 
     fn get(&self) -> Option<(R, Instant)> {
         self.0.lock().clone()
+    }
+
+    #[cfg(feature = "console")]
+    pub(super) fn running(&self) -> Option<R> {
+        self.get().map(|(request, _)| request)
     }
 
     pub(super) fn request(&self) -> Option<String> {
@@ -93,7 +99,8 @@ async fn process<R: ReconcileRequest>(
     slot: usize,
     item: Item<R>,
 ) -> Result<Option<Item<R>>, ControllerError> {
-    let taken = engine.causes().map(|log| (log, log.take(item.key())));
+    let log = engine.causes();
+    let taken = log.and_then(|log| Some((log, log.take_recorded(item.key())?)));
     let entered = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
         Ok(owned) => Ok(owned.map(Arc::new)),
         Err(EnterError::KeyPanicked(message)) => Err(message),
@@ -115,11 +122,12 @@ async fn process<R: ReconcileRequest>(
         reconcile_id = %id,
         causes = tracing::field::Empty,
     );
-    if let Some((_, taken)) = &taken {
+    let requested = taken.as_ref().filter(|(log, _)| log.records_for_program()).map(|(_, taken)| taken);
+    if let Some(taken) = requested {
         span.record("causes", tracing::field::display(&taken.causes));
     }
     let record = taken.as_ref().map(|(log, taken)| log.begin(id.number, item.key().clone(), taken));
-    let causes = taken.as_ref().map(|(_, taken)| Arc::clone(&taken.causes));
+    let causes = requested.map(|taken| Arc::clone(&taken.causes));
     let active = engine.instruments.begin();
     let begin = Instant::now();
     engine.slots[slot].set((item.key().clone(), begin));
@@ -133,7 +141,8 @@ async fn process<R: ReconcileRequest>(
     let request = engine.slots[slot].take();
     let took = begin.elapsed();
     drop(active);
-    let recorder = EndRecorder { record: record.as_ref(), id, took };
+    let unrecorded = log.zip(request.as_ref()).filter(|_| record.is_none());
+    let recorder = EndRecorder { record: record.as_ref(), unrecorded: Cell::new(unrecorded), id, took };
     span.in_scope(|| {
         let finished = catch_unwind(AssertUnwindSafe(|| finish(engine, item, ended, &recorder)));
         finished.unwrap_or_else(|panic| {
@@ -144,18 +153,29 @@ async fn process<R: ReconcileRequest>(
     })
 }
 
-/// Records the end of a reconcile for the debug pages, if the controller records its reconciles.
+/// Records the end of a reconcile for the debug pages and the console.
 struct EndRecorder<'a, R: ReconcileRequest> {
+    /// The record that was added when the reconcile began.
     record: Option<&'a ActiveReconcile<'a, R>>,
+    /// The log and the request of a reconcile without such a record. It is recorded if it fails, because
+    /// failures are the reason why people open the console.
+    unrecorded: Cell<Option<(&'a CauseLog<R>, &'a R)>>,
     id: ReconcileId,
     took: Duration,
 }
 
 impl<R: ReconcileRequest> EndRecorder<'_, R> {
     fn end(&self, result: ReconcileResult, error: impl FnOnce() -> String) {
+        let has_failed = result == ReconcileResult::Error;
+        let end = || ReconcileEnd::new(result.as_str(), self.took, has_failed.then(error));
         if let Some(record) = self.record {
-            let error = (result == ReconcileResult::Error).then(error);
-            record.end(ReconcileEnd::new(result.as_str(), self.took, error));
+            record.end(end());
+        } else if let Some((log, request)) = self.unrecorded.take() {
+            if has_failed {
+                log.add_failed(self.id.number, request.clone(), end());
+            } else {
+                log.count_unrecorded();
+            }
         }
     }
 }

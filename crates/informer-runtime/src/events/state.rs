@@ -10,11 +10,13 @@
 //!    entry is evicted.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::{EventKey, EventSubject, Recorded};
+use super::{EventKey, Recorded};
+use crate::EventSubject;
 
 /// The maximum number of event series, and of objects with a rate limit, that are kept in memory, as in
 /// client-go. The oldest entries are evicted.
@@ -89,7 +91,9 @@ struct Bucket {
 #[derive(Debug, Default)]
 pub(crate) struct EventState {
     series: HashMap<EventKey, Series>,
-    buckets: HashMap<EventSubject, Bucket>,
+    /// The rates of Events by reporter and object, as in client-go: a component that records many Events
+    /// about an object does not suppress those of another one.
+    buckets: HashMap<(Arc<str>, EventSubject), Bucket>,
     /// The last timestamp in the name of an Event, in nanoseconds. The next one must be greater, so that
     /// names are unique.
     stamp: u64,
@@ -117,7 +121,7 @@ impl EventState {
             let due = series.sent_count < 2;
             return Ok(if due { self.write(&event.key, now) } else { None });
         }
-        if !self.take(&event.key.regarding, now) {
+        if !self.take(&event.key, now) {
             return Err(());
         }
         make_room(&mut self.series, |series| series.last_at);
@@ -225,11 +229,12 @@ impl EventState {
         })
     }
 
-    fn take(&mut self, subject: &EventSubject, now: Instant) -> bool {
-        if !self.buckets.contains_key(subject) {
+    fn take(&mut self, event: &EventKey, now: Instant) -> bool {
+        let source = (Arc::clone(&event.controller), event.regarding.clone());
+        if !self.buckets.contains_key(&source) {
             make_room(&mut self.buckets, |bucket| bucket.at);
         }
-        let bucket = self.buckets.entry(subject.clone()).or_insert(Bucket { tokens: BURST, at: now });
+        let bucket = self.buckets.entry(source).or_insert(Bucket { tokens: BURST, at: now });
         bucket.tokens = BURST.min(bucket.tokens + refilled(bucket, now));
         bucket.at = now;
         let taken = bucket.tokens >= 1.0;

@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{EventState, MAX_SERIES};
-use super::{EventKey, EventRecorder, EventSender, EventSubject, EventType, Recorded};
-use crate::{BoxError, ListOptions, Runnable};
+use super::{EventKey, EventRecorder, EventSender, EventType, Recorded};
+use crate::{BoxError, EventSubject, ListOptions, Runnable};
 
 struct Fixture {
     server: ApiServer,
@@ -417,6 +417,7 @@ fn events_at_the_same_time_have_unique_names() {
             controller: "tests".into(),
             regarding: EventSubject::new("v1", kind, "shop", "web"),
             related: None,
+            distinct_note: None,
         };
         let recorded = Recorded { key, note: String::new() };
         let write = state.record(recorded, now, Timestamp::UNIX_EPOCH).expect("the first event");
@@ -438,6 +439,7 @@ fn number_of_series_is_bounded() {
             controller: "tests".into(),
             regarding: EventSubject::new("v1", "Pod", "default", &format!("pod-{number}")),
             related: None,
+            distinct_note: None,
         };
         let later = now + Duration::from_millis(number);
         let recorded = Recorded { key, note: String::new() };

@@ -7,8 +7,9 @@ use informer_core::Gvr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::EventKey;
 use super::state::{EventWrite, WriteResult};
-use super::{EventKey, EventSubject};
+use crate::EventSubject;
 
 /// The namespace of an Event about a cluster-scoped object, as in client-go: Events are always namespaced.
 const DEFAULT_NAMESPACE: &str = "default";

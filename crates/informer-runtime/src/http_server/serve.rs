@@ -62,8 +62,10 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
         http2_streams: None,
     };
     let responder = Responder { routes, access, body_max, stop: stop.clone() };
+    // Routes of a server without authorization depend on the address, so it is known before the first
+    // request.
+    bound.send_replace(Some(listener.local_addr()?));
     let server = Server::start(listener, options, responder)?;
-    bound.send_replace(Some(server.addr()));
     let reload = async {
         match &mut tls {
             Some(tls) => tls.run().await,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use informer_core::Gvk;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Instrumentation, MAX_PROBES};
 use crate::cache::WeakCache;
-use crate::causes::CauseSwitch;
+use crate::causes::{CauseSwitch, ConsoleReads};
 use crate::{Cache, ClientMetrics, OperationVerb};
 
 /// The maximum number of combinations of verb and status code that are counted. There are eight verbs, and an
@@ -24,8 +24,8 @@ const MAX_REQUEST_COUNTS: usize = 512;
 
 #[derive(Default)]
 pub(crate) struct ConsoleCounters {
-    /// True once the manager has a console. Controllers then record causes and reconciles.
-    pub(crate) enabled: Arc<AtomicBool>,
+    /// The reads of the console, during which controllers record causes and reconciles.
+    pub(crate) reads: Arc<ConsoleReads>,
     pub(crate) requests: Arc<RequestCounts>,
     /// The caches that the manager shows.
     caches: Mutex<Vec<WeakCache>>,
@@ -77,13 +77,13 @@ pub(super) struct QueueCounters {
 
 impl Instrumentation {
     pub(crate) fn cause_switch(&self) -> CauseSwitch {
-        CauseSwitch::Console(Arc::clone(&self.console.enabled))
+        CauseSwitch::Console(Arc::clone(&self.console.reads))
     }
 }
 
 impl RequestCounts {
     fn add(&self, verb: OperationVerb, code: u16, took: Duration) {
-        let key = (verb_name(verb), code);
+        let key = (verb.kubernetes_name(), code);
         let mut counts = self.0.lock();
         if counts.len() < MAX_REQUEST_COUNTS || counts.contains_key(&key) {
             let count = counts.entry(key).or_default();
@@ -96,19 +96,6 @@ impl RequestCounts {
         let counts = self.0.lock().clone();
         let one = |(&(verb, code), count): (&(&str, u16), &RequestCount)| json!({"verb": verb, "code": code, "count": count.count, "seconds": count.took.as_secs_f64()});
         counts.iter().map(one).collect()
-    }
-}
-
-fn verb_name(verb: OperationVerb) -> &'static str {
-    match verb {
-        OperationVerb::Get => "get",
-        OperationVerb::List => "list",
-        OperationVerb::Create => "create",
-        OperationVerb::Replace => "update",
-        OperationVerb::Patch(_) => "patch",
-        OperationVerb::Apply => "apply",
-        OperationVerb::Delete => "delete",
-        OperationVerb::DeleteCollection => "deletecollection",
     }
 }
 

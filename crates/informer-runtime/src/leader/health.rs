@@ -81,6 +81,14 @@ impl LeaseHealth {
         })
     }
 
+    /// Returns a reference to the Lease of an election; `None` for a shard group.
+    #[cfg(feature = "console")]
+    pub(crate) fn election_lease(&self) -> Option<crate::EventSubject> {
+        let lease =
+            || crate::EventSubject::new("coordination.k8s.io/v1", "Lease", &self.namespace, &self.name);
+        matches!(self.of, LeaseUse::LeaderElection).then(lease)
+    }
+
     pub(crate) fn check_name(&self) -> String {
         match self.of {
             LeaseUse::LeaderElection => self.of.as_str().to_owned(),

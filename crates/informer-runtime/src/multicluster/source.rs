@@ -17,7 +17,7 @@ use crate::cache::{CacheInformer, CacheRegistration};
 use crate::handler::Enqueue;
 use crate::kind::{group_kind, object_key};
 use crate::predicate::Predicate;
-use crate::source::{Enqueuer, Route, Source, Watch};
+use crate::source::{Enqueuer, Route, Source, Watch, WatchedKind};
 use crate::{BoxError, KubeObject, ReconcileRequest, ResourceKind, Trigger};
 
 /// The time for which a controller waits at its start for the first lists of the clusters that are engaged
@@ -217,6 +217,10 @@ impl<O: Representation, R: ReconcileRequest> Attacher<O, R> {
 impl<O: Representation, R: ReconcileRequest> Source<R> for WatchIn<O, R> {
     fn name(&self) -> String {
         format!("kind {} in all clusters", self.kind)
+    }
+
+    fn watched(&self) -> Option<WatchedKind> {
+        Some(WatchedKind::new(self.kind.clone()))
     }
 
     fn start(&self, enqueuer: Enqueuer<R>) -> BoxFuture<'_, Result<(), BoxError>> {

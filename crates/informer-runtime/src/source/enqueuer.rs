@@ -33,7 +33,7 @@ pub struct Enqueuer<R: ReconcileRequest = Request> {
     /// If set, only requests for which this function returns true are added to the queue. When a sharded
     /// controller gains keys, it replays its sources with a filter for these keys.
     pub(crate) only: Option<Arc<RequestFilter<R>>>,
-    /// The causes of the queued requests, if the controller records them.
+    /// The causes of the queued requests, if the controller can record them.
     pub(crate) causes: Option<Arc<CauseLog<R>>>,
 }
 
@@ -153,7 +153,8 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
             if self.predicates.iter().all(|predicate| predicate.holds(trigger)) {
                 // A trigger that enqueues several requests has one cause, whose changed fields are compared
                 // once.
-                let cause = LazyCell::new(|| ReconcileCause::of(trigger, &self.kind));
+                let may_compare = || enqueuer.causes.as_deref().is_some_and(CauseLog::may_compare);
+                let cause = LazyCell::new(|| ReconcileCause::of(trigger, &self.kind, may_compare));
                 let cause = || cause.clone();
                 self.handler.handle(trigger, &mut enqueuer.enqueue_for(trigger.priority(), Some(&cause)));
             }

@@ -10,7 +10,7 @@ use informer_core::LabelSelector;
 use parking_lot::Mutex;
 
 use super::enqueuer::Route;
-use super::{Enqueuer, Source};
+use super::{Enqueuer, MAX_NAMED_INFORMERS, Source, WatchRole, WatchedKind};
 use crate::cache::{Cache, CacheInformer, CacheRegistration};
 use crate::handler::Handler;
 use crate::kind::group_kind;
@@ -160,6 +160,7 @@ pub struct Kind<O: Representation, R: ReconcileRequest> {
     /// The cache; `None` for that of the manager.
     cache: Option<Cache>,
     kind: ResourceKind,
+    role: WatchRole,
     resync: Option<Duration>,
     route: Arc<Route<O, R>>,
     live: Mutex<KindSourceState<O>>,
@@ -172,10 +173,17 @@ impl<O: Representation, R: ReconcileRequest> Kind<O, R> {
         Self {
             cache,
             kind: watch.kind,
+            role: WatchRole::default(),
             resync: watch.resync,
             route: Arc::new(route),
             live: Mutex::new(KindSourceState::Created),
         }
+    }
+
+    /// Sets the relation of the kind to the reconciled one, which the console shows.
+    pub(crate) fn with_role(mut self, role: WatchRole) -> Self {
+        self.role = role;
+        self
     }
 }
 
@@ -252,6 +260,20 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
                 _ => return,
             };
             self.route.replay(informer.list(&LabelSelector::everything()), &enqueuer).await;
+        })
+    }
+
+    fn watched(&self) -> Option<WatchedKind> {
+        let informer = match &*self.live.lock() {
+            KindSourceState::Running(informer, _) => Some(informer.clone()),
+            _ => None,
+        };
+        let scoped = informer.as_ref().map(CacheInformer::scoped_informers).unwrap_or_default();
+        let names = scoped.iter().take(MAX_NAMED_INFORMERS).map(|scoped| scoped.informer.name().to_owned());
+        Some(WatchedKind {
+            role: self.role,
+            informers: names.collect(),
+            ..WatchedKind::new(self.kind.clone())
         })
     }
 

@@ -238,7 +238,8 @@ async fn dynamic_object_has_its_kind() {
     cache.start();
     let kind = ResourceKind::new("", "v1", "Pod", "pods");
     let pods = cache.list_of::<Dynamic>(&kind, &ListOptions::default()).await.unwrap();
-    assert_eq!((&pods[0].value()["apiVersion"], &pods[0].value()["kind"]), (&json!("v1"), &json!("Pod")));
+    let pod = pods[0].value().unwrap();
+    assert_eq!((&pod["apiVersion"], &pod["kind"]), (&json!("v1"), &json!("Pod")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Tests of user-defined orders, of the crate's orders passed as user-defined ones, and of orders that fail.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -332,4 +333,59 @@ proptest! {
         prop_assert_eq!(seen.len() + dropped, added as usize);
         prop_assert_eq!((queue.len(), queue.processing_len()), (0, 0));
     }
+}
+
+thread_local! {
+    /// The number of nested orders that exist on this thread.
+    static NESTED_ORDERS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An order that counts how many of its kind exist.
+struct CountedOrder(FifoOrder);
+
+impl Default for CountedOrder {
+    fn default() -> Self {
+        NESTED_ORDERS.set(NESTED_ORDERS.get() + 1);
+        Self(FifoOrder::default())
+    }
+}
+
+impl Drop for CountedOrder {
+    fn drop(&mut self) {
+        NESTED_ORDERS.set(NESTED_ORDERS.get() - 1);
+    }
+}
+
+impl Order for CountedOrder {
+    fn push(&mut self, entries: &mut Entries, id: EntryId) {
+        self.0.push(entries, id);
+    }
+
+    fn peek(&self, entries: &Entries) -> Option<EntryId> {
+        self.0.peek(entries)
+    }
+
+    fn remove(&mut self, entries: &mut Entries, id: EntryId) {
+        self.0.remove(entries, id);
+    }
+
+    fn raised(&mut self, entries: &mut Entries, id: EntryId, before: i32) {
+        self.0.raised(entries, id, before);
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_has_used_many_priorities_keeps_few_empty_orders() {
+    let queue = WorkQueue::builder().order(PriorityOrder::<CountedOrder>::new(Aging::Off)).build();
+    for priority in 0..100 {
+        queue.add_with(priority, AddOptions::new().priority(priority));
+    }
+    assert_eq!((NESTED_ORDERS.get(), queue.is_empty()), (100, false));
+    assert_eq!(rest(&queue), (0..100).rev().collect::<Vec<_>>());
+    assert!(NESTED_ORDERS.get() <= 8, "{} orders", NESTED_ORDERS.get());
+    assert!(queue.is_empty());
 }

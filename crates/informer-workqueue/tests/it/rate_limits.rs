@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use informer_workqueue::{
@@ -69,6 +70,26 @@ fn a_cap_bounds_the_delays_of_a_limiter() {
     let waits = waits(&limiter, "one", 101);
     assert_eq!((waits[0], waits[100]), (MS, SECOND * 500));
     assert_eq!(limiter.retries(&"one"), 101);
+}
+
+/// Checks that a limiter counts and forgets the failures of a key.
+fn counts_and_forgets(limiter: &impl RateLimiter<&'static str>) {
+    assert_eq!(waits(limiter, "one", 2).len(), 2);
+    assert_eq!(limiter.retries(&"one"), 2);
+    limiter.forget(&"one");
+    assert_eq!(limiter.retries(&"one"), 0);
+}
+
+#[test]
+fn limiters_that_wrap_another_one_forget_its_failures() {
+    let inner = || ExponentialPerItem::new(MS, SECOND);
+    counts_and_forgets(&WithMaxWait::new(inner(), SECOND));
+    counts_and_forgets(&WithJitter::new(inner(), 0.5));
+    counts_and_forgets(&(Box::new(inner()) as Box<dyn RateLimiter<&'static str>>));
+    let shared = Arc::new(inner());
+    counts_and_forgets(&Arc::clone(&shared));
+    assert_eq!(waits(&Arc::clone(&shared), "one", 1), [MS]);
+    assert_eq!(shared.retries(&"one"), 1, "all clones count the same failures");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use informer::Object;
 use informer::cache::SharedInformer;
-use informer::client::{Encoding, Encodings, KubeListWatch, Lazy, StreamingLists};
+use informer::client::{Encoding, Encodings, KubeListWatch, Lazy, Metadata, StreamingLists};
 use informer::testing::{TestServer, pod};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -115,6 +115,35 @@ async fn a_cache_of_protobuf_is_the_cache_of_json() {
             of::<ConfigMap>(name, json!({"data": {"a.b": "\n", "c": ""}, "binaryData": {"b": "AAE="}}))
         });
         agree(streaming, maps.to_vec(), &["data['a.b']", "binaryData.b"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_cache_of_protobuf_is_that_of_json() {
+    for streaming in [StreamingLists::Off, StreamingLists::On] {
+        let server = TestServer::start().await;
+        let pods = ["a", "b", "c"]
+            .map(|name| of::<Pod>(name, json!({"spec": {"containers": [{"name": "c", "image": "i"}]}})));
+        server.create(&pods[0]).await.unwrap();
+        let source = KubeListWatch::<Metadata<Pod>>::all(server.client()).streaming_lists(streaming);
+        let wire = SharedInformer::builder(source.clone()).build();
+        let json = SharedInformer::builder(source.encodings(Encodings::Json)).build();
+        let _runs = (wire.start(), json.start());
+        for informer in [&wire, &json] {
+            informer.wait_for_sync(Duration::from_secs(5)).await.unwrap();
+        }
+        server.create(&pods[1]).await.unwrap();
+        server.create(&pods[2]).await.unwrap();
+        server.delete::<Pod>("default/a").await.unwrap();
+        for informer in [&wire, &json] {
+            informer.wait_until(|held| held.len() == 2 && !held.contains("default/a")).await.unwrap();
+        }
+        for ours in wire.indexer().list() {
+            let theirs = json.indexer().get(ours.key()).unwrap();
+            assert_eq!(ours.header(), theirs.header());
+            assert_eq!(ours.annotations(), theirs.annotations());
+            assert_eq!(ours.creation_timestamp(), theirs.creation_timestamp());
+        }
     }
 }
 

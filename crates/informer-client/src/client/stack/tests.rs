@@ -243,6 +243,19 @@ fn is_loopback_accepts_only_loopback_hosts() {
 }
 
 #[test]
+fn proxy_variables_in_upper_case_take_precedence_unless_they_are_empty() {
+    let read = |set: &[(&str, &str)]| {
+        let value =
+            |name: &str| set.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).into());
+        let ProxyVariables { https_proxy, no_proxy } = ProxyVariables::read(value);
+        [https_proxy, no_proxy]
+    };
+    assert_eq!(read(&[]), ["", ""]);
+    assert_eq!(read(&[("HTTPS_PROXY", "a"), ("https_proxy", "b"), ("no_proxy", "c")]), ["a", "c"]);
+    assert_eq!(read(&[("HTTPS_PROXY", ""), ("https_proxy", "b"), ("NO_PROXY", "c")]), ["b", "c"]);
+}
+
+#[test]
 fn no_proxy_excludes_servers_from_the_proxy_of_the_environment() {
     let used = |server: &str, no_proxy: &str| {
         let mut config = kube_client::Config::new(server.parse().unwrap());

@@ -19,17 +19,17 @@ use super::super::actions::ActionKind;
 use super::*;
 use crate::{ListOptions, Request, ResourceKind, ShardGroup};
 
-const REQUEUE: &str = "requeue";
+pub(super) const REQUEUE: &str = "requeue";
 const KEY: &str = r#"{"controller": "rotate", "key": "default/s"}"#;
 const LOCAL: &str = "host: localhost\r\ncontent-type: application/json\r\n";
 
-fn allowed(server: HttpServer) -> Console {
+pub(super) fn allowed(server: HttpServer) -> Console {
     Console::from(server).allow_actions(true)
 }
 
 impl Running {
     /// Sends an action with these headers, and returns the status and the body of the response.
-    async fn post(&self, action: &str, headers: &str, body: &str) -> (u16, String) {
+    pub(super) async fn post(&self, action: &str, headers: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).await.expect("the server listens");
         let length = body.len();
         let head = format!("POST /debug/informer/v1/actions/{action} HTTP/1.1\r\nconnection: close\r\n");
@@ -43,7 +43,7 @@ impl Running {
     }
 
     /// Returns the headers of an action with the token of a snapshot.
-    async fn headers(&self) -> String {
+    pub(super) async fn headers(&self) -> String {
         let snapshot = self.json("/debug/informer/v1/snapshot").await;
         let token = snapshot["actions"]["token"].as_str().expect("a token");
         format!("{LOCAL}x-informer-token: {token}\r\n")
@@ -237,12 +237,15 @@ async fn action_of_an_authorizing_server_needs_the_permission_to_post() {
 }
 
 /// Calls the actions of a manager without a socket, so that the test runs in paused time.
-fn routes(manager: &Manager) -> ConsoleRoutes {
+pub(super) fn routes(manager: &Manager) -> ConsoleRoutes {
     ConsoleRoutes {
         data: manager.console_data(),
         listeners: Arc::default(),
         open_address: None,
         token: Some("secret".to_owned()),
+        audit: None,
+        shows_objects: true,
+        reads: Arc::new(tokio::sync::Semaphore::new(1)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{ElectionNotice, ElectionTimes, ElectorState, LeaseWrite, Server, seconds, start};
+use super::{ElectionNotice, ElectionTimes, ElectorState, LeaseWrite, Server, TestElector, seconds, start};
 
 /// Sends the requests of a candidate until it waits. Returns its notices.
 fn drive(state: &mut ElectorState, server: &mut Server, now: Instant) -> Vec<ElectionNotice> {
@@ -75,4 +75,19 @@ fn coordinated_leader_ends_when_the_lease_is_deleted() {
     let notices = drive(&mut state, &mut server, now + seconds(3.0));
     assert!(matches!(&notices[..], [ElectionNotice::Lost(_)]), "{notices:?}");
     assert!(server.lease.is_none());
+}
+
+#[test]
+fn preference_of_a_coordinator_is_not_a_renewal() {
+    let (mut elector, mut server) = (TestElector::new("a"), Server::held_by("b"));
+    let begun = elector.now;
+    for preference in 0..100 {
+        if elector.state.leads() {
+            break;
+        }
+        server.lease.as_mut().expect("a Lease").preferred = format!("candidate-{preference}");
+        elector.exchange(&mut server);
+    }
+    assert!(elector.state.leads());
+    assert_eq!(elector.now - begun, seconds(15.0));
 }
