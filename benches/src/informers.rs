@@ -8,12 +8,16 @@
 
 #[path = "informers/arguments.rs"]
 mod arguments;
+#[path = "informers/churn.rs"]
+mod churn;
 #[path = "informers/control.rs"]
 mod control;
 #[path = "informers/drain.rs"]
 mod drain;
 #[path = "informers/gauge.rs"]
 mod gauge;
+#[path = "informers/idle.rs"]
+mod idle;
 #[path = "informers/many.rs"]
 mod many;
 #[path = "informers/objects.rs"]
@@ -86,6 +90,21 @@ enum Command {
         #[arg(long, default_value_t = 10)]
         kinds: usize,
     },
+    /// Measures an informer of pods that change all the time.
+    Churn {
+        #[command(flatten)]
+        place: BenchTarget,
+        /// The number of changes a second.
+        #[arg(long, default_value_t = 10_000)]
+        changes_per_second: usize,
+        /// The duration of the changes in seconds.
+        #[arg(long, default_value_t = 600)]
+        seconds: usize,
+    },
+    /// Measures many informers of small kinds in one process while nothing changes.
+    Idle(idle::Idle),
+    /// Serves the kinds of `idle` until this process is killed. Prints a kubeconfig as JSON.
+    IdleServe(idle::Idle),
 }
 
 /// The options of `informer-bench serve`: the objects that the embedded server contains.
@@ -162,7 +181,10 @@ impl BenchTarget {
 }
 
 async fn config_of(path: &std::path::Path) -> Result<kube_client::Config, Failure> {
-    let kubeconfig = Kubeconfig::read_from(path)?;
+    config_from(Kubeconfig::read_from(path)?).await
+}
+
+async fn config_from(kubeconfig: Kubeconfig) -> Result<kube_client::Config, Failure> {
     Ok(kube_client::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
@@ -189,6 +211,11 @@ pub(crate) async fn main() -> ExitCode {
         Command::Drain(place) => drain::drain(&place).await,
         Command::Peer { place, form, only_sync } => peer::peer(&place, form, only_sync).await,
         Command::Many { place, kinds } => many::many(&place, kinds).await,
+        Command::Churn { place, changes_per_second, seconds } => {
+            churn::churn(&place, changes_per_second, seconds).await
+        }
+        Command::Idle(options) => idle::idle(options).await,
+        Command::IdleServe(options) => idle::serve(options).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::report::Report;
+use crate::report::{Report, RunFacts, page};
 
 /// Developer commands of this workspace. Each command prints problems first and figures last.
 #[derive(Debug, Parser)]
@@ -41,6 +41,10 @@ struct Arguments {
     /// Also write the report (problems and figures) to this file, as JSON. An existing file is overwritten.
     #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Also write the report to `index.html` in this folder, as a page with tables, and for `bench` and
+    /// `simulate` with plots. The folder is created if it does not exist. An existing page is overwritten.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    report: Option<PathBuf>,
     /// Exit with status 1 if the report has a problem, such as a missed target or a broken rule. The command
     /// `real` does so even without this option. With this option, `schema`, `console` and `capabilities`
     /// compare the files of the repository instead of writing them.
@@ -136,8 +140,8 @@ fn main() -> ExitCode {
 }
 
 /// Prints a report and returns the exit code. It is 2 if the report cannot be written to the file of
-/// `--json`. Otherwise it is 1 if the report has a problem and either `--check` is set or the command is
-/// `real`, and 0 in all other cases.
+/// `--json` or to the folder of `--report`. Otherwise it is 1 if the report has a problem and either
+/// `--check` is set or the command is `real`, and 0 in all other cases.
 fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         // For `real`, stdout contains only the result, such as a path or the state of the servers, for use in
@@ -145,10 +149,13 @@ fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
         Command::Real { .. } => eprintln!("{report}"),
         _ => println!("{report}"),
     }
-    if let Some(path) = &arguments.json
-        && let Err(error) = std::fs::write(path, report.to_json())
-    {
-        eprintln!("cannot write the figures to {}: {error}", path.display());
+    let json = write_json(report, arguments.json.as_deref());
+    let page = match &arguments.report {
+        Some(folder) => page::write(report, &RunFacts::of_this_run(root()), folder),
+        None => Ok(()),
+    };
+    let errors = [json.err(), page.err().map(|error| error.to_string())];
+    if errors.iter().flatten().inspect(|error| eprintln!("{error}")).count() > 0 {
         return ExitCode::from(2);
     }
     // The command `real` exits with status 1 for a problem even without `--check`, because its problems are
@@ -157,7 +164,20 @@ fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
     if strict && !report.passed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+/// Writes a report as JSON to the file of `--json`, if it is set.
+fn write_json(report: &Report, path: Option<&Path>) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, report.to_json()).map_err(|error| {
+        let remedy =
+            "repeat the command with a file that can be written as `--json`, or use the figures above";
+        format!("write figures {}: {error}; {remedy}", path.display())
+    })
+}
+
 /// Returns the root of the workspace: the parent of the folder of this crate.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate is in a folder of the workspace")
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,7 +63,7 @@ impl Subject {
 }
 
 /// The crates that can be mutated. The simulator also tests the crates whose state machines it drives.
-const SUBJECTS: [Subject; 11] = [
+const SUBJECTS: [Subject; 12] = [
     judged("core", &["informer-core", "informer-store", "informer-cache"], &[]),
     judged("store", &["informer-store", "informer-cache", "informer-simulator"], &[]),
     judged("cache", &["informer-cache", "informer-simulator"], &["prometheus", "testing"]),
@@ -79,6 +79,7 @@ const SUBJECTS: [Subject; 11] = [
         features: &[],
         judged: false,
     },
+    Subject { name: "report", judges: &["informer-report"], features: &[], judged: false },
     Subject { name: "cli", judges: &["informer-cli"], features: &[], judged: false },
 ];
 

@@ -2,6 +2,7 @@
 //! copies of the tree that each contain one deliberate defect.
 
 mod mutants;
+mod sections;
 
 use std::path::Path;
 use std::process::Command;
@@ -66,6 +67,8 @@ pub(crate) struct SimulateArguments {
 struct Written {
     problems: Vec<String>,
     figures: Vec<(String, f64)>,
+    #[serde(default)]
+    distributions: Vec<sections::Distribution>,
     invariant: Option<String>,
 }
 
@@ -114,6 +117,7 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
         Ok(written) => {
             report.problems.extend(written.problems);
             report.figures.extend(written.figures);
+            sections::of_schedules(&written.distributions, &mut report);
         }
         Err(problem) => report.problems.push(problem),
     }

@@ -39,6 +39,18 @@ pub(super) fn resident() -> (f64, f64) {
     (line("VmRSS:"), line("VmHWM:"))
 }
 
+/// Returns how often the threads of this process have blocked so far, for example to wait for a timer or for
+/// a response; zero if the system does not report it. A thread that has blocked is woken up later.
+pub(super) fn wake_ups() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let statuses = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let count = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|line| line.trim().parse::<f64>().ok())
+    };
+    statuses.filter_map(count).sum()
+}
+
 pub(super) fn forget_peak() {
     // If this process may not write `clear_refs`, the peak is not reset and includes earlier cases.
     let _ = std::fs::write("/proc/self/clear_refs", "5");

@@ -71,7 +71,14 @@ pub(super) async fn peer(place: &BenchTarget, form: Form, only_sync: bool) -> Re
         // Packed and typed objects are measured only with pods, because each further type would double the
         // build time.
         (Form::Packed | Form::Typed, _) => Err("this representation is measured only with pods".into()),
-        (Form::Dynamic, _) => asked.measure::<Dynamic>(|_| None).await,
+        (Form::Dynamic, _) => {
+            let read: Read<Dynamic> = |object| {
+                let value = object.value().ok()?;
+                black_box(value.get("spec").is_some());
+                Some(value)
+            };
+            asked.measure::<Dynamic>(read).await
+        }
         (Form::Metadata, _) => asked.measure::<Metadata<Value>>(|_| None).await,
     }?;
     println!("{}", Value::from(figures));

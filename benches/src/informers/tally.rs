@@ -75,11 +75,16 @@ impl Tally {
         }
     }
 
-    /// Waits until the delays of `count` events are known. Returns the delays in nanoseconds, sorted.
-    pub(super) async fn delays(&self, count: usize) -> Vec<u64> {
+    /// Waits until the delays of `count` events are known.
+    pub(super) async fn received(&self, count: usize) {
         while self.heard.lock().delays.len() < count {
             self.news.notified().await;
         }
+    }
+
+    /// Waits until the delays of `count` events are known. Returns the delays in nanoseconds, sorted.
+    pub(super) async fn delays(&self, count: usize) -> Vec<u64> {
+        self.received(count).await;
         let mut delays = std::mem::take(&mut self.heard.lock().delays);
         delays.sort_unstable();
         delays

@@ -19,6 +19,7 @@
 mod check;
 mod connection;
 mod coverage;
+mod distribution;
 mod election;
 mod fault;
 mod handler;
@@ -35,6 +36,7 @@ mod world;
 
 pub use check::Violation;
 pub use coverage::{Coverage, TRANSITIONS};
+pub use distribution::{Distribution, NamedDistribution};
 pub use fault::Fault;
 pub use kube_rs::run_kube_rs_model;
 pub use random::Random;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use informer_simulator::{
-    Coverage, Plan, Script, Tally, run, run_kube_rs_model, run_many, run_with_timeline, shrink,
+    Coverage, NamedDistribution, Plan, Script, Tally, run, run_kube_rs_model, run_many, run_with_timeline,
+    shrink,
 };
 use serde::Serialize;
 
@@ -46,6 +47,7 @@ struct Arguments {
 struct Report {
     problems: Vec<String>,
     figures: Vec<(String, f64)>,
+    distributions: Vec<NamedDistribution>,
     invariant: Option<&'static str>,
 }
 
@@ -169,6 +171,10 @@ fn figures(tally: &Tally, threads: usize) -> Report {
     ];
     report.figures.extend(rows.map(|(name, value)| (name.to_owned(), value)));
     report.figures.extend(covered(&tally.coverage));
+    report.distributions = vec![
+        tally.by_second.clone().named("schedules by second", 1),
+        tally.by_steps.clone().named("steps of a schedule", Tally::STEPS_WIDTH),
+    ];
     report
 }
 

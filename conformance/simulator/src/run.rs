@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::check::{Checked, Violation, ensure};
 use crate::coverage::Coverage;
+use crate::distribution::Distribution;
 use crate::object::alive;
 use crate::script::Script;
 use crate::world::World;
@@ -126,10 +127,19 @@ pub struct Tally {
     pub keys: u64,
     /// Counts of the faults, phase changes and other events in the completed schedules.
     pub coverage: Coverage,
+    /// The completed schedules by the second in which they ended, counted from the start of the run.
+    pub by_second: Distribution,
+    /// The completed schedules by their number of steps, in ranges of [`Tally::STEPS_WIDTH`].
+    pub by_steps: Distribution,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
     /// The real time that all schedules took.
     pub elapsed: Duration,
+}
+
+impl Tally {
+    /// The width of the ranges of [`Tally::by_steps`].
+    pub const STEPS_WIDTH: u64 = 20;
 }
 
 /// Number of seeds that a thread reserves at once.
@@ -174,6 +184,7 @@ fn run_chunks(
             let outcome = run(&script);
             tally.schedules += 1;
             tally.steps += outcome.steps;
+            tally.by_steps.add(outcome.steps / Tally::STEPS_WIDTH, 1);
             tally.verbs += script.steps.len() as u64;
             tally.faults += script.faults() as u64;
             tally.keys += u64::from(script.setup.keys);
@@ -184,6 +195,8 @@ fn run_chunks(
                 return tally;
             }
         }
+        let completed = (first + CHUNK).min(plan.schedules) - first;
+        tally.by_second.add(clock().saturating_duration_since(begin).as_secs(), completed);
     }
 }
 
@@ -194,6 +207,8 @@ fn merge(total: &mut Tally, tally: &Tally) {
     total.faults += tally.faults;
     total.keys += tally.keys;
     total.coverage += &tally.coverage;
+    total.by_second += &tally.by_second;
+    total.by_steps += &tally.by_steps;
     if let Some((seed, violation)) = &tally.failure
         && total.failure.as_ref().is_none_or(|(first, _)| seed < first)
     {

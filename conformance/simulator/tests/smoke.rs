@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use informer_simulator::{
-    Fault, Plan, Script, TRANSITIONS, Verb, run, run_kube_rs_model, run_many, run_with_timeline, shrink,
-    shrink_while,
+    Distribution, Fault, Plan, Script, TRANSITIONS, Verb, run, run_kube_rs_model, run_many,
+    run_with_timeline, shrink, shrink_while,
 };
 
 /// Number of schedules; this many take some seconds in a debug build.
@@ -16,6 +16,12 @@ fn invariants_hold_under_all_faults() {
     let tally = run_many(&plan, &|_| {});
     assert_eq!(tally.failure, None, "replay it with cargo xtask simulate --seed");
     assert_eq!(tally.schedules, SCHEDULES);
+    let counted = |distribution: Distribution| -> u64 {
+        let written = serde_json::to_value(distribution.named("", 1)).expect("strings and numbers are JSON");
+        written["counts"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum()
+    };
+    assert_eq!(counted(tally.by_second.clone()), SCHEDULES);
+    assert_eq!(counted(tally.by_steps.clone()), SCHEDULES);
     let count = |from: u64| from / tally.schedules;
     assert!(count(tally.verbs) >= 100 && count(tally.keys) >= 10 && count(tally.faults) >= 4);
     assert!(count(tally.steps) >= 100, "{} steps", tally.steps);

@@ -127,6 +127,18 @@ impl Fault {
         Self::OwnedDeleted,
     ];
 
+    /// Returns the name of the fault in statistics, for example `watch-ends`.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_ascii_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+
     /// If this is a fault of requests, returns the verbs of the affected requests, and what the server does
     /// with them.
     fn of_requests(self, random: &mut Random) -> Option<(&'static [Verb], FaultAction)> {

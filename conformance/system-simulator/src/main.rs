@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use informer_system_simulator::{InvariantFailures, Plan, Scenario, run_many, run_printing};
+use informer_simulator::NamedDistribution;
+use informer_system_simulator::{InvariantFailures, Plan, Scenario, Tally, run_many, run_printing};
 use serde::Serialize;
 
 /// Runs clients, caches and managers against the embedded API server, in simulated time and under seeded
@@ -43,6 +44,7 @@ struct Arguments {
 struct Report {
     problems: Vec<String>,
     figures: Vec<(String, f64)>,
+    distributions: Vec<NamedDistribution>,
     invariant: Option<&'static str>,
 }
 
@@ -107,5 +109,11 @@ fn many(arguments: &Arguments) -> Report {
         ("simulated hours", tally.simulated.as_secs_f64() / 3600.0),
     ];
     report.figures.extend(rows.map(|(name, value)| (name.to_owned(), value)));
+    let by_kind = tally.faults_by_kind.iter().map(|(fault, count)| (format!("fault {fault}"), *count as f64));
+    report.figures.extend(by_kind);
+    report.distributions = vec![
+        tally.by_second.named("schedules by second", 1),
+        tally.by_simulated_time.named("simulated seconds of a schedule", Tally::SIMULATED_WIDTH),
+    ];
     report
 }

@@ -7,10 +7,11 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use informer_simulator::Violation;
+use informer_simulator::{Distribution, Violation};
 use parking_lot::Mutex;
 
-use crate::scenario::Scenario;
+use crate::fault::Fault;
+use crate::scenario::{Action, Scenario};
 use crate::trace::Trace;
 use crate::world::World;
 
@@ -127,6 +128,13 @@ pub struct Tally {
     pub requests: u64,
     /// The sum of the simulated times of the completed scenarios.
     pub simulated: Duration,
+    /// The number of faults of each kind in the completed scenarios. Contains all kinds.
+    pub faults_by_kind: BTreeMap<String, u64>,
+    /// The completed scenarios by the second in which they ended, counted from the start of the run.
+    pub by_second: Distribution,
+    /// The completed scenarios by the simulated seconds that they took, in ranges of
+    /// [`Tally::SIMULATED_WIDTH`].
+    pub by_simulated_time: Distribution,
     /// The first seed that failed, and its violation.
     pub failure: Option<(u64, Violation)>,
     /// The failures by violated invariant.
@@ -150,7 +158,7 @@ pub struct InvariantFailures {
 pub fn run_many(plan: &Plan) -> Tally {
     let begin = clock();
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let total = Mutex::new(Tally::default());
+    let total = Mutex::new(Tally::new());
     std::thread::scope(|scope| {
         for _ in 0..plan.threads.max(1) {
             scope.spawn(|| {
@@ -163,7 +171,8 @@ pub fn run_many(plan: &Plan) -> Tally {
                     let scenario = Scenario::of_seed(plan.seed.wrapping_add(index));
                     let outcome = run(&scenario);
                     stop.fetch_or(!outcome.violations.is_empty() && !plan.keep_going, Ordering::Relaxed);
-                    total.lock().add(&scenario, outcome);
+                    let second = clock().saturating_duration_since(begin).as_secs();
+                    total.lock().add(&scenario, outcome, second);
                 }
             });
         }
@@ -174,8 +183,23 @@ pub fn run_many(plan: &Plan) -> Tally {
 }
 
 impl Tally {
-    fn add(&mut self, scenario: &Scenario, outcome: Outcome) {
+    /// The width in seconds of the ranges of [`Tally::by_simulated_time`].
+    pub const SIMULATED_WIDTH: u64 = 10;
+
+    fn new() -> Self {
+        Self { faults_by_kind: Fault::ALL.map(|fault| (fault.name(), 0)).into(), ..Self::default() }
+    }
+
+    /// Adds a scenario that ended in this second of the run.
+    fn add(&mut self, scenario: &Scenario, outcome: Outcome, second: u64) {
         self.schedules += 1;
+        self.by_second.add(second, 1);
+        self.by_simulated_time.add(outcome.simulated.as_secs() / Self::SIMULATED_WIDTH, 1);
+        for step in &scenario.steps {
+            if let Action::Fault(fault) = step.action {
+                *self.faults_by_kind.entry(fault.name()).or_default() += 1;
+            }
+        }
         self.steps += scenario.steps.len() as u64;
         self.faults += scenario.faults() as u64;
         self.requests += outcome.requests;

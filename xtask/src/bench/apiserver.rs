@@ -14,6 +14,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::peers::{BenchError, Limit, Program, Samples, Target, Turns, build_other, build_ours, judge};
+use super::sections;
 use crate::deadline::Deadline;
 use crate::go::{Go, target};
 use crate::real::{Cluster, Server as Part, told};
@@ -111,6 +112,7 @@ fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) 
     println!("{}\n", samples.times(&columns[..3], REAL));
     report.figure("objects", options.objects as f64);
     samples.report(&[TLS, PLAIN, HERE], &[REAL], report);
+    sections::by_case(&samples, &[TLS, PLAIN, HERE], &[REAL], report);
     let faster = [TLS, PLAIN, HERE].into_iter().flat_map(|program| FASTER.map(|case| (program, case)));
     let limit = |(program, case)| Target { program, case, limit: Limit::Times { of: REAL, at_least: TIMES } };
     let faster: Vec<Target> = faster.map(limit).collect();

@@ -13,7 +13,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::peers::{Samples, Turns};
-use crate::report::Report;
+use super::sections;
+use crate::report::{CheckedTarget, Report};
 use crate::{cargo, tree};
 
 /// Maximum processor time of a cold build of the command `informer`, which `cargo run --release -- demo` in
@@ -153,6 +154,9 @@ fn measure(root: &Path, options: &Build, runs: u16, report: &mut Report) -> Resu
         }
     }
     samples.report(&[], &[], report);
+    let ours = [CONTROLLER, COMMAND].map(|program| program.name).into_iter();
+    let ours: Vec<_> = ours.chain(rebuilds.iter().map(|again| again.name)).collect();
+    sections::by_case(&samples, &ours, &[], report);
     for (program, case, limit) in
         [(CONTROLLER, CPU, MAX_CONTROLLER), (CONTROLLER, CRATES, MAX_CONTROLLER), (COMMAND, CPU, MAX_DEMO)]
     {
@@ -160,6 +164,14 @@ fn measure(root: &Path, options: &Build, runs: u16, report: &mut Report) -> Resu
     }
     for again in &rebuilds {
         let took = samples.median(again.name, WALL).unwrap_or_default();
+        report.targets.push(CheckedTarget {
+            case: format!("{WALL}, after a change of one line"),
+            program: again.name.to_owned(),
+            figure: took,
+            limit: format!("at most {} s", again.limit.as_secs()),
+            limit_in_plot: Some(again.limit.as_secs_f64()),
+            met: took <= again.limit.as_secs_f64(),
+        });
         if took > again.limit.as_secs_f64() {
             report.problems.push(format!("{}: {took:.0} s, at most {} s", again.name, again.limit.as_secs()));
         }
@@ -241,7 +253,15 @@ fn cpu_in_stat(stat: &str) -> Option<Duration> {
 /// multiple above `limit` is a problem. Reports nothing if one of the medians is missing.
 fn judge(samples: &Samples, name: &'static str, case: &str, limit: f64, report: &mut Report) {
     let Some(ratio) = samples.ratio(PEER.name, name, case) else { return };
-    report.figure(format!("{case}: {name}, times kube-rs"), ratio);
+    report.figure_in_section(format!("{case}: {name}, times kube-rs"), ratio);
+    report.targets.push(CheckedTarget {
+        case: format!("{case}, times kube-rs"),
+        program: name.to_owned(),
+        figure: ratio,
+        limit: format!("at most {limit}"),
+        limit_in_plot: samples.median(PEER.name, case).map(|of_peer| of_peer * limit),
+        met: ratio <= limit,
+    });
     if ratio > limit {
         report.problems.push(format!("{case}: {name}: {ratio:.2} times kube-rs, at most {limit}"));
     }

@@ -1,8 +1,11 @@
 //! Benchmarks of informers of this library, client-go and kube-rs, each in a separate process, on one server.
 
+mod allocators;
 #[path = "../../../benches/src/informers/arguments.rs"]
 mod arguments;
+mod churn;
 mod growth;
+mod idle;
 mod names;
 mod programs;
 mod real;
@@ -12,12 +15,16 @@ mod targets;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use informer_report::DrawError;
 
 use super::peers::{BenchError, Program, Samples, Target, Turns, build_soon, in_turn, judge};
-use super::plot;
+use super::sections::{self, bars};
 use crate::report::Report;
+pub(super) use allocators::{Allocators, allocators};
 use arguments::Kind;
+pub(super) use churn::{Churn, churn};
 pub(super) use growth::{Curve, Kinds, curve, kinds};
+pub(super) use idle::{Idle, idle};
 use names::{DELAY, EVENTS, OURS, PEAK, PEAK_EACH, PEERS, RELIST, STEADY, SYNC, SYNC_CPU, SYNC_CPU_EACH};
 use programs::{Built, Lineup, Peer};
 pub(super) use server::Server;
@@ -133,22 +140,16 @@ fn tell(
     let ours: Vec<_> =
         programs.iter().map(|program| program.name).filter(|name| name.starts_with(OURS)).collect();
     samples.report(&ours, &PEERS, report);
+    sections::by_case(&samples, &ours, &PEERS, report);
     judge(targets, &samples, report);
     if let Some(path) = &options.plot {
-        let picture = picture(options, &samples, programs);
+        let picture = picture(options, &samples).map_err(BenchError::Plot)?;
         std::fs::write(path, picture).map_err(|source| BenchError::Write { path: path.clone(), source })?;
     }
     Ok(())
 }
 
-fn picture(options: &Informers, samples: &Samples, programs: &[Program]) -> String {
-    let panels = PLOTTED.iter().map(|&(case, title)| plot::Panel {
-        title: title.to_owned(),
-        bars: programs
-            .iter()
-            .filter_map(|program| Some((program.name.to_owned(), samples.median(program.name, case)?)))
-            .collect(),
-    });
-    let title = format!("{} objects of kind {}", options.objects, word(options.kind));
-    plot::svg(&title, &panels.collect::<Vec<_>>())
+fn picture(options: &Informers, samples: &Samples) -> Result<String, DrawError> {
+    let panels = PLOTTED.map(|(case, title)| (title, bars(samples, case, &[])));
+    informer_report::stacked(&format!("{} objects of kind {}", options.objects, word(options.kind)), &panels)
 }

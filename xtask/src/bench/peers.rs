@@ -9,26 +9,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
+use informer_report::{DrawError, Spread};
 use thiserror::Error;
 
 use crate::go::target;
-use crate::report::Report;
+use crate::report::{CheckedTarget, Report, number, rounded};
 
 /// Options of all benchmarks: the number of runs of each program, and the priority of its process.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Turns {
-    /// Number of runs of each program [default: 5, or 1 for `bench build`]. Reported figures are medians of
-    /// the runs.
+    /// Number of runs of each program [default: 5, or 1 for `bench build`, `bench churn` and `bench
+    /// instructions`]. Reported figures are medians of the runs.
     #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// Run all programs, including the server, with real-time priority (`chrt -f 10`), so that other load on
     /// the machine hardly affects the figures. Needs the permission to set it. An error for informers with
-    /// `--server real`; has no effect on `bench build`.
+    /// `--server real`; has no effect on `bench build` and `bench instructions`.
     #[arg(long, global = true)]
     realtime: bool,
 }
 
-/// Number of runs of each program without the option `--runs`, except in `bench build`.
+/// Number of runs of each program without the option `--runs`, except in the benchmarks with only one run.
 const RUNS: u16 = 5;
 
 /// The environment variable that disables the huge pages which the allocator mimalloc requests by default.
@@ -84,6 +85,8 @@ pub(crate) enum BenchError {
         #[source]
         source: std::io::Error,
     },
+    #[error("draw plot: {0}")]
+    Plot(DrawError),
     #[error("{program} ended with {status}")]
     Failed { program: String, status: std::process::ExitStatus },
     #[error("cannot set up {program}: {why}")]
@@ -106,30 +109,36 @@ pub(crate) struct Program {
 /// Builds a program of the package in `benches/` with cargo's profile `bench`. Returns the path of the
 /// executable.
 pub(crate) fn build_ours(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
-    build(root, ("informer-benches", program), "bench", "release")
+    build(root, ("informer-benches", program), ("bench", "release"), &[])
+}
+
+/// Builds a program of the package in `benches/` that needs a cargo feature, like [`build_ours`].
+pub(crate) fn build_with(root: &Path, program: &str, feature: &str) -> Result<PathBuf, BenchError> {
+    build(root, ("informer-benches", program), ("bench", "release"), &[feature])
 }
 
 /// Builds a program of any package of this workspace with cargo's profile `bench`. Returns the path of the
 /// executable.
 pub(crate) fn build_other(root: &Path, package: &str, program: &str) -> Result<PathBuf, BenchError> {
-    build(root, (package, program), "bench", "release")
+    build(root, (package, program), ("bench", "release"), &[])
 }
 
 /// Builds a program of the package in `benches/` with cargo's profile `dev`, which compiles faster. Used for
 /// programs whose times are not measured. Returns the path of the executable.
 pub(crate) fn build_soon(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
-    build(root, ("informer-benches", program), "dev", "debug")
+    build(root, ("informer-benches", program), ("dev", "debug"), &[])
 }
 
 fn build(
     root: &Path,
     (package, program): (&str, &str),
-    profile: &str,
-    folder: &str,
+    (profile, folder): (&str, &str),
+    features: &[&str],
 ) -> Result<PathBuf, BenchError> {
     let status = crate::cargo::command()
         .current_dir(root)
         .args(["build", "--quiet", "--profile", profile, "--package", package, "--bin", program])
+        .args(features.iter().flat_map(|feature| ["--features", feature]))
         .status();
     match status {
         Ok(status) if status.success() => Ok(target(root).join(folder).join(program)),
@@ -224,17 +233,32 @@ impl Samples {
         self.cases.insert(name.to_owned(), scaled);
     }
 
+    /// Removes the cases for which `keep` returns false.
+    pub(crate) fn keep(&mut self, keep: impl Fn(&str) -> bool) {
+        self.cases.retain(|case, _| keep(case));
+    }
+
     pub(super) fn push(&mut self, program: &'static str, case: String, value: f64) {
         let values = self.cases.entry(case).or_default().entry(program).or_default();
         values.insert(values.partition_point(|&other| other < value), value);
     }
 
+    /// Returns the median, the minimum and the maximum of a program's figures in a case; `None` if the
+    /// program did not run or did not measure the case.
+    pub(crate) fn spread(&self, program: &str, case: &str) -> Option<Spread> {
+        Spread::of_sorted(self.cases.get(case)?.get(program)?)
+    }
+
     /// Returns the median of a program's figures in a case; `None` if the program did not run or did not
     /// measure the case.
     pub(crate) fn median(&self, program: &str, case: &str) -> Option<f64> {
-        let values = self.cases.get(case)?.get(program)?;
-        let (low, high) = (values.get((values.len() - 1) / 2)?, values.get(values.len() / 2)?);
-        Some(f64::midpoint(*low, *high))
+        self.spread(program, case).map(|spread| spread.median)
+    }
+
+    /// Returns the cases in alphabetical order, each with the figures of the programs that measured it, in
+    /// ascending order.
+    pub(super) fn cases(&self) -> impl Iterator<Item = (&str, &BTreeMap<&'static str, Vec<f64>>)> {
+        self.cases.iter().map(|(case, programs)| (&**case, programs))
     }
 
     /// Returns `peer`'s median divided by the median of `program` in a case; `None` if one of them has no
@@ -246,18 +270,19 @@ impl Samples {
     /// Adds figures to the report. For each case and program these are the median, the minimum and the
     /// maximum. For each pair of a program in `ours` and one in `peers`, it is the peer's median divided by
     /// that of the program in `ours`.
+    ///
+    /// The caller must also add the sections that show these figures, see the module `sections`.
     pub(crate) fn report(&self, ours: &[&'static str], peers: &[&'static str], report: &mut Report) {
-        for (case, programs) in &self.cases {
-            for (program, values) in programs {
-                let median = self.median(program, case).unwrap_or_default();
-                let (least, greatest) = (values.first(), values.last());
-                report.figure(format!("{case}: {program}"), rounded(median));
-                report.figure(format!("{case}: {program}, least"), rounded(*least.unwrap_or(&median)));
-                report.figure(format!("{case}: {program}, greatest"), rounded(*greatest.unwrap_or(&median)));
+        for (case, programs) in self.cases() {
+            for program in programs.keys() {
+                let Some(Spread { minimum, median, maximum }) = self.spread(program, case) else { continue };
+                for (suffix, value) in [("", median), (", least", minimum), (", greatest", maximum)] {
+                    report.figure_in_section(format!("{case}: {program}{suffix}"), rounded(value));
+                }
             }
             for (program, peer) in ours.iter().flat_map(|ours| peers.iter().map(move |peer| (ours, peer))) {
                 if let Some(ratio) = self.ratio(program, peer, case) {
-                    report.figure(format!("{case}: {peer} / {program}"), rounded(ratio));
+                    report.figure_in_section(format!("{case}: {peer} / {program}"), rounded(ratio));
                 }
             }
         }
@@ -268,20 +293,17 @@ impl Samples {
         programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
         text.push_str("\n|---|");
         programs.iter().for_each(|_| text.push_str("---|"));
-        for (case, figures) in &self.cases {
+        for case in self.cases.keys() {
             text.extend(["\n| ", case, " |"]);
             for program in programs {
-                match (self.median(program.name, case), figures.get(program.name)) {
-                    (Some(median), Some(values)) => {
-                        let (least, greatest) = (values[0], values[values.len() - 1]);
-                        text.push_str(&format!(
-                            " {} ({} to {}) |",
-                            rounded(median),
-                            rounded(least),
-                            rounded(greatest)
-                        ));
-                    }
-                    _ => text.push_str(" |"),
+                match self.spread(program.name, case) {
+                    Some(Spread { minimum, median, maximum }) => text.push_str(&format!(
+                        " {} ({} to {}) |",
+                        rounded(median),
+                        rounded(minimum),
+                        rounded(maximum)
+                    )),
+                    None => text.push_str(" |"),
                 }
             }
         }
@@ -308,17 +330,6 @@ impl Samples {
         }
         text
     }
-}
-
-/// Rounds a figure to three significant digits with at most six decimal places. Figures of 100 or more are
-/// rounded to whole numbers and keep all digits before the decimal point.
-pub(crate) fn rounded(value: f64) -> f64 {
-    let magnitude = value.abs().log10().floor();
-    // The lower bound 0 of the decimal places keeps all digits before the decimal point. For the figure 0 the
-    // logarithm is not finite.
-    let digits = if magnitude.is_finite() { (2.0 - magnitude).clamp(0.0, 6.0) } else { 0.0 };
-    let scale = 10_f64.powf(digits);
-    (value * scale).round() / scale
 }
 
 #[derive(Debug)]
@@ -352,38 +363,65 @@ impl Target {
     /// nothing if a median of the program or of its peer is missing.
     fn judge(&self, samples: &Samples, report: &mut Report) -> bool {
         let figure = samples.median(self.program, self.case);
-        let Some((figure, (limit, told))) = figure.zip(self.limit(samples)) else { return false };
-        let (program, case, limit) = (self.program, self.case, rounded(limit));
-        report.figure(format!("{case}: {program}, target ({told})"), limit);
+        let Some((figure, (exact, basis))) = figure.zip(self.limit(samples)) else { return false };
+        let (program, case, limit) = (self.program, self.case, rounded(exact));
         let figure = rounded(figure);
-        match self.limit {
-            Limit::Times { .. } if figure < limit => {
-                report.problems.push(format!("{case}: {program} has {figure}, below {limit} ({told})"));
-            }
-            Limit::Times { .. } => {}
-            _ if figure > limit => {
-                report.problems.push(format!("{case}: {program} takes {figure}, over {limit} ({told})"));
-            }
-            _ => {}
+        let (met, bound) = match self.limit {
+            Limit::Times { .. } => (figure >= limit, "at least"),
+            _ => (figure <= limit, "at most"),
+        };
+        let name = basis.as_deref().map_or_else(|| limit.to_string(), str::to_owned);
+        report.figure_in_section(format!("{case}: {program}, target ({name})"), limit);
+        let unit = unit(case);
+        let basis = basis.map(|basis| format!(": {basis}")).unwrap_or_default();
+        if !met {
+            let (figure, limit) = (number(figure), number(limit));
+            report
+                .problems
+                .push(format!("{case}: {program}: {figure}{unit}, limit {bound} {limit}{unit}{basis}"));
         }
+        report.targets.push(CheckedTarget {
+            case: case.to_owned(),
+            program: program.to_owned(),
+            figure,
+            limit: format!("{bound} {}{unit}{basis}", number(limit)),
+            limit_in_plot: Some(limit),
+            met,
+        });
         true
     }
 
-    fn limit(&self, samples: &Samples) -> Option<(f64, String)> {
+    /// Returns the limit, and how it is determined; no explanation for a limit that is a plain number.
+    fn limit(&self, samples: &Samples) -> Option<(f64, Option<String>)> {
         Some(match self.limit {
             Limit::Part { of, at_most } => {
-                (samples.median(of, self.case)? * at_most, format!("{} of {of}", rounded(at_most)))
+                (samples.median(of, self.case)? * at_most, Some(format!("{} times {of}", rounded(at_most))))
             }
             Limit::Times { of, at_least } => {
-                (samples.median(of, self.case)? * at_least, format!("{at_least} times {of}"))
+                (samples.median(of, self.case)? * at_least, Some(format!("{at_least} times {of}")))
             }
             Limit::Scaled { at_most, by, case, there } => {
-                (at_most * samples.median(by, case)? / there, format!("{at_most} where {by} takes {there}"))
+                let here = samples.median(by, case)?;
+                let [most, there_shown, here_shown] = [at_most, there, here].map(number);
+                let (unit, unit_by) = (unit(self.case), unit(case));
+                let basis = format!(
+                    "{most}{unit} on a machine where {by} takes {there_shown}{unit_by}, scaled to its \
+                     {here_shown}{unit_by} here"
+                );
+                (at_most * here / there, Some(basis))
             }
-            Limit::Plain(at_most) => (at_most, format!("{at_most}")),
-            Limit::Case(other) => (samples.median(self.program, other)?, other.to_owned()),
+            Limit::Plain(at_most) => (at_most, None),
+            Limit::Case(other) => (samples.median(self.program, other)?, Some(format!("its {other}"))),
         })
     }
+}
+
+/// Returns the unit of the figures of a case with a space before it, such as ` ns`. Returns an empty string
+/// if the name of the case does not end in a short unit.
+fn unit(case: &str) -> String {
+    const UNITS: [&str; 7] = ["ns", "us", "ms", "s", "KB", "MB", "bytes"];
+    let last = case.rsplit_once(", ").and_then(|(_, unit)| unit.split_whitespace().next_back());
+    last.filter(|unit| UNITS.contains(unit)).map(|unit| format!(" {unit}")).unwrap_or_default()
 }
 
 /// Evaluates all targets, and reports how many were checked. Targets without figures are not checked. If all

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::informers::Server;
 use super::peers::{BenchError, Limit, Program, Target, Turns, build_kube_rs, build_ours, in_turn, judge};
+use super::sections;
 use crate::go::{Go, GoError, Module};
 use crate::report::Report;
 
@@ -92,6 +93,7 @@ fn measure(root: &Path, turns: Turns, report: &mut Report) -> Result<(), BenchEr
     println!("{}\n", samples.table(&programs));
     turns.tell(report);
     samples.report(&[OURS], &[RUNTIME, KUBE_RS], report);
+    sections::by_case(&samples, &[OURS], &[RUNTIME, KUBE_RS], report);
     judge(&TARGETS, &samples, report);
     Ok(())
 }

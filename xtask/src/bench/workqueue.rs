@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::peers::{BenchError, Limit, Program, Target, Turns, build_ours, in_turn, judge};
+use super::sections;
 use crate::go::{Go, GoError, Module};
 use crate::report::Report;
 
@@ -70,6 +71,7 @@ fn measure(root: &Path, turns: Turns, report: &mut Report) -> Result<(), BenchEr
     println!("{}\n", samples.table(&programs));
     turns.tell(report);
     samples.report(&[PLAIN, PRIORITIES], &[CLIENT_GO, RUNTIME], report);
+    sections::by_case(&samples, &[PLAIN, PRIORITIES], &[CLIENT_GO, RUNTIME], report);
     judge(&TARGETS, &samples, report);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use super::sections::{DefectRuns, of_defects};
 use super::{SimulateArguments, Written, start};
 use crate::cargo::command;
 use crate::deadline::Deadline;
@@ -101,7 +102,7 @@ pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
         scratch.patches = sample(scratch.patches, count, arguments.seed.unwrap_or_default());
     }
     let deadline = arguments.seconds.map(|seconds| Deadline::after(Duration::from_secs(seconds)));
-    let (mut rows, mut tried) = (Vec::new(), 0);
+    let (mut rows, mut defects, mut tried) = (Vec::new(), Vec::new(), 0);
     for patch in &scratch.patches {
         if deadline.as_ref().is_some_and(|deadline| deadline.elapsed() >= deadline.limit()) {
             break;
@@ -113,6 +114,7 @@ pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
                 let row = found.row(&name);
                 println!("{row}");
                 rows.push(row);
+                defects.push(found.runs(&name));
                 let missed = found.0.iter().zip(SEEDS).filter(|((_, invariant), _)| invariant.is_none());
                 report.problems.extend(missed.map(|(_, seed)| {
                     let most = scratch.simulator.schedules_max;
@@ -123,6 +125,7 @@ pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
         }
     }
     println!("\n| defect | schedules, by seed | invariant |\n|---|---|---|\n{}", rows.join("\n"));
+    of_defects(&defects, &SEEDS, &mut report);
     report.figure("defects", f64::from(tried));
     report.figure("defects that were built and run", rows.len() as f64);
     report
@@ -152,10 +155,20 @@ impl DefectResult {
             Some(_) => count.to_string(),
             None => "not found".to_owned(),
         };
+        format!("| {name} | {} | {} |", self.0.each_ref().map(count).join(", "), self.invariants())
+    }
+
+    /// Returns the names of the violated invariants, separated by commas.
+    fn invariants(&self) -> String {
         let mut broken: Vec<&str> = self.0.iter().filter_map(|(_, invariant)| invariant.as_deref()).collect();
         broken.sort_unstable();
         broken.dedup();
-        format!("| {name} | {} | {} |", self.0.each_ref().map(count).join(", "), broken.join(", "))
+        broken.join(", ")
+    }
+
+    fn runs(&self, name: &str) -> DefectRuns {
+        let runs = self.0.iter().map(|(count, invariant)| (*count, invariant.is_some())).collect();
+        DefectRuns { name: name.to_owned(), runs, invariants: self.invariants() }
     }
 }
 

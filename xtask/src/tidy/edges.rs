@@ -4,10 +4,11 @@ use crate::report::Report;
 
 /// The crates of this workspace on which each crate may depend, and the external crates on which it must not
 /// depend; see ARCHITECTURE.md.
-const RULES: [(&str, &[&str], &[&str]); 12] = [
+const RULES: [(&str, &[&str], &[&str]); 13] = [
     ("informer-core", &[], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi", "serde"]),
     ("informer-workqueue", &[], &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
     ("informer-http", &[], &["kube-core", "kube-client", "kube-runtime", "k8s-openapi", "serde"]),
+    ("informer-report", &[], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
     (
         "informer-schema",
         &["informer-core"],
@@ -64,7 +65,11 @@ const RULES: [(&str, &[&str], &[&str]); 12] = [
         ],
         &["kube-runtime"],
     ),
-    ("informer-cli", &["informer", "informer-apiserver", "informer-http"], &["kube-runtime"]),
+    (
+        "informer-cli",
+        &["informer", "informer-apiserver", "informer-http", "informer-report"],
+        &["kube-runtime"],
+    ),
 ];
 
 pub(super) fn check(root: &Path, report: &mut Report) {

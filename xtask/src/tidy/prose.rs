@@ -12,7 +12,7 @@ use crate::report::Report;
 
 /// All folders whose files are checked. A finding is counted for the first of these folders that contains its
 /// file, so a folder inside another one must precede it.
-const FOLDERS: [&str; 18] = [
+const FOLDERS: [&str; 19] = [
     "crates/informer-apiserver",
     "crates/informer-cache",
     "crates/informer-cli",
@@ -20,6 +20,7 @@ const FOLDERS: [&str; 18] = [
     "crates/informer-control",
     "crates/informer-core",
     "crates/informer-http",
+    "crates/informer-report",
     "crates/informer-runtime",
     "crates/informer-schema",
     "crates/informer-store",

@@ -99,7 +99,10 @@ fn normalized_for_type(object: &Value) -> Value {
 
 impl<K: Sample> Content<K> for Dynamic {
     fn content(&self) -> Value {
-        normalized(self.value().clone())
+        match self.value() {
+            Ok(value) => normalized(Value::clone(&value)),
+            Err(error) => json!(error.to_string()),
+        }
     }
 }
 

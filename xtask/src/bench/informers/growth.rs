@@ -9,8 +9,9 @@ use super::arguments::Kind;
 use super::names::{CLIENT_GO, METADATA, OURS, SYNC};
 use super::programs::{Built, Lineup, Peer};
 use super::server::Server;
-use crate::bench::peers::{BenchError, Program, Samples, Turns, rounded};
-use crate::report::Report;
+use crate::bench::peers::{BenchError, Program, Samples, Turns};
+use crate::bench::sections;
+use crate::report::{CheckedTarget, Report, number, rounded};
 
 /// Maximum growth of the time of an initial sync per object: the time with many objects or kinds, divided by
 /// the time with few. It is above 1 because large informer caches do not fit into processor caches.
@@ -76,7 +77,7 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
             for run in 1..=turns.runs() {
                 for program in &programs {
                     eprintln!("{objects} objects, run {run}: {}", program.name);
-                    samples.run_of(program, turns, &format!("of {objects:>7}"))?;
+                    samples.run_of(program, turns, &suffix(objects))?;
                 }
             }
             names = if bare { names } else { programs };
@@ -89,7 +90,21 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
     for (name, sizes) in [(OURS, &options.objects), (METADATA, &options.metadata)] {
         judge_curve(name, sizes, &samples, report);
     }
+    for size in options.objects.iter().chain(&options.metadata) {
+        let (sync, each) = (of_size(SYNC, *size), of_size(EACH, *size));
+        samples.derive(&sync, 1e6 / *size as f64, &each);
+    }
+    sections::by_size(&samples, &[OURS, METADATA], &[CLIENT_GO], report);
     Ok(())
+}
+
+/// Returns the name of a case that was measured with this number of objects, as [`Samples::run_of`] sets it.
+fn of_size(case: &str, objects: usize) -> String {
+    format!("{case}, {}", suffix(objects))
+}
+
+fn suffix(objects: usize) -> String {
+    format!("of {objects:>7}")
 }
 
 /// Compares the time of an initial sync per object between numbers of objects. Each number after the second
@@ -97,7 +112,7 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
 /// cost of an informer.
 fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &mut Report) {
     let each = |size: usize| {
-        let sync = samples.median(name, &format!("{SYNC}, of {size:>7}"))?;
+        let sync = samples.median(name, &of_size(SYNC, size))?;
         Some(sync * 1e6 / size as f64)
     };
     let [_, few, more @ ..] = sizes else { return };
@@ -106,7 +121,16 @@ fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &
     for &many in more {
         let Some(at_many) = each(many) else { continue };
         report.figure(format!("us an object of {many}: {name}"), rounded(at_many));
-        if at_many > at_few * MAX_GROWTH {
+        let limit = at_few * MAX_GROWTH;
+        report.targets.push(CheckedTarget {
+            case: format!("{EACH}, of {}", number(many as f64)),
+            program: name.to_owned(),
+            figure: at_many,
+            limit: format!("at most {} ({MAX_GROWTH} times that of {})", number(limit), number(*few as f64)),
+            limit_in_plot: None,
+            met: at_many <= limit,
+        });
+        if at_many > limit {
             let (at_few, at_many) = (rounded(at_few), rounded(at_many));
             report
                 .problems
@@ -137,14 +161,33 @@ fn measure_kinds(root: &Path, options: &Kinds, turns: Turns, report: &mut Report
     println!("{}\n", samples.table(&programs));
     turns.tell(report);
     samples.report(&[], &[], report);
-    let [few, .., many] = COUNTS.map(|(name, _)| name);
-    if let (Some(few), Some(many)) = (samples.median(few, EACH), samples.median(many, EACH))
-        && many > few * MAX_GROWTH
-    {
+    let names = COUNTS.map(|(name, _)| name);
+    sections::by_case(&samples, &names, &[], report);
+    let [few, .., many] = names;
+    judge_kinds(few, many, &samples, report);
+    Ok(())
+}
+
+/// Compares the run with the most kinds, `many`, with the run of one kind.
+fn judge_kinds(few: &'static str, many: &'static str, samples: &Samples, report: &mut Report) {
+    let mut target = |case: &str, figure: f64, (exact, limit): (f64, String), met: bool| {
+        let (case, program, limit_in_plot) = (case.to_owned(), many.to_owned(), Some(exact));
+        report.targets.push(CheckedTarget { case, program, figure, limit, limit_in_plot, met });
+    };
+    let each = samples.median(few, EACH).zip(samples.median(many, EACH));
+    if let Some((few, many)) = each {
+        let limit = few * MAX_GROWTH;
+        let shown = format!("at most {} ({MAX_GROWTH} times that of one kind)", number(limit));
+        target(EACH, many, (limit, shown), many <= limit);
+    }
+    let cores = samples.median(many, CORES);
+    if let Some(cores) = cores {
+        target(CORES, cores, (CORES_MIN, format!("at least {CORES_MIN}")), cores >= CORES_MIN);
+    }
+    if let Some((few, many)) = each.filter(|(few, many)| *many > few * MAX_GROWTH) {
         report.problems.push(format!("{EACH}: {} with ten kinds, {} with one", rounded(many), rounded(few)));
     }
-    if let Some(cores) = samples.median(many, CORES).filter(|cores| *cores < CORES_MIN) {
+    if let Some(cores) = cores.filter(|cores| *cores < CORES_MIN) {
         report.problems.push(format!("{CORES}: {} with ten kinds, below {CORES_MIN}", rounded(cores)));
     }
-    Ok(())
 }

@@ -99,6 +99,11 @@ impl Lineup<'_> {
         self.program(name, path, &[], &[words, only_sync].concat())
     }
 
+    /// Returns the program that measures an informer whose objects change all the time.
+    pub(super) fn churn(&self, name: &'static str, words: &[&str]) -> Program {
+        self.program(name, &self.built.ours, &["churn"], words)
+    }
+
     /// Returns the program that syncs two informers of each of `kinds` kinds in one process.
     pub(super) fn many(&self, name: &'static str, kinds: &str) -> Program {
         self.program(name, &self.built.ours, &["many"], &["--kinds", kinds])

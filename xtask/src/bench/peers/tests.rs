@@ -1,6 +1,6 @@
 //! Tests of medians, ratios and targets.
 
-use super::{Limit, Samples, Target, judge, rounded};
+use super::{Limit, Samples, Target, judge};
 use crate::report::Report;
 
 const CASE: &str = "add, ns";
@@ -79,7 +79,15 @@ fn limit_may_be_another_case_of_the_same_program() {
 }
 
 #[test]
-fn figures_are_rounded_to_three_digits_and_whole_numbers_keep_all() {
-    let told = [0.0, 0.012_345, 0.9, 1.234_5, 12.345, 123.45, 101_080.4].map(rounded);
-    assert_eq!(told, [0.0, 0.0123, 0.9, 1.23, 12.3, 123.0, 101_080.0]);
+fn problem_of_a_scaled_target_has_the_figure_the_limit_and_its_basis() {
+    let samples = samples(&[182.0], &[513.0]);
+    let limit = Limit::Scaled { at_most: 100.0, by: "peer", case: CASE, there: 285.0 };
+    let mut report = Report::new("bench");
+    Target { program: "ours", case: CASE, limit }.judge(&samples, &mut report);
+    let expected = "add, ns: ours: 182 ns, limit at most 180 ns: 100 ns on a machine where peer takes 285 ns, \
+                    scaled to its 513 ns here";
+    assert_eq!(report.problems, [expected]);
+    let limit = Limit::Part { of: "peer", at_most: 0.25 };
+    Target { program: "ours", case: CASE, limit }.judge(&samples, &mut report);
+    assert_eq!(report.targets[1].limit, "at most 128 ns: 0.25 times peer");
 }
