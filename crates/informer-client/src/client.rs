@@ -372,8 +372,8 @@ impl Client {
         self.inner.unknown_fields.observe(Arc::new(observer));
     }
 
-    pub(crate) fn unknown_fields_of(&self, kind: &ResourceKind) -> Arc<UnknownFields> {
-        self.inner.unknown_fields.of(kind)
+    pub(crate) fn unknown_fields_of(&self, kind: &ResourceKind, metadata_only: bool) -> Arc<UnknownFields> {
+        self.inner.unknown_fields.of(kind, metadata_only)
     }
 
     /// Returns the protobuf schema of a kind, or `None` if the server does not serve the kind as protobuf.

@@ -211,7 +211,7 @@ impl<O: Representation> KubeListWatch<O> {
     pub fn of(client: impl Into<Client>, kind: impl Into<ResourceKind>) -> Self {
         let (client, kind) = (client.into(), kind.into());
         Self {
-            unknown_fields: client.unknown_fields_of(&kind),
+            unknown_fields: client.unknown_fields_of(&kind, O::METADATA_ONLY),
             listed_protobuf: Arc::default(),
             client,
             kind: Arc::new(kind),
@@ -484,7 +484,7 @@ impl<O: Representation> WatchSource<O> for KubeListWatch<O> {
             && self.unknown_fields.requires_json()
             && self.listed_protobuf.load(Ordering::Relaxed)
         {
-            return Err(protobuf_watch::expired(&attempt));
+            return Err(protobuf_watch::encoding_changed(&attempt));
         }
         let accept = if O::METADATA_ONLY { query::METADATA } else { query::OBJECTS };
         let query = query::watch(&self.selection, &request);

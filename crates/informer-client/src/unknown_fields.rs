@@ -28,8 +28,10 @@ const MAX_OBSERVERS: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct UnknownFieldsLog {
-    /// The kinds that the client has read. Entries are never removed.
-    kinds: Mutex<HashMap<Gvr, Arc<UnknownFields>>>,
+    /// The kinds that the client has read, whole (`false`) or only their metadata (`true`). These are
+    /// separate because the need for a field of the one does not concern the other. Entries are never
+    /// removed.
+    kinds: Mutex<HashMap<(Gvr, bool), Arc<UnknownFields>>>,
     shared: Arc<Mutex<Observed>>,
 }
 
@@ -52,10 +54,10 @@ pub(crate) struct UnknownFields {
 }
 
 impl UnknownFieldsLog {
-    pub(crate) fn of(&self, kind: &ResourceKind) -> Arc<UnknownFields> {
+    pub(crate) fn of(&self, kind: &ResourceKind, metadata_only: bool) -> Arc<UnknownFields> {
         let mut kinds = self.kinds.lock();
         let new = || UnknownFields::new(kind.gvk().clone(), Arc::clone(&self.shared));
-        Arc::clone(kinds.entry(kind.gvr()).or_insert_with(|| Arc::new(new())))
+        Arc::clone(kinds.entry((kind.gvr(), metadata_only)).or_insert_with(|| Arc::new(new())))
     }
 
     /// Returns the kinds for which unknown fields were found, in the order of their discovery.
@@ -97,6 +99,9 @@ impl UnknownFields {
         );
         let observers = {
             let mut shared = self.shared.lock();
+            if shared.found.contains(&self.kind) {
+                return;
+            }
             shared.found.push(self.kind.clone());
             shared.observers.clone()
         };
@@ -151,7 +156,7 @@ mod tests {
     fn observer_added_while_a_kind_is_found_receives_it_once() {
         for round in 0..500 {
             let log = UnknownFieldsLog::default();
-            let kind = log.of(&ResourceKind::new("", "v1", "Pod", "pods"));
+            let kind = log.of(&ResourceKind::new("", "v1", "Pod", "pods"), false);
             let (begin, calls) = (Barrier::new(2), Arc::new(AtomicUsize::new(0)));
             let counted = Arc::clone(&calls);
             std::thread::scope(|scope| {

@@ -144,6 +144,9 @@ pub struct ReflectorState<O: Object> {
     /// waits or lists.
     short_watches: u32,
     internal_errors: InternalErrors,
+    /// True if a list has followed an error of kind `EncodingChanged` without a wait. A source changes its
+    /// encoding once, so further errors of this kind are failures, with a backoff.
+    listed_for_encoding: bool,
     /// True if the last watch request reached no server. The next server that accepts a connection may have
     /// an older state, without the last version.
     unreached: bool,
@@ -243,6 +246,7 @@ impl<O: Object> ReflectorState<O> {
             streaming_cuts: 0,
             short_watches: 0,
             internal_errors: InternalErrors::default(),
+            listed_for_encoding: false,
             unreached: false,
             vouched_at: None,
             resync_at: None,
@@ -425,6 +429,16 @@ impl<O: Object> ReflectorState<O> {
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
         turn.effects.notices.push(ReflectorNotice::Recovering(error));
+    }
+
+    /// Handles a watch or a streaming list whose source must be read in another encoding. The first such
+    /// error is followed by a list without a wait, later ones by a list after a backoff.
+    fn on_encoding_changed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+        if mem::replace(&mut self.listed_for_encoding, true) {
+            return self.fail(error, Next::Relist(RelistReason::EncodingChanged), turn);
+        }
+        self.recover(error, turn);
+        self.begin_relist(RelistReason::EncodingChanged, turn)
     }
 
     fn note_error(&mut self, error: SourceError, turn: &Turn<'_, O>) -> Arc<SourceError> {

@@ -104,6 +104,9 @@ pub enum RelistReason {
     WatchExpired,
     /// A watch failed in a way that makes its resourceVersion unreliable.
     WatchFailed,
+    /// The source must be read in another encoding
+    /// ([`SourceErrorKind::EncodingChanged`](crate::source::SourceErrorKind::EncodingChanged)).
+    EncodingChanged,
     /// Several consecutive watches were closed or failed shortly after they were opened.
     ShortWatches,
     /// The previous list of the reflector failed.
@@ -126,10 +129,11 @@ pub enum RelistReason {
 
 impl RelistReason {
     /// All reasons, in the order of declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::First,
         Self::WatchExpired,
         Self::WatchFailed,
+        Self::EncodingChanged,
         Self::ShortWatches,
         Self::ListFailed,
         Self::ListExpired,
@@ -146,6 +150,7 @@ impl RelistReason {
             Self::First => "first",
             Self::WatchExpired => "watch_expired",
             Self::WatchFailed => "watch_failed",
+            Self::EncodingChanged => "encoding_changed",
             Self::ShortWatches => "short_watches",
             Self::ListFailed => "list_failed",
             Self::ListExpired => "list_expired",

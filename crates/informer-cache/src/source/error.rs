@@ -42,6 +42,11 @@ pub enum SourceErrorKind {
     NotFound,
     /// The server does not support the request or some part of the request (400, 405, 406, 413, 415, 422).
     Rejected,
+    /// A watch or a streaming list cannot go on, because the server sends fields that the client cannot read
+    /// in the encoding of the response. The source must be listed again, and then uses another encoding. The
+    /// server did not fail: the first such error in the life of a reflector is followed by a list without a
+    /// wait. Later ones wait for the backoff. Other requests must not fail with this error.
+    EncodingChanged,
     /// The response violates the protocol: it is not JSON, has another kind, or a part of it exceeds a size
     /// limit.
     Protocol,
@@ -64,6 +69,7 @@ impl SourceErrorKind {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::Rejected => "rejected",
+            Self::EncodingChanged => "encoding_changed",
             Self::Protocol => "protocol",
             Self::Other => "other",
         }

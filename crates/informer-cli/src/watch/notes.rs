@@ -81,12 +81,13 @@ impl Notes {
         let text = chain(error);
         let mut reported = self.reported.lock();
         let outage = reported.outages.entry(what.to_owned()).or_default();
-        outage.wrong |= error.kind() != SourceErrorKind::Expired;
+        let next = match error.kind() {
+            SourceErrorKind::Expired => "listing again",
+            SourceErrorKind::EncodingChanged => "listing again as JSON",
+            _ => "trying again",
+        };
+        outage.wrong |= next == "trying again";
         if outage.told.len() < MAX_FAILURES && outage.told.insert(text.clone()) {
-            let next = match error.kind() {
-                SourceErrorKind::Expired => "listing again",
-                _ => "trying again",
-            };
             self.report(&mut reported, format!("{what}: {text}; {next}"));
         }
     }

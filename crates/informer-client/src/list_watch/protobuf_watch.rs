@@ -1,6 +1,5 @@
-//! A protobuf watch that fails with an "expired" error once a read has needed a field that the built-in
-//! protobuf schema does not contain, so that the client must read the kind as JSON. The reflector then lists
-//! the kind again, as JSON.
+//! A protobuf watch that fails once a read has needed a field that the built-in protobuf schema does not
+//! contain, so that the client must read the kind as JSON. The reflector then lists the kind again, as JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +12,10 @@ use informer_core::Object;
 
 use crate::unknown_fields::UnknownFields;
 
-pub(super) fn expired(attempt: &str) -> SourceError {
-    let text = format!(
-        "{attempt}: the server sends fields that the schema table does not contain; listing again as JSON"
-    );
-    SourceError::new(SourceErrorKind::Expired, text)
+pub(super) fn encoding_changed(attempt: &str) -> SourceError {
+    let text =
+        format!("{attempt}: the server sends fields that this version of informer cannot read as protobuf");
+    SourceError::new(SourceErrorKind::EncodingChanged, text)
 }
 
 struct ProtobufWatch<O> {
@@ -52,6 +50,6 @@ impl<O: Object> Stream for ProtobufWatch<O> {
             return Poll::Pending;
         }
         self.is_over = true;
-        Poll::Ready(Some(Err(expired(&self.attempt))))
+        Poll::Ready(Some(Err(encoding_changed(&self.attempt))))
     }
 }

@@ -3,8 +3,11 @@
 use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
 
+use futures_util::StreamExt;
 use informer_cache::UndecodableLog;
-use informer_cache::source::{KnownObjects, ListRequest, Listed, SourceContext, SourceErrorKind};
+use informer_cache::source::{
+    KnownObjects, ListRequest, Listed, SourceContext, SourceErrorKind, WatchSource,
+};
 use informer_client::{
     Encoding, Encodings, KubeListWatch, Lazy, Limits, Metadata, Pruning, ReadOptions, Representation,
     ResourceKind, Typed,
@@ -353,10 +356,31 @@ async fn read_of_a_field_unknown_to_the_schema_lists_the_kind_again_as_json() {
     assert_eq!(client.kinds_with_unknown_fields(), [Gvk::new("", "v1", "Pod")]);
     assert_eq!(pod.field(&unknown), None);
     let (events, ended) = watch(&source, watch_from("7")).await;
-    assert_eq!((events.len(), ended.unwrap_err().kind()), (0, SourceErrorKind::Expired));
+    assert_eq!((events.len(), ended.unwrap_err().kind()), (0, SourceErrorKind::EncodingChanged));
     assert_eq!(requests.uris().len(), 1, "the watch is not requested");
     list(&source, first_list()).await.unwrap_err();
     assert_eq!(requests.last_header("accept").as_deref(), Some("application/json"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_stays_in_protobuf_if_the_kind_must_be_read_as_json() {
+    let unknown: FieldPath = "spec.fieldOfNextYear".parse().unwrap();
+    let partial = json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"name": "x", "namespace": "a", "resourceVersion": "8"},
+    });
+    let event = write_frame("ADDED", &wire(&partial));
+    let (client, requests) =
+        script([protobuf(list_with_unknown_field()), protobuf(event.clone()), protobuf(event)]);
+    let metadata = KubeListWatch::<Metadata<Pod>>::all(client.clone());
+    let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
+    let mut open = metadata.watch(watch_from("7")).await.unwrap();
+    read.items[0].object().field(&unknown);
+    assert!(matches!(open.next().await, Some(Ok(_))), "the open watch of metadata goes on");
+    let (events, ended) = watch(&metadata, watch_from("8")).await;
+    ended.unwrap();
+    assert_eq!(events.len(), 1);
+    assert!(requests.last_header("accept").unwrap().contains("protobuf"));
 }
 
 struct Held(Arc<Lazy<Pod>>);

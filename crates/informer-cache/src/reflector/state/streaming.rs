@@ -215,6 +215,7 @@ impl<O: Object> ReflectorState<O> {
                 self.consistent = true;
                 self.begin_relist(RelistReason::ListExpired, turn)
             }
+            SourceErrorKind::EncodingChanged => self.on_encoding_changed(error, turn),
             SourceErrorKind::Connection if streaming.events > 0 => self.streaming_cut(Some(error), turn),
             // The server did not respond or is overloaded, so no ordinary list follows. It would be more
             // expensive for the server than the rejected streaming list.

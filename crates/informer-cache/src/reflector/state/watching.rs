@@ -294,6 +294,9 @@ impl<O: Object> ReflectorState<O> {
         if watching.lasted(turn.now) {
             self.short_watches = 0;
         }
+        if error.kind() == SourceErrorKind::EncodingChanged {
+            return self.on_encoding_changed(error, turn);
+        }
         self.unreached |= !watching.open && unreached(error.kind());
         let next = match error.kind() {
             // A refused or failed connection does not mean that the version is invalid, so a watch follows. A

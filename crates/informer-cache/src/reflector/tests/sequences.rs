@@ -25,8 +25,9 @@ fn start() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-const KINDS: [SourceErrorKind; 9] = [
+const KINDS: [SourceErrorKind; 10] = [
     SourceErrorKind::Expired,
+    SourceErrorKind::EncodingChanged,
     SourceErrorKind::VersionTooLarge,
     SourceErrorKind::TooManyRequests,
     SourceErrorKind::Unavailable,

@@ -279,3 +279,16 @@ async fn a_streaming_list_has_the_object_limit_of_a_list() {
     let error = world.status().last_error.unwrap();
     assert!(error.to_string().contains("more than 2 objects (max_objects)"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_whose_encoding_changed_is_followed_by_another_one_without_a_wait() {
+    let mut world = World::streaming(ReflectorConfig::default());
+    let watch = world.server.expect_watch().await.send(added(object("default/a", 1)));
+    world.lap();
+    watch.fail_with(SourceErrorKind::EncodingChanged);
+    let watch = world.server.expect_watch().await.assert_streaming_list();
+    assert_eq!(world.lap(), Duration::ZERO);
+    watch.send(added(object("default/a", 1))).send(initial_events_end(2));
+    assert_eq!(world.told().await, ["Replaced[default/a @1] @2"]);
+    assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::EncodingChanged, 1)]);
+}

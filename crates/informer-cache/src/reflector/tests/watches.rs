@@ -504,3 +504,24 @@ async fn failures_are_reported_to_the_error_hook_with_their_kind() {
     let expected = [SourceErrorKind::Forbidden, SourceErrorKind::Expired, SourceErrorKind::Unavailable];
     assert_eq!(*kinds.lock(), expected, "a watch closed in time is not a failure");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_encoding_causes_one_list_without_a_wait_and_later_ones_with_backoff() {
+    for accepted in [true, false] {
+        let mut world = World::start(ReflectorConfig::default());
+        world.server.expect_list().await.reply_page([], 10);
+        let watch = world.server.expect_watch().await;
+        world.lap();
+        if accepted {
+            watch.accept().fail_with(SourceErrorKind::EncodingChanged);
+        } else {
+            watch.fail_with(SourceErrorKind::EncodingChanged);
+        }
+        world.server.expect_list().await.assert_version("10").reply_page([], 11);
+        assert_eq!(world.lap(), Duration::ZERO, "accepted: {accepted}");
+        world.server.expect_watch().await.assert_version("11").fail_with(SourceErrorKind::EncodingChanged);
+        let _list = world.server.expect_list().await.assert_version("11");
+        assert!(wait_bounds(0).contains(&world.lap()), "accepted: {accepted}");
+        assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::EncodingChanged, 2)]);
+    }
+}
