@@ -8,6 +8,8 @@ use clap::Parser;
 use informer_simulator::NamedDistribution;
 use informer_system_simulator::{InvariantFailures, Plan, Scenario, Tally, run_many, run_printing};
 use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Runs clients, caches and managers against the embedded API server, in simulated time and under seeded
 /// faults.
@@ -22,7 +24,8 @@ struct Arguments {
     /// Run schedules until this time has passed, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Run only the schedule of this seed, and print its trace.
+    /// Run only the schedule of this seed, and print its trace. With the environment variable RUST_LOG, such
+    /// as `RUST_LOG=informer_cache=debug`, also print the log of the library, between the lines of the trace.
     #[arg(long)]
     replay: Option<u64>,
     /// Continue after a failure, and list the failures by invariant.
@@ -71,6 +74,9 @@ fn main() -> ExitCode {
 }
 
 fn replay(seed: u64) -> Report {
+    // Invalid parts of the variable are reported on stderr, and ignored.
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::OFF.into()).from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false).init();
     let outcome = run_printing(&Scenario::of_seed(seed));
     let mut report = Report::default();
     report.figures.push(("simulated seconds".to_owned(), outcome.simulated.as_secs_f64()));
