@@ -6,7 +6,7 @@ mod run_facts;
 mod section;
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::fmt::{self, Display};
 
 use serde::Serialize;
 
@@ -35,6 +35,18 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn new(command: &'static str) -> Self {
         Self { command, ..Self::default() }
+    }
+
+    /// Runs a command that adds to its report. An error of `run` becomes a problem of the report.
+    pub(crate) fn of<E: Display>(
+        command: &'static str,
+        run: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Self {
+        let mut report = Self::new(command);
+        if let Err(error) = run(&mut report) {
+            report.problems.push(error.to_string());
+        }
+        report
     }
 
     pub(crate) fn figure(&mut self, name: impl Into<String>, value: f64) {

@@ -20,11 +20,7 @@ const fn target(case: &'static str, at_most: f64) -> Target {
 }
 
 pub(crate) fn run(root: &Path, turns: Turns) -> Report {
-    let mut report = Report::new("bench console");
-    if let Err(error) = measure(root, turns, &mut report) {
-        report.problems.push(error.to_string());
-    }
-    report
+    Report::of("bench console", |report| measure(root, turns, report))
 }
 
 fn measure(root: &Path, turns: Turns, report: &mut Report) -> Result<(), BenchError> {

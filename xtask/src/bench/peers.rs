@@ -213,11 +213,16 @@ impl Samples {
         Ok(())
     }
 
-    /// Like [`run`](Self::run), but appends `of`, for example the number of objects, to the names of the
-    /// cases. Figures of runs with different numbers of objects thus stay separate.
-    pub(crate) fn run_of(&mut self, program: &Program, turns: Turns, of: &str) -> Result<(), BenchError> {
+    /// Like [`run`](Self::run), but renames each case with `rename`, for example to add the number of objects.
+    /// Figures of runs with different numbers of objects thus stay separate.
+    pub(crate) fn run_renamed(
+        &mut self,
+        program: &Program,
+        turns: Turns,
+        rename: impl Fn(&str) -> String,
+    ) -> Result<(), BenchError> {
         for (case, value) in figures(program, turns)? {
-            self.push(program.name, format!("{case}, {of}"), value);
+            self.push(program.name, rename(&case), value);
         }
         Ok(())
     }

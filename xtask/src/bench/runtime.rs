@@ -56,11 +56,7 @@ const fn target(program: &'static str, case: &'static str, limit: Limit) -> Targ
 }
 
 pub(crate) fn run(root: &Path, turns: Turns) -> Report {
-    let mut report = Report::new("bench runtime");
-    if let Err(error) = measure(root, turns, &mut report) {
-        report.problems.push(error.to_string());
-    }
-    report
+    Report::of("bench runtime", |report| measure(root, turns, report))
 }
 
 fn measure(root: &Path, turns: Turns, report: &mut Report) -> Result<(), BenchError> {

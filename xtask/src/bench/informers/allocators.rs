@@ -1,5 +1,4 @@
-//! The command `bench allocators`: the initial sync in each representation with the allocators that programs
-//! with large caches use.
+//! The command `bench allocators`: the initial sync in each representation with three memory allocators.
 
 use std::path::{Path, PathBuf};
 
@@ -39,11 +38,7 @@ pub(crate) struct Allocators {
 }
 
 pub(crate) fn allocators(root: &Path, options: &Allocators, turns: Turns) -> Report {
-    let mut report = Report::new("bench allocators");
-    if let Err(error) = measure(root, options, turns, &mut report) {
-        report.problems.push(error.to_string());
-    }
-    report
+    Report::of("bench allocators", |report| measure(root, options, turns, report))
 }
 
 fn measure(root: &Path, options: &Allocators, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
@@ -64,22 +59,19 @@ fn measure(root: &Path, options: &Allocators, turns: Turns, report: &mut Report)
                 eprintln!("run {run} of {}: {representation}, {allocator}", turns.runs());
                 let mut program = lineup.ours(allocator, words, true);
                 program.path.clone_from(path);
-                samples.run_of(&program, turns, representation)?;
+                samples.run_renamed(&program, turns, |case| case_of(representation, case))?;
             }
         }
     }
     drop(server);
     for (representation, _) in REPRESENTATIONS {
-        let case = |case: &str| format!("{case}, {representation}");
-        samples.derive(&case(SYNC_CPU), 1e6 / objects as f64, &case(SYNC_CPU_EACH));
-        samples.derive(&case(PEAK), 1e3 / objects as f64, &case(PEAK_EACH));
+        let name = |case| case_of(representation, case);
+        samples.derive(&name(SYNC_CPU), 1e6 / objects as f64, &name(SYNC_CPU_EACH));
+        samples.derive(&name(PEAK), 1e3 / objects as f64, &name(PEAK_EACH));
     }
-    // The name of a case is followed by the representation. Another case may begin with the same words.
-    let is_kept = |case: &str| {
-        let mut rests = CASES.iter().filter_map(|kept| case.strip_prefix(kept));
-        rests.any(|rest| rest.starts_with(", "))
-    };
-    samples.keep(is_kept);
+    let shown: Vec<_> =
+        REPRESENTATIONS.iter().flat_map(|(name, _)| CASES.map(|case| case_of(name, case))).collect();
+    samples.keep(|case| shown.iter().any(|shown| shown == case));
     let columns = programs.map(|(name, path)| Program { name, path, arguments: Vec::new() });
     println!("{}\n", samples.table(&columns));
     turns.tell(report);
@@ -87,4 +79,9 @@ fn measure(root: &Path, options: &Allocators, turns: Turns, report: &mut Report)
     samples.report(&[], &[], report);
     sections::by_case(&samples, &ALLOCATORS, &[], report);
     Ok(())
+}
+
+/// Returns the name of a case that was measured with a representation. It ends with the unit of the case.
+fn case_of(representation: &str, case: &str) -> String {
+    format!("{representation}: {case}")
 }

@@ -39,11 +39,7 @@ pub(crate) struct Churn {
 }
 
 pub(crate) fn churn(root: &Path, options: &Churn, turns: Turns) -> Report {
-    let mut report = Report::new("bench churn");
-    if let Err(error) = measure(root, options, turns, &mut report) {
-        report.problems.push(error.to_string());
-    }
-    report
+    Report::of("bench churn", |report| measure(root, options, turns, report))
 }
 
 fn measure(root: &Path, options: &Churn, turns: Turns, report: &mut Report) -> Result<(), BenchError> {

@@ -46,11 +46,7 @@ pub(crate) struct Kinds {
 }
 
 pub(crate) fn curve(root: &Path, options: &Curve, turns: Turns) -> Report {
-    let mut report = Report::new("bench curve");
-    if let Err(error) = measure_curve(root, options, turns, &mut report) {
-        report.problems.push(error.to_string());
-    }
-    report
+    Report::of("bench curve", |report| measure_curve(root, options, turns, report))
 }
 
 fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
@@ -77,7 +73,7 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
             for run in 1..=turns.runs() {
                 for program in &programs {
                     eprintln!("{objects} objects, run {run}: {}", program.name);
-                    samples.run_of(program, turns, &suffix(objects))?;
+                    samples.run_renamed(program, turns, |case| of_size(case, objects))?;
                 }
             }
             names = if bare { names } else { programs };
@@ -98,13 +94,9 @@ fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report
     Ok(())
 }
 
-/// Returns the name of a case that was measured with this number of objects, as [`Samples::run_of`] sets it.
+/// Returns the name of a case that was measured with this number of objects.
 fn of_size(case: &str, objects: usize) -> String {
-    format!("{case}, {}", suffix(objects))
-}
-
-fn suffix(objects: usize) -> String {
-    format!("of {objects:>7}")
+    format!("{case}, of {objects:>7}")
 }
 
 /// Compares the time of an initial sync per object between numbers of objects. Each number after the second
@@ -140,11 +132,7 @@ fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &
 }
 
 pub(crate) fn kinds(root: &Path, options: &Kinds, turns: Turns) -> Report {
-    let mut report = Report::new("bench kinds");
-    if let Err(error) = measure_kinds(root, options, turns, &mut report) {
-        report.problems.push(error.to_string());
-    }
-    report
+    Report::of("bench kinds", |report| measure_kinds(root, options, turns, report))
 }
 
 fn measure_kinds(root: &Path, options: &Kinds, turns: Turns, report: &mut Report) -> Result<(), BenchError> {

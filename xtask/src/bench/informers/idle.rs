@@ -29,11 +29,7 @@ pub(crate) struct Idle {
 }
 
 pub(crate) fn idle(root: &Path, options: &Idle, turns: Turns) -> Report {
-    let mut report = Report::new("bench idle");
-    if let Err(error) = measure(root, options, turns, &mut report) {
-        report.problems.push(error.to_string());
-    }
-    report
+    Report::of("bench idle", |report| measure(root, options, turns, report))
 }
 
 fn measure(root: &Path, options: &Idle, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
