@@ -77,12 +77,18 @@ impl<'a> Tape<'a> {
     /// Returns the unescaped content of a JSON string.
     pub(crate) fn string(&self, at: At) -> Option<Cow<'a, str>> {
         let node = self.node(at);
-        let inner = self.slice(at).get(1..self.slice(at).len().checked_sub(1)?)?;
-        match (node.kind, node.escaped) {
-            (JsonKind::String, false) => Some(Cow::Borrowed(inner)),
-            (JsonKind::String, true) => Some(Cow::Owned(unescape(inner))),
-            _ => None,
+        if node.kind != JsonKind::String {
+            return None;
         }
+        // The text of a string has a quote at each end.
+        let inner = &self.text[node.start as usize + 1..node.end as usize - 1];
+        Some(if node.escaped { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
+    }
+
+    /// Returns the length of the JSON text in bytes.
+    #[cfg(feature = "server")]
+    pub(crate) fn text_len(&self) -> usize {
+        self.text.len()
     }
 
     pub(crate) fn entries(&self, at: At) -> impl Iterator<Item = At> + '_ {

@@ -232,6 +232,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// Creates a writer whose buffer grows only for messages of more than `capacity` bytes.
+    #[cfg(feature = "server")]
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self { bytes: vec![0; capacity], start: capacity }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
