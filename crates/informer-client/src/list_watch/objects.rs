@@ -1,5 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use informer_cache::Undecodable;
 use informer_cache::source::SourceContext;
@@ -24,14 +25,16 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
     prefilter: Option<Prefilter>,
     names_rejected: bool,
     key: String,
-    messages: usize,
+    /// The number of protobuf objects of the response body that were read, which determines those that are
+    /// examined. Clones of this reader read batches of the body, and count together.
+    messages: Arc<AtomicUsize>,
 }
 
 /// The number of protobuf objects at the start of each response body that are examined for unknown fields. Of
-/// the later objects, one in [`EXAMINED_OF`] is examined. Examining a Pod takes half as long as decoding it,
-/// so examining all objects would be too slow.
-const EXAMINED_FIRST: usize = 64;
-const EXAMINED_OF: usize = 128;
+/// the later objects, one in [`EXAMINED_OF`] is examined. Examining a Pod takes twice as many
+/// instructions as caching it, because every field is visited, so examining all objects would be too slow.
+const EXAMINED_FIRST: usize = 16;
+const EXAMINED_OF: usize = 512;
 
 pub(super) enum Read<O> {
     Fresh(Arc<O>),
@@ -65,9 +68,7 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
             prefilter: self.prefilter.clone(),
             names_rejected: self.names_rejected,
             key: String::new(),
-            // A clone of an `ObjectReader` reads only one batch of a large response body. It examines the
-            // first object of the batch for unknown fields, and then one in [`EXAMINED_OF`].
-            messages: EXAMINED_OF,
+            messages: Arc::clone(&self.messages),
         }
     }
 }
@@ -83,7 +84,7 @@ impl<O: Representation> ObjectReader<O> {
             prefilter: None,
             names_rejected: false,
             key: String::new(),
-            messages: 0,
+            messages: Arc::default(),
         }
     }
 
@@ -176,15 +177,19 @@ impl<O: Representation> ObjectReader<O> {
     /// Checks a protobuf object for fields that the built-in schema does not contain, so that version skew is
     /// reported before a read needs such a field.
     fn examine(&mut self, message: &[u8]) {
-        let chosen = self.messages < EXAMINED_FIRST || self.messages.is_multiple_of(EXAMINED_OF);
-        self.messages += 1;
-        if chosen
+        if self.is_next_examined()
             && let (Some(unknown_fields), Some(wire)) = (self.origin.unknown_fields(), self.origin.wire())
             && !unknown_fields.is_found()
             && wire.kind().has_unknown_fields(message)
         {
             unknown_fields.note();
         }
+    }
+
+    /// Counts a protobuf object. Returns true if it is one of those that are examined for unknown fields.
+    fn is_next_examined(&self) -> bool {
+        let read = self.messages.fetch_add(1, Ordering::Relaxed);
+        read < EXAMINED_FIRST || read.is_multiple_of(EXAMINED_OF)
     }
 
     fn known_message(&mut self, scan: &Scan<'_>) -> Option<Arc<O>> {
