@@ -44,14 +44,14 @@ pub(crate) fn create(counter: &Counter) -> Result<WorkCount, Failure> {
     let mut requests = (0..WARM_UP + CREATED).map(|n| (path("default"), pod(n)));
     counter.set_up(async {
         for (path, body) in requests.by_ref().take(WARM_UP) {
-            server.request("POST", &path, JSON, JSON, body).await?;
+            server.request(ApiRequest::post(&path, body)).await?;
         }
         Ok::<_, Failure>(())
     })?;
     let requests: Vec<_> = requests.collect();
     let (done, count) = counter.count(CREATED, async {
         for (path, body) in requests {
-            black_box(server.request("POST", &path, JSON, JSON, body).await?);
+            black_box(server.request(ApiRequest::post(&path, body)).await?);
         }
         Ok::<_, Failure>(())
     });
@@ -81,11 +81,11 @@ fn list(counter: &Counter, accept: &str) -> Result<WorkCount, Failure> {
     }
     let mut server = Connection(api.service());
     let path = |at| format!("{}?resourceVersion=0", path(&namespace(at)));
-    counter.set_up(server.request("GET", &path(LISTS), "", accept, Bytes::new()))?;
+    counter.set_up(server.request(ApiRequest::get(&path(LISTS), accept)))?;
     let (bytes, count) = counter.count(LISTS * LISTED, async {
         let mut bytes = 0;
         for at in 0..LISTS {
-            bytes += server.request("GET", &path(at), "", accept, Bytes::new()).await?;
+            bytes += server.request(ApiRequest::get(&path(at), accept)).await?;
         }
         Ok::<_, Failure>(bytes)
     });
@@ -97,11 +97,11 @@ fn list(counter: &Counter, accept: &str) -> Result<WorkCount, Failure> {
 pub(crate) fn watch(counter: &Counter) -> Result<WorkCount, Failure> {
     let mut server = Connection(api_server(Controllers::default())?.service());
     let mut bodies = counter.set_up(async {
-        server.request("POST", &path("default"), JSON, JSON, pod(0)).await?;
+        server.request(ApiRequest::post(&path("default"), pod(0))).await?;
         let mut bodies = Vec::new();
         for _ in 0..WATCHES {
             let path = format!("{}?watch=true&resourceVersion=0&timeoutSeconds=3000", path("default"));
-            let mut body = server.call("GET", &path, "", JSON, Bytes::new()).await?;
+            let mut body = server.call(ApiRequest::get(&path, JSON)).await?;
             // The first event is the pod in its initial state.
             delivered(&mut body).await?;
             bodies.push(body);
@@ -123,7 +123,7 @@ pub(crate) fn watch(counter: &Counter) -> Result<WorkCount, Failure> {
 async fn write(server: &mut Connection, bodies: &mut [ApiBody], n: usize) -> Result<(), Failure> {
     let patch = json!({"metadata": {"labels": {"bench-sent": format!("n{n:07}")}}}).to_string();
     let path = format!("{}/{}", path("default"), objects::name_of(0));
-    server.request("PATCH", &path, MERGE_PATCH, JSON, patch.into()).await?;
+    server.request(ApiRequest::merge_patch(&path, patch.into())).await?;
     for body in bodies {
         delivered(body).await?;
     }
@@ -160,22 +160,38 @@ fn pod(n: usize) -> Bytes {
     pod.to_string().into()
 }
 
+struct ApiRequest<'a> {
+    method: &'static str,
+    path: &'a str,
+    content_type: Option<&'static str>,
+    accept: &'a str,
+    body: Bytes,
+}
+
+impl<'a> ApiRequest<'a> {
+    fn get(path: &'a str, accept: &'a str) -> Self {
+        Self { method: "GET", path, content_type: None, accept, body: Bytes::new() }
+    }
+
+    fn post(path: &'a str, body: Bytes) -> Self {
+        Self { method: "POST", path, content_type: Some(JSON), accept: JSON, body }
+    }
+
+    fn merge_patch(path: &'a str, body: Bytes) -> Self {
+        Self { method: "PATCH", path, content_type: Some(MERGE_PATCH), accept: JSON, body }
+    }
+}
+
 /// Sends requests to a server in this process.
 struct Connection(ApiService);
 
 impl Connection {
     /// Sends a request that must succeed, and returns the response body.
-    async fn call(
-        &mut self,
-        method: &str,
-        path: &str,
-        content_type: &str,
-        accept: &str,
-        body: Bytes,
-    ) -> Result<ApiBody, Failure> {
-        let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
-        let mut request = request.header(header::ACCEPT, accept);
-        if !content_type.is_empty() {
+    async fn call(&mut self, request: ApiRequest<'_>) -> Result<ApiBody, Failure> {
+        let ApiRequest { method, path, content_type, accept, body } = request;
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        request = request.header(header::ACCEPT, accept);
+        if let Some(content_type) = content_type {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
         let response = self.0.call(request.body(Full::new(body))?).await?;
@@ -188,15 +204,8 @@ impl Connection {
     }
 
     /// Sends a request that must succeed, reads the response body to its end, and returns its length.
-    async fn request(
-        &mut self,
-        method: &str,
-        path: &str,
-        content_type: &str,
-        accept: &str,
-        body: Bytes,
-    ) -> Result<usize, Failure> {
-        let mut body = self.call(method, path, content_type, accept, body).await?;
+    async fn request(&mut self, request: ApiRequest<'_>) -> Result<usize, Failure> {
+        let mut body = self.call(request).await?;
         let mut length = 0;
         while let Some(frame) = body.frame().await {
             length += frame?.data_ref().map_or(0, Bytes::len);
