@@ -13,7 +13,7 @@
 //!
 //! # Lock order
 //!
-//! Only one stripe is locked at a time, and no other code is called under the lock.
+//! Only one stripe is locked at a time. Under the lock only the comparison and the hash of a value run.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -32,6 +32,10 @@ const STRIPES: usize = 8;
 /// The maximum number of values of each stripe. All values together may keep some hundred kilobytes of labels
 /// in memory after their objects are deleted.
 const MAX_STRIPE_VALUES: usize = 64;
+
+/// The number of slots of a stripe with its first value. A stripe doubles when two values meet in a slot, and
+/// never shrinks. The informer of a kind with few distinct labels thus needs little memory.
+const MIN_STRIPE_VALUES: usize = 2;
 
 #[derive(Default)]
 pub(crate) struct Interner {
@@ -87,9 +91,15 @@ impl<T: Hash + Eq + Clone> RecentValues<T> {
         let hash = self.hasher.hash_one(&part) as usize;
         let mut slots = self.stripes[hash % STRIPES].lock();
         if slots.is_empty() {
-            slots.resize(MAX_STRIPE_VALUES, None);
+            slots.resize(MIN_STRIPE_VALUES, None);
         }
-        let slot = &mut slots[hash / STRIPES % MAX_STRIPE_VALUES];
+        while slots.len() < MAX_STRIPE_VALUES
+            && slots[slot_of(hash, &slots)].as_ref().is_some_and(|seen| *seen != part)
+        {
+            self.grow(&mut slots);
+        }
+        let at = slot_of(hash, &slots);
+        let slot = &mut slots[at];
         if let Some(seen) = slot.as_ref().filter(|seen| **seen == part) {
             return seen.clone();
         }
@@ -98,12 +108,32 @@ impl<T: Hash + Eq + Clone> RecentValues<T> {
         drop(evicted);
         part
     }
+
+    /// Doubles the slots of a stripe. No two values meet, because each new slot receives values of only one
+    /// old slot.
+    fn grow(&self, slots: &mut Vec<Option<T>>) {
+        let doubled = slots.len() * 2;
+        let held = std::mem::replace(slots, vec![None; doubled]);
+        for value in held.into_iter().flatten() {
+            let at = slot_of(self.hasher.hash_one(&value) as usize, slots);
+            slots[at] = Some(value);
+        }
+    }
+}
+
+/// Returns the index of the slot of a hash in its stripe, whose number of slots is a power of two.
+fn slot_of<T>(hash: usize, slots: &[T]) -> usize {
+    hash / STRIPES % slots.len()
 }
 
 #[cfg(test)]
 impl<T> RecentValues<T> {
     fn held(&self) -> usize {
         self.stripes.iter().map(|stripe| stripe.lock().iter().flatten().count()).sum()
+    }
+
+    fn slots(&self) -> usize {
+        self.stripes.iter().map(|stripe| stripe.lock().len()).sum()
     }
 }
 

@@ -23,6 +23,8 @@ const STRIPES: usize = 8;
 /// same set.
 const WAYS: usize = 4;
 
+/// The number of sets of a stripe with its first value. With fewer, a part of an object would be forgotten
+/// before an object with the same part arrives.
 const MIN_SETS: usize = 4;
 
 /// The maximum number of sets of a stripe, which then takes 64 KiB. All stripes together hold up to 32,768

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use informer_cache::UndecodableLog;
 use informer_core::{Header, Labels, Object, ObjectKey, OwnerReference};
 
-use super::{Interner, MAX_STRIPE_VALUES, STRIPES};
+use super::{Interner, MAX_STRIPE_VALUES, MIN_STRIPE_VALUES, RecentValues, STRIPES};
 use crate::ResourceKind;
 use crate::header::RawHeader;
 use crate::object::{Metadata, Origin, RawBytes, RawObject, Representation};
@@ -70,4 +70,18 @@ fn annotations_of_secrets_are_not_kept_by_the_interner() {
     assert_eq!(interner.annotations.held(), 0);
     drop(applied("ConfigMap", &interner));
     assert_eq!(interner.annotations.held(), 1, "annotations of other kinds are shared");
+}
+
+#[test]
+fn table_of_recent_values_keeps_all_values_until_it_has_its_full_size() {
+    let table = RecentValues::<Labels>::default();
+    for n in 0..10_000 {
+        table.share([("app", format!("web-{n}"))].into_iter().collect());
+        let is_full = table.stripes.iter().any(|stripe| stripe.lock().len() == MAX_STRIPE_VALUES);
+        if n < 1_000 && !is_full {
+            assert_eq!(table.held(), n + 1);
+        }
+        assert!(n > 0 || table.slots() == MIN_STRIPE_VALUES);
+    }
+    assert_eq!(table.slots(), STRIPES * MAX_STRIPE_VALUES);
 }
