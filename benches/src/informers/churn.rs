@@ -58,6 +58,10 @@ pub(super) async fn churn(
     all.sort_unstable();
     let at = |part: usize| all[(all.len() - 1) * part / 1000] as f64 / 1e6;
     let changes = (count * PARTS) as f64;
+    let reflector = informer.state().reflector;
+    if let Some(error) = &reflector.last_error {
+        eprintln!("the last error of the reflector: {error}");
+    }
     let most = memory.iter().skip(1).copied().fold(0.0, f64::max);
     println!(
         "{}",
@@ -67,6 +71,7 @@ pub(super) async fn churn(
             "change to handler, p50 ms": at(500),
             "change to handler, p99 ms": at(990),
             "change to handler, longest, ms": at(1000),
+            "lists after the first": reflector.relists.total(),
             "memory after the first tenth, MB": memory[0] / 1e3,
             "memory growth after the first tenth, maximum, %": (most - memory[0]) / memory[0] * 100.0,
         })
