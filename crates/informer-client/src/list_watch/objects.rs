@@ -25,16 +25,18 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
     prefilter: Option<Prefilter>,
     names_rejected: bool,
     key: String,
-    /// The number of protobuf objects of the response body that were read, which determines those that are
-    /// examined. Clones of this reader read batches of the body, and count together.
+    /// How many protobuf objects of the response body have been read. This number decides which objects are
+    /// checked for unknown fields. Clones of this reader, which read other parts of the body, share it.
     messages: Arc<AtomicUsize>,
 }
 
-/// The number of protobuf objects at the start of each response body that are examined for unknown fields. Of
-/// the later objects, one in [`EXAMINED_OF`] is examined. Examining a Pod takes twice as many
-/// instructions as caching it, because every field is visited, so examining all objects would be too slow.
-const EXAMINED_FIRST: usize = 16;
-const EXAMINED_OF: usize = 512;
+/// The first objects of each protobuf response are checked for unknown fields.
+const CHECKED_FIRST: usize = 16;
+
+/// Of the later objects of a protobuf response, one in this number is checked for unknown fields. Checking
+/// all of them would be too slow: the check visits every field, and takes twice as many instructions as
+/// caching a Pod.
+const CHECK_INTERVAL: usize = 512;
 
 pub(super) enum Read<O> {
     Fresh(Arc<O>),
@@ -124,7 +126,7 @@ impl<O: Representation> ObjectReader<O> {
         if let Some(rejected) = self.rejected_message(&scan, message) {
             return rejected;
         }
-        self.examine(message);
+        self.check_unknown_fields(message);
         contained(|| self.decode_message(&scan, message)).unwrap_or_else(|error| set_aside(&scan, error))
     }
 
@@ -176,8 +178,8 @@ impl<O: Representation> ObjectReader<O> {
 
     /// Checks a protobuf object for fields that the built-in schema does not contain, so that version skew is
     /// reported before a read needs such a field.
-    fn examine(&mut self, message: &[u8]) {
-        if self.is_next_examined()
+    fn check_unknown_fields(&mut self, message: &[u8]) {
+        if self.is_check_due()
             && let (Some(unknown_fields), Some(wire)) = (self.origin.unknown_fields(), self.origin.wire())
             && !unknown_fields.is_found()
             && wire.kind().has_unknown_fields(message)
@@ -186,10 +188,11 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    /// Counts a protobuf object. Returns true if it is one of those that are examined for unknown fields.
-    fn is_next_examined(&self) -> bool {
+    /// Increments the number of protobuf objects. Returns true if the current object must be checked for
+    /// unknown fields.
+    fn is_check_due(&self) -> bool {
         let read = self.messages.fetch_add(1, Ordering::Relaxed);
-        read < EXAMINED_FIRST || read.is_multiple_of(EXAMINED_OF)
+        read < CHECKED_FIRST || read.is_multiple_of(CHECK_INTERVAL)
     }
 
     fn known_message(&mut self, scan: &Scan<'_>) -> Option<Arc<O>> {

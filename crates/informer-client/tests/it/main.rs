@@ -18,5 +18,6 @@ mod script;
 mod shares;
 mod transform;
 mod transport;
+mod unknown_fields;
 mod upgrade;
 mod watch;

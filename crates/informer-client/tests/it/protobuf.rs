@@ -3,11 +3,8 @@
 use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
 
-use futures_util::StreamExt;
 use informer_cache::UndecodableLog;
-use informer_cache::source::{
-    KnownObjects, ListRequest, Listed, SourceContext, SourceErrorKind, WatchSource,
-};
+use informer_cache::source::{KnownObjects, ListRequest, Listed, SourceContext, SourceErrorKind};
 use informer_client::{
     Encoding, Encodings, KubeListWatch, Lazy, Limits, Metadata, Pruning, ReadOptions, Representation,
     ResourceKind, Typed,
@@ -25,7 +22,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(Schema::builtin);
 
-fn protobuf(body: impl Into<bytes::Bytes>) -> Reply {
+pub(crate) fn protobuf(body: impl Into<bytes::Bytes>) -> Reply {
     Reply::status(200).header("content-type", PROTOBUF).data(body)
 }
 
@@ -37,13 +34,13 @@ fn pod(name: &str) -> Value {
         "spec": {"nodeName": "n1", "priority": 5, "containers": [{"name": "c", "resources": {}}]}, "status": {"phase": "Running"}})
 }
 
-fn pods(names: &[&str]) -> Value {
+pub(crate) fn pods(names: &[&str]) -> Value {
     let items: Vec<Value> = names.iter().map(|name| pod(name)).collect();
     json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "continue": "next", "remainingItemCount": 4},
         "items": items})
 }
 
-fn wire(object: &Value) -> Vec<u8> {
+pub(crate) fn wire(object: &Value) -> Vec<u8> {
     SCHEMA.to_protobuf(object.to_string().as_bytes()).unwrap()
 }
 
@@ -331,56 +328,6 @@ async fn objects_of_later_responses_are_packed_with_the_trained_dictionary() {
     let held = |read: &Read<Packed<Pod>>, at: usize| read.items[at].object().held_bytes();
     let (untrained, trained, later) = (held(&first, 0), held(&first, 899), held(&second, 0));
     assert!(later < untrained && later <= trained + 16, "{untrained}, {trained}, {later}");
-}
-
-/// Returns a list of one pod with field 2000, which the built-in schema does not contain.
-fn list_with_unknown_field() -> Vec<u8> {
-    let mut pod = Vec::new();
-    let metadata = [&[0x0a, 1][..], b"x", &[0x32, 1], b"3"].concat();
-    pod.extend([0x0a, u8::try_from(metadata.len()).unwrap()]);
-    pod.extend(metadata);
-    pod.extend([0x80, 0x7d, 1]);
-    let mut list = vec![0x0a, 0x03, 0x12, 0x01, b'7', 0x12, u8::try_from(pod.len()).unwrap()];
-    list.extend(pod);
-    enclose("v1", "PodList", &list)
-}
-
-#[tokio::test(start_paused = true)]
-async fn read_of_a_field_unknown_to_the_schema_lists_the_kind_again_as_json() {
-    let unknown: FieldPath = "spec.fieldOfNextYear".parse().unwrap();
-    let (client, requests) = script([protobuf(list_with_unknown_field()), Reply::ok("{}")]);
-    let source = KubeListWatch::<Lazy<Pod>>::all(client.clone());
-    let read = list(&source, first_list()).await.unwrap();
-    let pod = read.items[0].object();
-    assert!(pod.is_partial());
-    assert_eq!(client.kinds_with_unknown_fields(), [Gvk::new("", "v1", "Pod")]);
-    assert_eq!(pod.field(&unknown), None);
-    let (events, ended) = watch(&source, watch_from("7")).await;
-    assert_eq!((events.len(), ended.unwrap_err().kind()), (0, SourceErrorKind::EncodingChanged));
-    assert_eq!(requests.uris().len(), 1, "the watch is not requested");
-    list(&source, first_list()).await.unwrap_err();
-    assert_eq!(requests.last_header("accept").as_deref(), Some("application/json"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn metadata_stays_in_protobuf_if_the_kind_must_be_read_as_json() {
-    let unknown: FieldPath = "spec.fieldOfNextYear".parse().unwrap();
-    let partial = json!({
-        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-        "metadata": {"name": "x", "namespace": "a", "resourceVersion": "8"},
-    });
-    let event = write_frame("ADDED", &wire(&partial));
-    let (client, requests) =
-        script([protobuf(list_with_unknown_field()), protobuf(event.clone()), protobuf(event)]);
-    let metadata = KubeListWatch::<Metadata<Pod>>::all(client.clone());
-    let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
-    let mut open = metadata.watch(watch_from("7")).await.unwrap();
-    read.items[0].object().field(&unknown);
-    assert!(matches!(open.next().await, Some(Ok(_))), "the open watch of metadata goes on");
-    let (events, ended) = watch(&metadata, watch_from("8")).await;
-    ended.unwrap();
-    assert_eq!(events.len(), 1);
-    assert!(requests.last_header("accept").unwrap().contains("protobuf"));
 }
 
 struct Held(Arc<Lazy<Pod>>);

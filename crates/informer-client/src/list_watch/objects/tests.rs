@@ -75,11 +75,11 @@ fn read<O: Representation>(reader: &mut ObjectReader<O>, text: &str) -> Option<A
 }
 
 #[test]
-fn few_objects_of_a_large_response_are_examined_for_unknown_fields() {
+fn few_objects_of_a_large_response_are_checked_for_unknown_fields() {
     let first = reader::<Lazy<Value>>(&Pruning::default());
     let batches: Vec<_> = (0..100).map(|_| first.clone()).collect();
-    let examined = batches.iter().map(|batch| (0..70).filter(|_| batch.is_next_examined()).count());
-    assert_eq!(examined.sum::<usize>(), 16 + 100 * 70 / 512);
+    let checked = batches.iter().map(|batch| (0..70).filter(|_| batch.is_check_due()).count());
+    assert_eq!(checked.sum::<usize>(), 16 + 100 * 70 / 512);
 }
 
 proptest! {
