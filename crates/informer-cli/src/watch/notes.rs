@@ -81,14 +81,14 @@ impl Notes {
         let text = chain(error);
         let mut reported = self.reported.lock();
         let outage = reported.outages.entry(what.to_owned()).or_default();
-        let next = match error.kind() {
-            SourceErrorKind::Expired => "listing again",
-            SourceErrorKind::EncodingChanged => "listing again as JSON",
-            _ => "trying again",
+        let list = match error.kind() {
+            SourceErrorKind::Expired => Some("listing again"),
+            SourceErrorKind::EncodingChanged => Some("listing again as JSON"),
+            _ => None,
         };
-        outage.wrong |= next == "trying again";
+        outage.wrong |= list.is_none();
         if outage.told.len() < MAX_FAILURES && outage.told.insert(text.clone()) {
-            self.report(&mut reported, format!("{what}: {text}; {next}"));
+            self.report(&mut reported, format!("{what}: {text}; {}", list.unwrap_or("trying again")));
         }
     }
 
