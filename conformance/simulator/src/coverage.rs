@@ -42,6 +42,11 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("opening", "waiting"),
     ("opening", "stopped"),
     ("watching", "opening"),
+    // The source must be read in another encoding.
+    ("watching", "listing"),
+    ("watching", "streaming"),
+    ("opening", "listing"),
+    ("opening", "streaming"),
     ("watching", "checking"),
     ("checking", "opening"),
     ("checking", "waiting"),

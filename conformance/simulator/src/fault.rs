@@ -88,6 +88,10 @@ faults! {
     Stall "stall",
     /// A watch sends bytes that are not an event.
     Garbage "garbage",
+    /// The source ends a watch because its objects must be listed again in another encoding.
+    EncodingChanged "encoding-changed",
+    /// The source refuses a watch because its objects must be listed again in another encoding.
+    EncodingRefused "encoding-refused",
     /// A watch sends an event of an unknown type.
     UnknownEvent "unknown-event",
     /// A watch sends an object without a readable name.
@@ -195,6 +199,7 @@ impl Fault {
             || matches!(
                 self,
                 Self::ClosedAtOnce
+                    | Self::EncodingRefused
                     | Self::NoEndMark
                     | Self::EndMarkTwice
                     | Self::StreamingRefused
@@ -214,6 +219,7 @@ impl Fault {
                 | Self::Reset
                 | Self::Stall
                 | Self::Garbage
+                | Self::EncodingChanged
                 | Self::UnknownEvent
                 | Self::Nameless
                 | Self::BookmarkTwice

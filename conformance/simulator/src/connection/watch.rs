@@ -51,6 +51,10 @@ impl Network {
         if let Some(response) = self.refuse(peer) {
             return response;
         }
+        let plain = !ask.send_initial_events;
+        if self.take(|fault| plain && fault == Fault::EncodingRefused, peer).is_some() {
+            return Response::Failed(failure(SourceErrorKind::EncodingChanged));
+        }
         let replica = peer.random.below(peer.server.replicas());
         let closed = ask.send_initial_events && self.close_at_once == 0;
         let fits = |fault| closed && matches!(fault, Fault::StreamingRefused | Fault::StreamingIgnored);
@@ -207,6 +211,9 @@ impl WatchBody {
             Fault::Closed => return Some(Read::Ended),
             Fault::Reset => return Some(Read::Failed(failure(SourceErrorKind::Connection))),
             Fault::Garbage => return Some(Read::Failed(failure(SourceErrorKind::Protocol))),
+            Fault::EncodingChanged => {
+                return Some(Read::Failed(failure(SourceErrorKind::EncodingChanged)));
+            }
             Fault::Stall => {
                 self.stalled = true;
                 return Some(Read::Nothing);

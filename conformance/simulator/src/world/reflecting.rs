@@ -117,6 +117,11 @@ impl World {
             let lasted = self.now.saturating_duration_since(body.opened) >= LASTED;
             self.requests.expect_watch |= lasted && body.delivered;
         }
+        if let Read::Failed(error) = &read
+            && error.kind() == SourceErrorKind::EncodingChanged
+        {
+            self.requests.failed(Kind::Watch, error, self.now);
+        }
         match read {
             Read::Nothing => None,
             Read::Part(part) => Some(Input::Part(part)),

@@ -1,5 +1,6 @@
 //! Checks the requests that the reflector sends: their time, number and kind.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use informer_cache::source::{SourceError, SourceErrorKind};
@@ -18,6 +19,8 @@ pub(super) struct Requests {
     /// True if the last watch delivered events before it ended. The next request must then be a watch from
     /// the last version instead of a list.
     pub(super) expect_watch: bool,
+    /// True if the source of the current reflector has reported another encoding before.
+    encoding_changed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,7 @@ impl Requests {
             refusals: 0,
             not_before: None,
             expect_watch: false,
+            encoding_changed: false,
         }
     }
 
@@ -70,7 +74,7 @@ impl Requests {
             );
         }
         let relists = matches!(kind, Kind::List | Kind::Streaming);
-        let needless = std::mem::take(&mut self.expect_watch) && relists;
+        let needless = mem::take(&mut self.expect_watch) && relists;
         ensure!(
             "no-needless-list",
             !needless,
@@ -83,10 +87,11 @@ impl Requests {
         self.refusals = 0;
     }
 
-    /// Records a request to which the server responded with an error. The next request must wait for the
-    /// backoff, unless the reflector may retry immediately.
+    /// Records a request to which the server responded with an error, or a watch that ended because of its
+    /// encoding. The next request must wait for the backoff, unless the reflector may retry immediately.
     pub(super) fn failed(&mut self, kind: Kind, error: &SourceError, now: Instant) {
         let again_at_once = match error.kind() {
+            SourceErrorKind::EncodingChanged => !mem::replace(&mut self.encoding_changed, true),
             SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => false,
             SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
                 matches!(kind, Kind::List | Kind::Page | Kind::Streaming)
@@ -105,6 +110,7 @@ impl Requests {
 
     /// Resets the expected requests, because a new reflector starts.
     pub(super) fn begin_anew(&mut self) {
-        (self.refusals, self.not_before, self.expect_watch) = (0, None, false);
+        (self.refusals, self.not_before) = (0, None);
+        (self.expect_watch, self.encoding_changed) = (false, false);
     }
 }
