@@ -209,6 +209,9 @@ export interface ObjectContent {
 export const sum = <T>(all: T[], of: (one: T) => number): number =>
   all.reduce((total, one) => total + of(one), 0);
 
+/** True for an ended reconcile that has failed, also by a panic or a timeout. */
+export const isFailed = ({ result }: { result: string | null }): boolean => result === "error";
+
 export const finished = (one: Controller): number =>
   one.results.success + one.results.error + one.results.requeue + one.results.requeue_after;
 

@@ -88,7 +88,7 @@ function ofControllers(snapshot: Snapshot, store: Store): Found[] {
       }
     }
     if (failed > 0) {
-      const link = "#/reconciles?result=error";
+      const link = "#/reconciles?failed=true";
       add("bad", `${count(failed)} failed reconciles in the last minute; the last error: ${last}`, link);
     }
     if (one.panics > 0) add("warn", `${count(one.panics)} reconciles panicked`);

@@ -74,6 +74,17 @@ export function useChanges(data: { subscribe: (listener: () => void) => () => vo
   useEffect(() => data.subscribe(() => update(undefined as never)), [data]);
 }
 
+/** Sets a parameter of the location hash without a new entry in the browser's history; an empty value removes it. */
+export function setParameter(name: string, value: string): void {
+  const [path = "", query = ""] = location.hash.split("?");
+  const parameters = new URLSearchParams(query);
+  if (value === "") parameters.delete(name);
+  else parameters.set(name, value);
+  history.replaceState(null, "", parameters.size === 0 ? path : `${path}?${parameters}`);
+  // `replaceState` sends no event.
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
 function useHash(): string {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {

@@ -27,6 +27,12 @@ export interface TableProps<T> {
   /** True if the rows are in the order of time; without a sort, the newest is first. */
   newestFirst?: boolean;
   filter?: string;
+  /** Called with the filter when the user has changed it and pauses. */
+  onFilter?: (filter: string) => void;
+  /** Returns true for the rows that are shown, if the filter also matches them. By default all rows are. */
+  only?: ((row: T) => boolean) | undefined;
+  /** What is shown between the filter and the number of rows. */
+  bar?: ComponentChildren;
   /** True if the server filters the rows and the view counts them, so that the table does neither. */
   filtered?: boolean;
   /** False if the table has only a part of the rows, which stay in their order. */
@@ -43,6 +49,8 @@ const EXTRA = 8;
 const FEW = 5;
 /** The gap and the padding of a row in pixels. */
 const [GAP, PADDING] = [18, 28];
+/** The time after the last input until a change of the filter is reported, in milliseconds. */
+const PAUSE = 250;
 
 /** The width of a column in `rem`; `null` if it is flexible. */
 const fixed = ({ width }: Width): number | null => (width.endsWith("rem") ? parseFloat(width) : null);
@@ -70,7 +78,7 @@ interface Sort {
   down: boolean;
 }
 
-export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first, filtered, sortable = true }: TableProps<T>) {
+export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first, onFilter, only, bar, filtered, sortable = true }: TableProps<T>) {
   const [filter, setFilter] = useState(first ?? "");
   const [sort, setSort] = useState<Sort | null>(null);
   const [top, setTop] = useState(0);
@@ -78,7 +86,20 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
   const frame = useRef<HTMLDivElement>(null);
   const texts = useRef(new WeakMap<T, string>());
 
-  useEffect(() => setFilter(first ?? ""), [first]);
+  const reported = useRef(first ?? "");
+  useEffect(() => {
+    // The filter that this table has reported may be older than the text that the user has entered since.
+    if (first !== reported.current) setFilter(first ?? "");
+    reported.current = first ?? "";
+  }, [first]);
+  useEffect(() => {
+    if (!onFilter || filter === reported.current) return;
+    const timer = setTimeout(() => {
+      reported.current = filter;
+      onFilter(filter);
+    }, PAUSE);
+    return () => clearTimeout(timer);
+  }, [filter]);
   useEffect(() => {
     const element = frame.current;
     if (!element) return;
@@ -101,7 +122,8 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
       }
       return known;
     };
-    const matching = words.length === 0 ? rows.slice() : rows.filter((row) => words.every((word) => text(row).includes(word)));
+    const matches = (row: T) => (!only || only(row)) && words.every((word) => text(row).includes(word));
+    const matching = words.length === 0 && !only ? rows.slice() : rows.filter(matches);
     const by = sortable && sort && columns.find((column) => column.title === sort.by);
     if (by) {
       const sign = sort.down ? -1 : 1;
@@ -110,7 +132,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
       return keyed.map(({ row }) => row);
     }
     return newestFirst ? matching.reverse() : matching;
-  }, [rows, columns.length, filter, sort, newestFirst, sortable]);
+  }, [rows, columns.length, filter, only, sort, newestFirst, sortable]);
 
   const wide = fits(columns, size.width, size.rem);
   const visible = wide ? columns : nameFirst(columns.filter((column) => column.narrow !== false));
@@ -133,6 +155,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
                 onInput={(event) => setFilter(event.currentTarget.value)} />
             </label>
           )}
+          {bar}
           <span class="muted">{total} {name}</span>
         </div>
       )}

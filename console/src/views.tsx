@@ -1,11 +1,12 @@
 import { useMemo, useState } from "preact/hooks";
 import { InformerActions, keyLink, PartTable, result, type ViewProps } from "./columns";
 import {
-  type Controller, finished, type Informer, informerName, type LatencyBucket, quantile, type Queue, type Reconcile,
+  type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
   type Snapshot, sum, type Watch, type Write,
 } from "./data";
 import { bytes, clock, count, NONE, rate, seconds } from "./format";
 import { objectLink } from "./object";
+import { setParameter } from "./page";
 import { Badge } from "./parts";
 import type { Replicas } from "./replicas";
 import type { Store } from "./store";
@@ -213,7 +214,7 @@ export function Queues({ replicas }: ViewProps) {
 /** The number of failed reconciles, as a link to those that the page knows. */
 function Failed({ of: { store, name, results } }: { of: Controller }) {
   const failing = (store.rate((of) => of.controllers.find((one) => one.name === name)?.results.error) ?? 0) > 0;
-  const link = `#/reconciles?${new URLSearchParams({ result: ["error", name, store.name].join(" ").trim() })}`;
+  const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter: `${name} ${store.name}`.trim() })}`;
   return (
     <a class={failing ? "error-text" : ""} href={link}>
       {count(results.error)}<span class="visually-hidden"> failed reconciles of {name}{failing ? ", failing now" : ""}</span>
@@ -302,6 +303,7 @@ const reconcileColumns: Column<Reconcile>[] = [
 
 export function Reconciles({ replicas, parameter }: ViewProps) {
   const { log: { all }, chosen } = replicas;
+  const failedOnly = parameter("failed") === "true";
   const rows = useMemo(() => (chosen === "" ? all : all.filter((one) => one.store.name === chosen)), [all, chosen]);
   const dropped = sum(replicas.shown, (one) => one.dropped);
   return (
@@ -312,7 +314,9 @@ export function Reconciles({ replicas, parameter }: ViewProps) {
           most 500 of a controller are recorded and sent each second.
         </p>
       )}
-      <PartTable replicas={replicas} name="reconciles" rows={rows} columns={reconcileColumns} id={(one) => one.id} newestFirst filter={parameter("result")}
+      <PartTable replicas={replicas} name="reconciles" rows={rows} columns={reconcileColumns} id={(one) => one.id} newestFirst
+        filter={parameter("filter")} onFilter={(filter) => setParameter("filter", filter)} only={failedOnly ? isFailed : undefined}
+        bar={<button type="button" aria-pressed={failedOnly} onClick={() => setParameter("failed", failedOnly ? "" : "true")}>Failed only</button>}
         empty="No recorded reconcile has ended yet. Only failures are recorded before the console is first read." />
     </>
   );

@@ -8,7 +8,7 @@ import { go, launch, open } from "./browser.mjs";
 import { HOSTILE, Mock } from "./mock.mjs";
 
 const OBJECT = "objects?informer=websites.v1.example.com&key=default%2Fshop-23";
-const VIEWS = ["overview", "pipeline", "informers", "queues", "controllers", "reconciles", "key?key=default%2Fshop-23", "requests", "objects", OBJECT];
+const VIEWS = ["overview", "pipeline", "informers", "queues", "controllers", "reconciles", "reconciles?failed=true&filter=shop", "key?key=default%2Fshop-23", "requests", "objects", OBJECT];
 const STEPS = 120;
 const BUNDLE_MAX = 250 * 1024;
 
@@ -289,7 +289,43 @@ test("controllers name their sources and writes, and link to their failed reconc
   await running.getByRole("cell", { name: "certificates" }).first().waitFor();
   await page.getByRole("link", { name: /failed reconciles of website/ }).click();
   await page.getByText(/^\d+ of [\d,]+ reconciles$/).waitFor();
-  assert.equal(await page.locator("[data-filter]").inputValue(), "error website");
+  assert.equal(await page.locator("[data-filter]").inputValue(), "website");
+  assert.equal(await page.getByRole("button", { name: "Failed only" }).getAttribute("aria-pressed"), "true");
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("failed reconciles are shown alone, with the text filter, and by a link", async (t) => {
+  const { url } = await served(t, { perSecond: 0 });
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 } });
+  await page.waitForSelector(".tiles");
+  await go(page, "reconciles");
+  await page.getByText("300 reconciles", { exact: true }).waitFor();
+  const button = page.getByRole("button", { name: "Failed only" });
+  assert.equal(await button.getAttribute("aria-pressed"), "false");
+  await button.click();
+  await page.getByText("14 of 300 reconciles", { exact: true }).waitFor();
+  assert.equal(await button.getAttribute("aria-pressed"), "true");
+  const results = await page.locator("main .table-body .badge").allTextContents();
+  assert.deepEqual(results, Array(14).fill("error"));
+  await page.locator("[data-filter]").fill("website");
+  await page.getByText("9 of 300 reconciles", { exact: true }).waitFor();
+  await page.waitForFunction(() => location.hash === "#/reconciles?failed=true&filter=website");
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(violations.map(({ id }) => id), []);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+
+  const shared = await open(browser, page.url());
+  await shared.page.getByText("9 of 300 reconciles", { exact: true }).waitFor();
+  await shared.page.getByRole("button", { name: "Failed only" }).click();
+  await shared.page.waitForFunction(() => location.hash === "#/reconciles?filter=website");
+  assert.equal(await shared.page.locator("[data-filter]").inputValue(), "website");
+  await shared.close();
+
+  // A link to the view clears both.
+  await page.getByRole("navigation").getByRole("link", { name: "Reconciles" }).click();
+  await page.getByText("300 reconciles", { exact: true }).waitFor();
+  assert.equal(await page.locator("[data-filter]").inputValue(), "");
   assert.deepEqual(errors, []);
   await close();
 });
