@@ -212,6 +212,19 @@ export const sum = <T>(all: T[], of: (one: T) => number): number =>
 /** True for an ended reconcile that has failed, also by a panic or a timeout. */
 export const isFailed = ({ result }: { result: string | null }): boolean => result === "error";
 
+const OF_OBJECT = /^(?:listed|added|updated|deleted|resync of|event of) /;
+
+/** Returns a cause, such as `updated Pod default/web (spec)`, without the key of its object if that is `key`. */
+export function causeWithoutKey(cause: string, key: string): string {
+  if (!OF_OBJECT.test(cause)) return cause;
+  const part = ` ${key}`;
+  for (let at = cause.indexOf(part); at >= 0; at = cause.indexOf(part, at + 1)) {
+    const rest = cause.slice(at + part.length);
+    if (rest === "" || rest.startsWith(" (")) return cause.slice(0, at) + rest;
+  }
+  return cause;
+}
+
 export const finished = (one: Controller): number =>
   one.results.success + one.results.error + one.results.requeue + one.results.requeue_after;
 

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { InformerActions, keyLink, PartTable, result, type ViewProps } from "./columns";
 import {
-  type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
+  causeWithoutKey, type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
   type Snapshot, sum, type Watch, type Write,
 } from "./data";
 import { bytes, clock, count, NONE, rate, seconds } from "./format";
@@ -248,7 +248,7 @@ export function Controllers({ replicas }: ViewProps) {
         { title: "Key", value: (one) => one.request, show: (one) => <a href={keyLink(one.request)}>{one.request}</a>, width: "minmax(0, 2fr)" },
         { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
         { title: "Running for", value: (one) => one.beganSecondsAgo, show: (one) => seconds(one.beganSecondsAgo), width: "7.5rem", numeric: true },
-        { title: "Cause", value: (one) => one.causes?.join("; ") || NONE, width: "minmax(0, 3fr)", narrow: false },
+        { title: "Cause", value: causeText, width: "minmax(0, 3fr)", narrow: false },
       ]} />
       <Sources controllers={controllers} />
       {sharded.length > 0 && (
@@ -291,13 +291,17 @@ function Sources({ controllers }: { controllers: Controller[] }) {
   );
 }
 
+/** The causes of a reconcile for a table in which the key has its own column. */
+const causeText = ({ request, causes = [] }: { request: string; causes?: string[] }) =>
+  causes.map((cause) => causeWithoutKey(cause, request)).join("; ") || NONE;
+
 const reconcileColumns: Column<Reconcile>[] = [
   { title: "Began", value: (one) => clock(one.began), show: (one) => clock(one.began), width: "6.5rem" },
   { title: "Key", value: (one) => one.request, show: (one) => <a href={keyLink(one.request)}>{one.request}</a>, width: "minmax(0, 2fr)" },
   { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)", narrow: false },
   { title: "Result", value: (one) => one.result ?? "", show: (one) => result(one.result), width: "5.5rem" },
   { title: "Duration", value: (one) => one.seconds ?? 0, show: (one) => seconds(one.seconds), width: "6rem", numeric: true, narrow: false },
-  { title: "Cause", value: (one) => one.causes.join("; ") || NONE, width: "minmax(0, 2.5fr)", narrow: false },
+  { title: "Cause", value: causeText, width: "minmax(0, 2.5fr)", narrow: false },
   { title: "Error", value: (one) => one.error ?? "", show: (one) => <span class="error-text">{one.error}</span>, width: "minmax(0, 2.5fr)", narrow: false },
 ];
 

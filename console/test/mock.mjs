@@ -16,7 +16,8 @@ function reconcile(number, ago) {
     controller: number % 3 ? "website" : "certificates",
     request: number % 50 === 7 ? HOSTILE : `default/shop-${number % 1000}`,
     causes: failed ? [`retry of failure ${(number % 5) + 1}`]
-      : [`updated Website.example.com default/shop-${number % 1000} (spec, labels)`, `updated Deployment.apps default/shop-${number % 1000} (other fields)`],
+      : [`updated Website.example.com default/shop-${number % 1000} (spec, labels)`, `updated Deployment.apps default/shop-${number % 1000} (other fields)`,
+        ...(number % 10 === 1 ? [`added Secret default/shop-${number % 1000}-tls`, `deleted Pod default/shop-${number % 1000}`] : [])],
     omitted: 0,
     waitedSeconds: 0.004 + (number % 7) / 50,
     beganSecondsAgo: ago,

@@ -330,6 +330,30 @@ test("failed reconciles are shown alone, with the text filter, and by a link", a
   await close();
 });
 
+test("cause in a table has the key only if another object caused the reconcile", async (t) => {
+  const { url } = await served(t, { perSecond: 0 });
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 1280, height: 800 } });
+  await page.waitForSelector(".tiles");
+  await go(page, "reconciles");
+  await page.locator("[data-filter]").fill("shop-21 ");
+  const causes = async (name) => {
+    const table = page.getByRole("table", { name, exact: true });
+    await table.getByRole("link", { name: /^default\/shop-/ }).first().waitFor();
+    const at = (await table.getByRole("columnheader").allTextContents()).findIndex((one) => one.startsWith("Cause"));
+    return page.evaluate(([name, at]) => [...document.querySelectorAll(`[aria-label="${name}"] .table-body .row`)]
+      .map((row) => [row.textContent.match(/default\/shop-\d+/)?.[0], row.children[at].textContent]), [name, at]);
+  };
+  const CAUSE = "updated Website.example.com (spec, labels); updated Deployment.apps (other fields)";
+  await page.getByText("11 of 300 reconciles", { exact: true }).waitFor();
+  const ofKey = new Map(await causes("reconciles"));
+  assert.equal(ofKey.get("default/shop-21"), `${CAUSE}; added Secret default/shop-21-tls; deleted Pod`);
+  assert.equal(ofKey.get("default/shop-212"), CAUSE);
+  await go(page, "controllers");
+  assert.equal(new Map(await causes("running reconciles")).get("default/shop-8"), CAUSE);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("unknown key has an explanation", async (t) => {
   const { url } = await served(t, {});
   const { page, close } = await open(browser, `${url}#/key?key=default%2Funknown`);
