@@ -33,7 +33,7 @@ function Tiles({ replicas }: { replicas: Replicas }) {
       <Tile title="Queued keys" value={count(sum(queues, (one) => one.ready))} link="#/queues"
         detail={`${count(sum(queues, (one) => one.waiting))} delayed`} />
       <Tile title="Reconciles" value={rate(replicas.rate((of) => sum(of.controllers, finished)))} link="#/reconciles"
-        detail={`${rate(series.last("errors"))} errors`} />
+        detail={`${rate(series.last("errors"))} failed, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} in total`} />
       <Tile title="Workers busy" link="#/controllers"
         value={`${sum(controllers, (one) => one.active)} of ${sum(controllers, (one) => one.workers)}`}
         detail={`${controllers.length} controllers`} />

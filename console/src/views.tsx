@@ -211,9 +211,14 @@ export function Queues({ replicas }: ViewProps) {
   );
 }
 
+/** The failed reconciles per second of a controller. */
+const failureRate = ({ store, name }: Controller) =>
+  store.rate((of) => of.controllers.find((one) => one.name === name)?.results.error);
+
 /** The number of failed reconciles, as a link to those that the page knows. */
-function Failed({ of: { store, name, results } }: { of: Controller }) {
-  const failing = (store.rate((of) => of.controllers.find((one) => one.name === name)?.results.error) ?? 0) > 0;
+function Failed({ of }: { of: Controller }) {
+  const { store, name, results } = of;
+  const failing = (failureRate(of) ?? 0) > 0;
   const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter: `${name} ${store.name}`.trim() })}`;
   return (
     <a class={failing ? "error-text" : ""} href={link}>
@@ -229,6 +234,7 @@ const controllerColumns: Column<Controller>[] = [
   { title: "Busy", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "5.5rem", numeric: true },
   { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "6.5rem", numeric: true },
   { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} /> : "0"), width: "5rem", numeric: true },
+  { title: "Failure rate", value: (one) => failureRate(one) ?? -1, show: (one) => rate(failureRate(one)), width: "6.5rem", numeric: true, narrow: false },
   { title: "Requeued", value: (one) => one.results.requeue + one.results.requeue_after, width: "6.5rem", numeric: true, narrow: false,
     show: (one) => count(one.results.requeue + one.results.requeue_after) },
   { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true, narrow: false },

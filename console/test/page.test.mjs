@@ -295,6 +295,23 @@ test("controllers name their sources and writes, and link to their failed reconc
   await close();
 });
 
+test("total of failed reconciles is shown beside their rate", async (t) => {
+  const { url } = await served(t, {});
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 1280, height: 800 } });
+  await page.locator(".tile", { hasText: "Reconciles" }).getByText(/^[\d.]+\/s failed, [67],\d{3} in total$/).waitFor();
+  await go(page, "controllers");
+  const row = page.getByRole("table", { name: "controllers", exact: true }).getByRole("row").filter({ hasText: "website" });
+  const cells = row.getByRole("cell");
+  await page.waitForFunction(() => /^[\d.]+\/s$/.test(document.querySelectorAll('[aria-label="controllers"] .table-body .row [role=cell]')[6].textContent));
+  assert.match(await cells.nth(5).textContent(), /^4,\d{3} failed reconciles of website/);
+  const healthy = await served(t, { healthy: true });
+  const other = await open(browser, healthy.url);
+  await other.page.getByText("0/s failed, 0 in total").waitFor();
+  await other.close();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("failed reconciles are shown alone, with the text filter, and by a link", async (t) => {
   const { url } = await served(t, { perSecond: 0 });
   const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 } });
