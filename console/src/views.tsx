@@ -16,7 +16,9 @@ interface Stage {
   title: string;
   rate: string;
   facts: [string, string][];
-  level?: "warn" | "bad";
+  level?: "warn";
+  /** A problem that the stage has now. */
+  problem?: string;
   link: string;
 }
 
@@ -33,6 +35,7 @@ function stages(replicas: Replicas, chosen: string): Stage[] {
   const backlog = sum(informers, (one) => one.queued);
   const depth = sum(handlers, (one) => one.depth);
   const failing = informers.filter((one) => one.failures > 0).length;
+  const errors = series.last("errors") ?? 0;
   const mean = (total: (one: Queue) => number, number: (one: Queue) => number) => {
     const [time, times] = [total, number].map((value) => replicas.increase((all) => sum(all.queues, value)));
     return times ? seconds((time ?? 0) / times) : NONE;
@@ -53,7 +56,7 @@ function stages(replicas: Replicas, chosen: string): Stage[] {
       facts: [["ready, delayed", `${count(sum(queues, (one) => one.ready))}, ${count(sum(queues, (one) => one.waiting))}`],
         ["mean wait", mean((one) => one.queuedSecondsTotal, (one) => one.started)]] },
     { title: "Workers", rate: rate(replicas.rate((all) => sum(all.controllers, finished))), link: "#/controllers",
-      level: (series.last("errors") ?? 0) > 0 ? "bad" : undefined,
+      ...(errors > 0 && { level: "warn", problem: `${rate(errors)} failed` }),
       facts: [["busy", `${sum(controllers, (one) => one.active)} of ${sum(controllers, (one) => one.workers)}`],
         ["mean duration", mean((one) => one.workedSecondsTotal, (one) => one.done)]] },
   ];
@@ -70,7 +73,7 @@ export function Pipeline({ replicas }: ViewProps) {
     <>
       <p class="muted lead">
         From the API server to the reconciler. The large figure of each stage is its rate in the last second, and that
-        of the store its number of objects.
+        of the store its number of objects. Reconciles that fail are shown at the workers.
       </p>
       <label class="choice">
         Informer{" "}
@@ -84,6 +87,7 @@ export function Pipeline({ replicas }: ViewProps) {
           <li class={`card ${stage.level ?? ""}`} key={stage.title}>
             <h2><a href={stage.link}>{stage.title}</a></h2>
             <strong>{stage.rate}</strong>
+            {stage.problem && <p><Badge level="warn">{stage.problem}</Badge></p>}
             <dl>
               {stage.facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
             </dl>

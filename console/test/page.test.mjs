@@ -295,6 +295,28 @@ test("controllers name their sources and writes, and link to their failed reconc
   await close();
 });
 
+test("last stage of the pipeline has the rate of failed reconciles unless it is zero", async (t) => {
+  const { url } = await served(t, {});
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 } });
+  await page.waitForSelector(".tiles");
+  await go(page, "pipeline");
+  const stages = page.locator(".pipeline li");
+  await stages.last().locator(".badge.warn").getByText(/^[\d.]+\/s failed$/).waitFor();
+  assert.equal(await stages.locator(".badge").count(), 1);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(violations.map(({ id }) => id), []);
+  await close();
+  const healthy = await served(t, { healthy: true });
+  const other = await open(browser, healthy.url);
+  await other.page.waitForSelector(".tiles");
+  await go(other.page, "pipeline");
+  await other.page.locator(".pipeline li", { hasText: "Workers" }).getByText(/^[1-9][\d.]*\/s$/).waitFor();
+  assert.equal(await other.page.locator(".pipeline .badge").count(), 0);
+  assert.deepEqual([...errors, ...other.errors], []);
+  await other.close();
+});
+
 test("total of failed reconciles is shown beside their rate", async (t) => {
   const { url } = await served(t, {});
   const { page, errors, close } = await open(browser, url, { viewport: { width: 1280, height: 800 } });
