@@ -191,6 +191,8 @@ export interface ObjectList {
   informer: string;
   total: number;
   matching: number;
+  /** The number of matching keys on earlier pages. Older programs do not send it. */
+  before?: number;
   objects: ObjectEntry[];
   /** The key after which the next page begins. */
   next: string | null;

@@ -8,6 +8,9 @@ export function count(value: number | null | undefined): string {
   return value >= 1e6 ? `${decimal.format(value / 1e6)} M` : whole.format(value);
 }
 
+/** A number with all its digits. */
+export const exact = (value: number): string => whole.format(value);
+
 export function rate(value: number | null | undefined): string {
   if (value === null || value === undefined) return NONE;
   return `${value < 100 ? decimal.format(value) : whole.format(value)}/s`;

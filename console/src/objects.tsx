@@ -2,8 +2,9 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ViewProps } from "./columns";
 import type { ObjectEntry, ObjectList, Part } from "./data";
-import { count } from "./format";
+import { count, exact } from "./format";
 import { ObjectView, objectLink } from "./object";
+import { setParameter } from "./page";
 import type { Store } from "./store";
 import { messageOf } from "./stream";
 import { Table } from "./table";
@@ -12,22 +13,42 @@ import { Table } from "./table";
 const PERIOD = 5_000;
 /** The time after the last input until the filter is applied, in milliseconds. */
 const PAUSE = 250;
-/** The number of pages of keys that are read; more are found by a filter. */
-const MAX_PAGES = 10;
+/** The number of pages of keys in a window, which are 2,000 keys. The page holds the keys of one window only. */
+const PAGES = 4;
 
 type Row = ObjectEntry & Part;
 
+/** The begin of a window of keys. */
+interface Start {
+  /** The window begins after this key; empty for the first window. */
+  after: string;
+  /** The number of keys in the windows before. */
+  before: number;
+}
+
+const FIRST: Start = { after: "", before: 0 };
+
+/** The keys of a window. */
 interface Keys {
   rows: Row[];
   last: ObjectList;
-  /** The filter with which they were read. */
+  /** The filter and the begin with which they were read. */
   contains: string;
+  start: Start;
 }
 
-/** How many keys there are, match the filter, and are loaded. */
-function countText({ rows, last: { total, matching, next }, contains }: Keys): string {
-  const all = contains === "" ? `${count(total)} ${total === 1 ? "key" : "keys"}` : `${count(matching)} of ${count(total)} keys match`;
-  return next === null ? all : `${all}; the first ${count(rows.length)} are loaded`;
+/** The windows up to the last one that the user has chosen, so that it is shown again on the way back from an object. */
+let left = { id: "", contains: "", starts: [FIRST] };
+
+/** True if the window has all keys, or all that match the filter. */
+const isWhole = ({ start, last }: Keys): boolean => start.after === "" && last.next === null;
+
+/** How many keys there are and match the filter, and which of them are shown. */
+function countText(keys: Keys): string {
+  const { rows, start, last: { total, matching }, contains } = keys;
+  if (isWhole(keys)) return contains === "" ? `${count(total)} ${total === 1 ? "key" : "keys"}` : `${count(matching)} of ${count(total)} keys match`;
+  const shown = rows.length === 0 ? "no objects" : `objects ${exact(start.before + 1)}–${exact(start.before + rows.length)}`;
+  return contains === "" ? `${shown} of ${exact(total)}` : `${shown} of ${exact(matching)} whose keys match; ${exact(total)} in total`;
 }
 
 export function Objects({ replicas, parameter }: ViewProps) {
@@ -67,21 +88,22 @@ export function Objects({ replicas, parameter }: ViewProps) {
   );
 }
 
-/** Reads pages of keys again and again while the page is visible. */
-function useKeys(store: Store, informer: string, contains: string, pages: number): [Keys | null, string] {
+/** Reads a window of keys again and again while the page is visible. */
+function useKeys(store: Store, informer: string, contains: string, start: Start): [Keys | null, string] {
   const [keys, setKeys] = useState<Keys | null>(null);
   const [problem, setProblem] = useState("");
   useEffect(() => {
     let active = true;
     let timer = 0;
     const read = async (): Promise<Keys> => {
-      let last = await store.objects(informer, contains, "");
+      let last = await store.objects(informer, contains, start.after);
+      const before = last.before ?? start.before;
       const entries = [...last.objects];
-      for (let page = 1; page < pages && last.next !== null; page++) {
+      for (let page = 1; page < PAGES && last.next !== null; page++) {
         last = await store.objects(informer, contains, last.next);
         entries.push(...last.objects);
       }
-      return { last, contains, rows: entries.map((one) => ({ ...one, store })) };
+      return { last, contains, start: { ...start, before }, rows: entries.map((one) => ({ ...one, store })) };
     };
     const repeat = async () => {
       try {
@@ -100,25 +122,41 @@ function useKeys(store: Store, informer: string, contains: string, pages: number
       active = false;
       clearTimeout(timer);
     };
-  }, [store, informer, contains, pages]);
+  }, [store, informer, contains, start.after]);
   return [keys, problem];
 }
 
 function ObjectKeys({ store, informer, contains: first }: { store: Store; informer: string; contains: string }) {
   const [text, setText] = useState(first);
   const [contains, setContains] = useState(first);
-  const [pages, setPages] = useState(1);
-  const [keys, problem] = useKeys(store, informer, contains, pages);
+  const id = `${store.name} ${informer}`;
+  const [starts, setStarts] = useState(left.id === id && left.contains === first ? left.starts : [FIRST]);
+  const start = starts.at(-1) ?? FIRST;
+  const [keys, problem] = useKeys(store, informer, contains, start);
+  // A link to this view may have another filter. The filter that this view has set is no change.
+  useEffect(() => {
+    if (first !== contains) setText(first);
+  }, [first]);
   useEffect(() => {
     const next = text.trim();
-    // Without a change of the filter, the loaded pages stay.
+    // Without a change of the filter, the window stays.
     if (next === contains) return;
     const timer = setTimeout(() => {
       setContains(next);
-      setPages(1);
+      setStarts([FIRST]);
+      setParameter("contains", next);
     }, PAUSE);
     return () => clearTimeout(timer);
   }, [text, contains]);
+  useEffect(() => {
+    left = { id, contains, starts };
+  }, [id, contains, starts]);
+  // Until the chosen window is read, the one before stays, and another cannot be chosen.
+  const isRead = keys !== null && keys.contains === contains && keys.start.after === start.after;
+  const previous = () => setStarts(starts.slice(0, -1));
+  const next = () => {
+    if (keys?.last.next) setStarts([...starts, { after: keys.last.next, before: keys.start.before + keys.rows.length }]);
+  };
   return (
     <>
       <div class="object-bar">
@@ -132,21 +170,35 @@ function ObjectKeys({ store, informer, contains: first }: { store: Store; inform
       {problem !== "" && <p class="error-text" role="alert">The objects cannot be read: {problem}</p>}
       {keys && (
         <>
-          <Table name="objects" rows={keys.rows} filtered sortable={keys.last.next === null} id={(one) => one.key} columns={[
+          {/* Another window begins at its first row. */}
+          <Table key={keys.start.after} name="objects" rows={keys.rows} filtered sortable={isWhole(keys)} id={(one) => one.key} columns={[
             { title: "Key", value: (one) => one.key, show: (one) => <a href={objectLink({ store, informer, key: one.key })}>{one.key}</a>, width: "minmax(0, 3fr)" },
             { title: "Resource version", value: (one) => Number(one.resourceVersion) || one.resourceVersion, show: (one) => one.resourceVersion, width: "11rem" },
-          ]} empty={contains === "" ? "The cache has no object of this informer." : "No key contains the filter."} />
-          {keys.last.next !== null && (
-            <p>
-              {pages < MAX_PAGES
-                ? <button type="button" onClick={() => setPages(pages + 1)}>More objects</button>
-                : <span class="muted">There are more objects; use the filter to find them.</span>}{" "}
-              <span class="muted">The keys can be sorted when all of them are loaded.</span>
-            </p>
+          ]} empty={emptyText(keys)} />
+          {!isWhole(keys) && (
+            <div class="object-bar">
+              <Turn enabled={isRead && starts.length > 1} act={previous}>Previous</Turn>
+              <Turn enabled={isRead && keys.last.next !== null} act={next}>Next</Turn>
+              <span class="muted">Keys can be sorted only if all of them are shown. The filter reduces their number.</span>
+            </div>
           )}
         </>
       )}
       {!keys && problem === "" && <p class="muted">Reading the keys…</p>}
     </>
+  );
+}
+
+function emptyText({ start, contains }: Keys): string {
+  if (start.after !== "") return "The objects of this part were deleted.";
+  return contains === "" ? "The cache has no object of this informer." : "No key contains the filter.";
+}
+
+/** A button that shows another window. It keeps the focus while it has no effect. */
+function Turn({ enabled, act, children }: { enabled: boolean; act: () => void; children: string }) {
+  return (
+    <button type="button" aria-disabled={!enabled} onClick={() => enabled && act()}>
+      {children}<span class="visually-hidden"> objects</span>
+    </button>
   );
 }

@@ -56,7 +56,7 @@ const writes = (total) => [
 ];
 
 /** The objects of an informer by key, as the cache of the program has them. */
-function websites() {
+function websites(number) {
   const website = (name) => ({
     apiVersion: "example.com/v1", kind: "Website",
     metadata: {
@@ -66,7 +66,7 @@ function websites() {
     spec: { host: `${name}.example.com`, image: "registry.example.com/shop:1.4.2", replicas: 2, regions: ["eu-1", "eu-2", "us-1"], resources: { cpu: "500m", memory: "256Mi" }, tls: true },
     status: { conditions: [{ type: "Ready", status: "True", reason: "Deployed", message: "all replicas are ready" }], readyReplicas: 2 },
   });
-  const all = new Map([...Array(1000).keys()].map((number) => [`default/shop-${number}`, website(`shop-${number}`)]));
+  const all = new Map([...Array(number).keys()].map((number) => [`default/shop-${number}`, website(`shop-${number}`)]));
   return all.set(HOSTILE, website(HOSTILE.slice("default/".length)));
 }
 
@@ -81,7 +81,7 @@ export class Mock {
     this.born = Date.now() / 1000 - (this.age ?? 4000);
     this.number = 0;
     this.pid = 4242;
-    if (this.objects) this.cached = { "websites.v1.example.com": websites(), "secrets.v1 namespace=cert-manager": secrets() };
+    if (this.objects) this.cached = { "websites.v1.example.com": websites(this.websites ?? 1000), "secrets.v1 namespace=cert-manager": secrets() };
   }
 
   /** Changes an object as another client of the API server would. */
@@ -107,7 +107,8 @@ export class Mock {
     const later = matching.filter((one) => one > after);
     const objects = later.slice(0, 500).map((one) => ({ key: one, resourceVersion: of.get(one).metadata.resourceVersion }));
     const next = later.length > 500 ? objects.at(-1).key : null;
-    return [200, JSON.stringify({ version: 1, informer, total: of.size, matching: matching.length, objects, next })];
+    const before = matching.length - later.length;
+    return [200, JSON.stringify({ version: 1, informer, total: of.size, matching: matching.length, before, objects, next })];
   }
 
   snapshot() {

@@ -40,12 +40,8 @@ test("keys of an informer are filtered by the program and read in pages", async 
   const { page, errors, close } = await open(browser, url);
   await page.waitForSelector(".tiles");
   await go(page, "objects");
-  await page.getByText("1,001 keys; the first 500 are loaded", { exact: true }).waitFor();
-  assert.equal(await page.getByRole("columnheader").getByRole("button").count(), 0, "a part of the keys is not sorted");
-  await page.getByRole("button", { name: "More objects" }).click();
-  await page.getByText("1,001 keys; the first 1,000 are loaded", { exact: true }).waitFor();
-  await page.getByRole("button", { name: "More objects" }).click();
   await page.getByText("1,001 keys", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Next objects" }).count(), 0);
   await page.getByRole("button", { name: "Key" }).click();
   await page.keyboard.press("/");
   await page.keyboard.type("shop-77");
@@ -57,6 +53,59 @@ test("keys of an informer are filtered by the program and read in pages", async 
   await page.getByRole("link", { name: "cert-manager/ca" }).click();
   await page.getByText("tls.key: (redacted, 1704 bytes)").waitFor();
   await page.getByText("The values of Secrets do not leave the program.").waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("keys are shown in windows, of which one is in memory", async (t) => {
+  const { mock, url } = await served(t, { websites: 9_999 });
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 } });
+  await page.waitForSelector(".tiles");
+  await go(page, "objects");
+  const [previous, next] = ["Previous objects", "Next objects"].map((name) => page.getByRole("button", { name }));
+  const shows = async (text) => {
+    await page.getByText(text, { exact: true }).waitFor();
+    const rows = await page.getByRole("table", { name: "objects" }).getAttribute("aria-rowcount");
+    assert.ok(Number(rows) <= 2001, `${rows} rows are in the table`);
+  };
+  await shows("objects 1–2,000 of 10,000");
+  assert.equal(await page.getByRole("columnheader").getByRole("button").count(), 0, "a part of the keys is not sorted");
+  assert.equal(await previous.getAttribute("aria-disabled"), "true");
+  await accessible(page);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  await page.evaluate(() => { document.querySelector(".table-body").scrollTop = 9_000; });
+  await next.click();
+  await shows("objects 2,001–4,000 of 10,000");
+  assert.equal(await page.evaluate(() => document.querySelector(".table-body").scrollTop), 0);
+  await next.click();
+  await shows("objects 4,001–6,000 of 10,000");
+  // The position counts the keys that are left.
+  const keys = [...mock.cached["websites.v1.example.com"].keys()].sort();
+  for (const key of keys.slice(10, 20)) mock.cached["websites.v1.example.com"].delete(key);
+  await shows("objects 3,991–5,990 of 9,990");
+  const first = await page.getByRole("cell").getByRole("link").first().textContent();
+  assert.equal(first, keys[4_000]);
+  await page.getByRole("cell").getByRole("link").nth(1).click();
+  await page.waitForSelector(".yaml");
+  await page.goBack();
+  await shows("objects 3,991–5,990 of 9,990");
+  await previous.click();
+  await shows("objects 1,991–3,990 of 9,990");
+  for (let window = 0; window < 3; window++) {
+    await next.click();
+    await page.getByText(new RegExp(`^objects ${["3,991", "5,991", "7,991"][window]}`)).waitFor();
+  }
+  await shows("objects 7,991–9,990 of 9,990");
+  assert.equal(await next.getAttribute("aria-disabled"), "true");
+  assert.equal(await next.evaluate((one) => one === document.activeElement), true, "the button keeps the focus");
+  await page.locator("[data-filter]").fill("shop-");
+  await shows("objects 1–2,000 of 9,989 whose keys match; 9,990 in total");
+  await page.locator("[data-filter]").fill("shop-77");
+  await page.getByText("111 of 9,990 keys match", { exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => location.hash), "#/objects?contains=shop-77");
+  await page.getByRole("button", { name: "Key" }).click();
+  await page.getByRole("navigation").getByRole("link", { name: "Objects" }).click();
+  await shows("objects 1–2,000 of 9,990");
   assert.deepEqual(errors, []);
   await close();
 });

@@ -47,6 +47,8 @@ pub struct ObjectList {
     pub total: u64,
     /// The number of cached objects whose key contains the text of the request.
     pub matching: u64,
+    /// The number of matching objects up to the key of the request. They are on earlier pages.
+    pub before: u64,
     /// The matching objects after the key of the request, sorted by key.
     pub objects: Vec<ObjectEntry>,
     /// The key after which the next page begins; `None` if this is the last one.
@@ -245,6 +247,7 @@ impl ConsoleData {
             informer: informer.to_owned(),
             total: page.total,
             matching: page.matching,
+            before: page.matching - page.later as u64,
             next: next.map(ToString::to_string),
             objects: page.first.iter().map(entry).collect(),
         })

@@ -188,11 +188,14 @@ async fn keys_are_sorted_filtered_and_paged() {
     assert_eq!((keys(&first), first.next.as_deref()), (vec!["default/a", "default/b"], Some("default/b")));
     let second = offline.list("informer=configmaps.v1&limit=2&after=default%2Fb").await;
     assert_eq!((keys(&second), second.next.as_deref()), (vec!["default/c", "default/d"], Some("default/d")));
+    assert_eq!((first.before, second.before), (0, 2));
     let last = offline.list("informer=configmaps.v1&limit=2&after=default%2Fd").await;
     assert_eq!((keys(&last), &last.next), (vec!["default/other"], &None));
     let filtered = offline.list("informer=configmaps.v1&contains=%2Fo&limit=1").await;
     assert_eq!((keys(&filtered), filtered.total, filtered.matching), (vec!["default/other"], 5, 1));
     assert_eq!(filtered.next, None);
+    let filtered = offline.list("informer=configmaps.v1&contains=%2Fo&after=default%2Fz").await;
+    assert_eq!((keys(&filtered), filtered.before), (vec![], 1));
 }
 
 #[tokio::test(start_paused = true)]
