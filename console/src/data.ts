@@ -208,6 +208,22 @@ export interface ObjectContent {
   object: object;
 }
 
+/** The type of an object. */
+export interface TypeMeta {
+  apiVersion: string;
+  kind: string;
+}
+
+/** Returns the type of the objects of an informer; `null` if no controller watches it. */
+export function typeOf(snapshot: Snapshot | null, informer: string): TypeMeta | null {
+  for (const { source, informers } of (snapshot?.controllers ?? []).flatMap(({ watches }) => watches ?? [])) {
+    // Such as `kind Pod.v1` or `kind Deployment.v1.apps in another cache`.
+    const [, kind, version, group] = /^kind ([^. ]+)\.([^. ]+)(?:\.(\S+))?/.exec(source) ?? [];
+    if (kind && version && informers.includes(informer)) return { apiVersion: group ? `${group}/${version}` : version, kind };
+  }
+  return null;
+}
+
 export const sum = <T>(all: T[], of: (one: T) => number): number =>
   all.reduce((total, one) => total + of(one), 0);
 

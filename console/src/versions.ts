@@ -1,6 +1,6 @@
 // The versions of objects that the page has seen while it showed them.
 import { useEffect, useReducer } from "preact/hooks";
-import type { ObjectContent } from "./data";
+import { type ObjectContent, type TypeMeta, typeOf } from "./data";
 import { ReadError, type Store } from "./store";
 import { messageOf } from "./stream";
 import { changedFields, diffObjects } from "./yaml";
@@ -35,6 +35,11 @@ export interface ObjectName {
 
 const uid = ({ object }: ObjectContent) => (object as { metadata?: { uid?: string } }).metadata?.uid ?? "";
 
+function withType(content: ObjectContent, type: TypeMeta): ObjectContent {
+  const { apiVersion, kind } = content.object as Partial<TypeMeta>;
+  return { ...content, object: { ...content.object, apiVersion: apiVersion || type.apiVersion, kind: kind || type.kind } };
+}
+
 export class Followed implements ObjectName {
   readonly store: Store;
   readonly informer: string;
@@ -47,6 +52,7 @@ export class Followed implements ObjectName {
   missing = false;
   /** The reason why the last read failed; empty if it succeeded. */
   problem = "";
+  #type: TypeMeta | null = null;
   #next = 1;
   #busy = false;
 
@@ -77,7 +83,22 @@ export class Followed implements ObjectName {
     return this.store.snapshot?.informers.find(({ name }) => name === this.informer)?.synced ?? false;
   }
 
-  #see(content: ObjectContent, size: number): boolean {
+  /**
+   * Adds the type of an object if it lacks one: that of the informer or of another version. Items of a list of a
+   * built-in kind have no type, and objects of watch events have one, which is no change.
+   */
+  #complete(content: ObjectContent): ObjectContent {
+    const { apiVersion, kind } = content.object as Partial<TypeMeta>;
+    const known = this.#type;
+    this.#type ??= apiVersion && kind ? { apiVersion, kind } : typeOf(this.store.snapshot, this.informer);
+    const type = this.#type;
+    if (!type) return content;
+    if (!known) this.versions = this.versions.map((one) => ({ ...one, content: withType(one.content, type) }));
+    return withType(content, type);
+  }
+
+  #see(received: ObjectContent, size: number): boolean {
+    const content = this.#complete(received);
     const wasMissing = this.missing;
     this.missing = false;
     let last = this.versions.at(-1);

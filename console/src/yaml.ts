@@ -32,7 +32,18 @@ const INVISIBLE = /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 
 const escaped = (text: string): string => text.replace(INVISIBLE, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-const dumped = (object: object): string => escaped(dump(object, { noRefs: true, lineWidth: -1, seqNoIndent: true }));
+/** The first fields of an object. */
+const FIRST = ["apiVersion", "kind", "metadata"];
+
+/** Returns an object with its type and its metadata first. A program may send the fields in any order. */
+function ordered(object: object): object {
+  if (!isMap(object)) return object;
+  const entries = Object.entries(object);
+  const first = FIRST.flatMap((name) => entries.filter(([of]) => of === name));
+  return Object.fromEntries([...first, ...entries.filter(([of]) => !FIRST.includes(of))]);
+}
+
+const dumped = (object: object): string => escaped(dump(ordered(object), { noRefs: true, lineWidth: -1, seqNoIndent: true }));
 
 /** Returns an object as YAML, by default without `metadata.managedFields`. */
 export const yaml = (object: object, managedFields: boolean): string => dumped(without(object, managedFields ? [] : ["managedFields"]));

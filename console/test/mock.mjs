@@ -45,9 +45,9 @@ const informer = (name, objects, more = {}) => ({
 /** The sources of a controller. The informers of Deployments are not of the reconciled kind. */
 function watches(controller) {
   const watch = (role, source, resource, informer) => ({ role, source, resource, informers: [informer] });
-  if (controller !== "website") return [watch("for", "Secret", "secrets/v1", "secrets.v1 namespace=cert-manager")];
-  return [watch("for", "Website.example.com", "websites.example.com/v1", "websites.v1.example.com"),
-    watch("owns", "Deployment.apps", "deployments.apps/v1", "deployments.v1.apps"), { role: "source", source: "timer", resource: "", informers: [] }];
+  if (controller !== "website") return [watch("for", "kind Secret.v1", "secrets/v1", "secrets.v1 namespace=cert-manager")];
+  return [watch("for", "kind Website.v1.example.com", "websites.example.com/v1", "websites.v1.example.com"),
+    watch("owns", "kind Deployment.v1.apps", "deployments.apps/v1", "deployments.v1.apps"), { role: "source", source: "timer", resource: "", informers: [] }];
 }
 
 const writes = (total) => [
@@ -75,13 +75,18 @@ const secrets = () => new Map([["cert-manager/ca", {
   data: { "tls.key": "(redacted, 1704 bytes)" }, type: "kubernetes.io/tls",
 }]]);
 
+/** Objects as items of a list of a built-in kind, which have no type. */
+const items = () => new Map([["default/shop-23", {
+  metadata: { name: "shop-23", namespace: "default", uid: "uid-23", resourceVersion: "184467" }, spec: { replicas: 2 },
+}]]);
+
 export class Mock {
   constructor(options = {}) {
     Object.assign(this, { folder: "../crates/informer-runtime/src/console/assets", prefix: "", backlog: 300, perSecond: 40, period: 1000, healthy: false, token: "", identity: "website-operator-5d9c-x7k2p", leader: true, members: 0, down: "" }, options);
     this.born = Date.now() / 1000 - (this.age ?? 4000);
     this.number = 0;
     this.pid = 4242;
-    if (this.objects) this.cached = { "websites.v1.example.com": websites(this.websites ?? 1000), "secrets.v1 namespace=cert-manager": secrets() };
+    if (this.objects) this.cached = { "deployments.v1.apps": items(), "pods.v1 form=Metadata": items(), "websites.v1.example.com": websites(this.websites ?? 1000), "secrets.v1 namespace=cert-manager": secrets() };
   }
 
   /** Changes an object as another client of the API server would. */

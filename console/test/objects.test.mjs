@@ -156,6 +156,43 @@ test("changes are shown as versions with a diff that is readable without colors"
   await close();
 });
 
+test("items of lists are shown with their type, which is no difference to a watch event", async (t) => {
+  const { mock, url } = await served(t);
+  const { page, errors, close } = await open(browser, url);
+  await page.waitForSelector(".tiles");
+  const yaml = page.locator("pre.yaml");
+  const change = (informer, type) => mock.change("default/shop-23", (object) => {
+    object.spec.replicas += 1;
+    Object.assign(object, type);
+  }, informer);
+  const diff = async () => {
+    await page.getByText("spec.replicas: 1 line added, 1 removed", { exact: true }).last().waitFor();
+    await page.getByRole("button", { name: /^Diff to the version before 184468/ }).click();
+    const lines = page.locator(".line.added, .line.removed");
+    await lines.first().waitFor();
+    assert.deepEqual(await lines.allTextContents(), ["-removed:   replicas: 2", "+added:   replicas: 3"]);
+  };
+  // A controller watches the kind of this informer.
+  await go(page, "objects?informer=deployments.v1.apps&key=default%2Fshop-23");
+  assert.match(await yaml.textContent(), /^apiVersion: apps\/v1\nkind: Deployment\nmetadata:\n/);
+  change("deployments.v1.apps", { apiVersion: "apps/v1", kind: "Deployment" });
+  await diff();
+  await accessible(page);
+  change("deployments.v1.apps", { apiVersion: "apps/v1", kind: "Deployment" });
+  await page.getByText("spec.replicas: 1 line added, 1 removed", { exact: true }).nth(1).waitFor();
+
+  // The kind of this informer is known as soon as a version has it.
+  await go(page, `objects?${new URLSearchParams({ informer: "pods.v1 form=Metadata", key: "default/shop-23" })}`);
+  await page.waitForFunction(() => document.querySelector("pre.yaml")?.textContent.startsWith("metadata:\n"));
+  change("pods.v1 form=Metadata", { apiVersion: "v1", kind: "Pod" });
+  await diff();
+  await page.getByRole("button", { name: /^Show 184467/ }).click();
+  await yaml.waitFor();
+  assert.match(await yaml.textContent(), /^apiVersion: v1\nkind: Pod\nmetadata:\n/);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("deleted object is said, and its last version stays", async (t) => {
   const { mock, url } = await served(t);
   const { page, errors, close } = await open(browser, url);
