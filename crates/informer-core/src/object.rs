@@ -92,6 +92,13 @@ pub trait Object: Any + Send + Sync {
         None
     }
 
+    /// Returns the object as JSON text like [`json`](Self::json), always with `apiVersion` and `kind` if this
+    /// representation knows them. Items of a list of a built-in kind have neither. The default implementation
+    /// returns [`json`](Self::json).
+    fn typed_json(&self) -> Option<Cow<'_, str>> {
+        self.json()
+    }
+
     /// Returns `metadata.finalizers`, if this representation contains them and has no [`json`](Self::json);
     /// otherwise none.
     fn metadata_finalizers(&self) -> &[Box<str>] {

@@ -330,6 +330,7 @@ fn header_has_what_was_set_and_counts_its_memory() {
     assert_eq!(header.deletion_timestamp(), Some("2026-01-01T00:00:00Z"));
     assert_eq!(header.annotations().len(), 0);
     assert_eq!((header.json(), header.is_partial(), header.metadata_finalizers().len()), (None, false, 0));
+    assert_eq!(header.typed_json(), None);
     let labels = "appweb".len() + 2;
     assert_eq!(Object::held_bytes(&header), "ns/web".len() + "u-1".len() + labels);
     let owned = header.clone().with_owners([owner.clone()]);

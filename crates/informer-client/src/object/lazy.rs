@@ -195,6 +195,10 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
         Self::json(self).ok()
     }
 
+    fn typed_json(&self) -> Option<Cow<'_, str>> {
+        Self::typed_json(self).ok()
+    }
+
     fn is_partial(&self) -> bool {
         let is_partial = self.body.is_partial(&self.origin, &self.header);
         if is_partial {

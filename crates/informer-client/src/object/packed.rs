@@ -109,6 +109,10 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
         Self::json(self).ok().map(Cow::Owned)
     }
 
+    fn typed_json(&self) -> Option<Cow<'_, str>> {
+        self.body.typed_json(&self.origin, &self.header).ok().map(Cow::Owned)
+    }
+
     fn is_partial(&self) -> bool {
         let is_partial = self.body.is_partial(&self.origin, &self.header);
         if is_partial {

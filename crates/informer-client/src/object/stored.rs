@@ -115,11 +115,7 @@ impl Stored {
         match self {
             Self::Plain(body) => typed_json(body.borrow(), origin, header),
             #[cfg(feature = "packed")]
-            Self::Packed(body) => {
-                let text =
-                    body.with(origin, header, |body| typed_json(body, origin, header).map(Cow::into_owned))?;
-                text.map(Cow::Owned)
-            }
+            Self::Packed(body) => body.typed_json(origin, header).map(Cow::Owned),
         }
     }
 
@@ -203,6 +199,12 @@ impl PackedBody {
     /// Returns the object as JSON. If the object is partial, the kind is read as JSON from now on.
     pub(super) fn json(&self, origin: &Origin, header: &Header) -> Result<String, DecodeError> {
         self.with(origin, header, |body| json(body, origin, header).map(Cow::into_owned))?
+    }
+
+    /// Returns the object as JSON, always with `apiVersion` and `kind`. If the object is partial, the kind is
+    /// read as JSON from now on.
+    pub(super) fn typed_json(&self, origin: &Origin, header: &Header) -> Result<String, DecodeError> {
+        self.with(origin, header, |body| typed_json(body, origin, header).map(Cow::into_owned))?
     }
 
     /// Returns the approximate memory of the body outside of this value.

@@ -98,6 +98,10 @@ fn agree(text: &str, origin: &Arc<Origin>) -> Result<(), TestCaseError> {
     (tree["apiVersion"], tree["kind"]) = ("example.com/v1".into(), "Thing".into());
     prop_assert_eq!(&*lazy.get().expect("it is JSON"), &tree);
     prop_assert_eq!(&*packed.get().expect("it is JSON"), &tree);
+    for object in [&lazy as &dyn Object, &packed, &dynamic] {
+        let typed = object.typed_json().expect("it is text");
+        prop_assert_eq!(&serde_json::from_str::<Value>(&typed).expect("it is JSON"), &tree);
+    }
     prop_assert_eq!(&*dynamic.value().expect("it is JSON"), &tree);
     let text = Object::json(&dynamic).expect("it is text");
     prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &tree);

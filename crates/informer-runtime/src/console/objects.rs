@@ -263,7 +263,7 @@ impl ConsoleData {
             let problem = "the cache has no such object; check the key, or whether the object was deleted";
             return failed(StatusCode::NOT_FOUND, problem);
         };
-        let text = object.json();
+        let text = object.typed_json();
         if text.as_ref().is_some_and(|text| text.len() > MAX_OBJECT_BYTES) {
             let problem = format!("the object has more than {MAX_OBJECT_BYTES} bytes; read it with kubectl");
             return failed(StatusCode::PAYLOAD_TOO_LARGE, &problem);

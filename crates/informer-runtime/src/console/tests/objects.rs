@@ -136,6 +136,7 @@ async fn object_of_each_representation_is_shown_as_json() {
     assert_eq!(lazy.object["data"]["color"], json!("red"), "{}", lazy.object);
     assert_eq!(lazy.object["metadata"]["resourceVersion"], json!(lazy.resource_version));
     assert!(!lazy.metadata_only && !lazy.redacted);
+    assert_eq!((&lazy.object["apiVersion"], &lazy.object["kind"]), (&json!("v1"), &json!("ConfigMap")));
     let names: Vec<String> = offline.cache.states().into_iter().map(|state| state.name).collect();
     let typed = names.iter().find(|name| name.starts_with("services.v1")).expect("an informer");
     assert_eq!(offline.object(typed, "default/s").await.object["spec"]["ports"][0]["port"], json!(80));
