@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
+use foldhash::fast::RandomState;
 use informer_core::{Gvk, Gvr};
 
 use crate::schema::field::{Base, Extra, FieldData};
@@ -32,6 +33,9 @@ enum Releases {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageId(pub(crate) u16);
 
+/// Message types by the last three components of their names.
+type Names = HashMap<&'static str, MessageId, RandomState>;
+
 /// The built-in Kubernetes kinds, with their fields, resources and encodings.
 ///
 /// A schema is immutable. [`builtin`](Self::builtin) and [`builtin_served`](Self::builtin_served) parse the
@@ -51,7 +55,7 @@ pub struct Schema {
     pub(crate) groups: Vec<GroupVersionData>,
     pub(crate) server_version: &'static str,
     pub(crate) types_version: &'static str,
-    by_name: HashMap<&'static str, MessageId>,
+    by_name: Names,
     /// An open-addressing hash table from group, version and kind to the index of the kind in `kinds`, plus
     /// 1. At least half of its slots are empty.
     by_kind: Box<[u16]>,

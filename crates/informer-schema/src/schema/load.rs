@@ -1,10 +1,12 @@
 //! Parses the text of the schema table. Names are slices of that text and are not copied.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::OnceLock;
 
-use super::{MessageId, Releases, Schema};
+use foldhash::fast::RandomState;
+use memchr::{memchr_iter, memmem};
+
+use super::{MessageId, Names, Releases, Schema};
 use crate::schema::field::{Base, Extra, FieldData, Flags, Shape};
 use crate::schema::kind::{KindData, MessageData};
 use crate::schema::resource::{
@@ -13,6 +15,13 @@ use crate::schema::resource::{
 
 /// The reason that parsing cannot fail: the schema table is compiled in, and a test of this crate parses it.
 const PARSED_BY_TESTS: &str = "the table is compiled in and parsed by a test of this crate";
+
+/// The first attribute of kinds and fields that are newer than the kube-apiserver of
+/// [`Schema::server_version`].
+const NEWER: &str = "since=";
+
+/// The capacity that is reserved for message types before the table is parsed. The table has fewer types.
+const MESSAGES_CAPACITY: usize = 1 << 11;
 
 /// The maximum number of fields of a message, because sets of fields are 64-bit masks. The largest type has
 /// 44 fields.
@@ -31,7 +40,7 @@ pub(super) fn parse_and_extend<E>(
     extend: impl FnOnce(&mut Schema) -> Result<(), E>,
 ) -> Result<Schema, E> {
     let mut schema = Schema {
-        messages: Vec::with_capacity(1 << 11),
+        messages: Vec::with_capacity(MESSAGES_CAPACITY),
         fields: Vec::with_capacity(1 << 13),
         extras: Vec::with_capacity(1 << 10),
         numbers: Vec::with_capacity(1 << 14),
@@ -43,7 +52,7 @@ pub(super) fn parse_and_extend<E>(
         by_name: names(text),
         by_kind: Box::default(),
     };
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
+    for line in parts(b'\n', text.trim_end()).filter(|line| !line.starts_with('#')) {
         let (tag, rest) = line.split_once('\t').expect(PARSED_BY_TESTS);
         match tag {
             "" | "K" if releases == Releases::Served && is_newer(rest) => {}
@@ -67,9 +76,10 @@ pub(super) fn parse_and_extend<E>(
 }
 
 /// Returns true if the kind or field of a table line is newer than the kube-apiserver of
-/// [`Schema::server_version`]. Such a line has `since` as its first attribute, after four columns.
+/// [`Schema::server_version`]. The attributes of such a line follow after four columns and begin with
+/// [`NEWER`].
 fn is_newer(rest: &str) -> bool {
-    rest.splitn(5, '\t').nth(4).is_some_and(|extra| extra.starts_with("since="))
+    rest.splitn(5, '\t').nth(4).is_some_and(|attributes| attributes.starts_with(NEWER))
 }
 
 fn by_kind(kinds: &[KindData]) -> Box<[u16]> {
@@ -86,8 +96,19 @@ fn by_kind(kinds: &[KindData]) -> Box<[u16]> {
 }
 
 fn cells<const N: usize>(rest: &'static str) -> [&'static str; N] {
-    let mut cells = rest.split('\t');
+    let mut cells = parts(b'\t', rest);
     std::array::from_fn(|_| cells.next().expect(PARSED_BY_TESTS))
+}
+
+/// Splits a text like [`str::split`], with fewer instructions. Every program that uses built-in kinds waits for
+/// the table to be parsed when it starts.
+fn parts(separator: u8, text: &'static str) -> impl Iterator<Item = &'static str> {
+    let ends = memchr_iter(separator, text.as_bytes()).chain([text.len()]);
+    ends.scan(0, move |start, end| {
+        let part = &text[*start..end];
+        *start = end + 1;
+        Some(part)
+    })
 }
 
 /// Parses a name from a cell of the schema table, in which `-` means that there is no name.
@@ -95,10 +116,12 @@ fn name(cell: &'static str) -> &'static str {
     if cell == "-" { "" } else { cell }
 }
 
-fn names(text: &'static str) -> HashMap<&'static str, MessageId> {
-    let messages = text.lines().filter_map(|line| line.strip_prefix("M\t"));
-    let short = messages.map(|rest| rest.split('\t').next().unwrap_or_default());
-    short.zip(0..).map(|(name, place)| (name, MessageId(place))).collect()
+fn names(text: &'static str) -> Names {
+    let starts = memmem::find_iter(text.as_bytes(), "\nM\t");
+    let short = starts.filter_map(|at| parts(b'\t', &text[at + 3..]).next());
+    let mut names = Names::with_capacity_and_hasher(MESSAGES_CAPACITY, RandomState::default());
+    names.extend(short.zip(0..).map(|(name, place)| (name, MessageId(place))));
+    names
 }
 
 fn message(schema: &mut Schema, rest: &'static str) {
@@ -118,9 +141,11 @@ fn message(schema: &mut Schema, rest: &'static str) {
 
 fn field(schema: &mut Schema, rest: &'static str) {
     let [json, number, kind, flags] = cells(rest);
-    let extra = match rest.splitn(5, '\t').nth(4) {
-        None | Some("") => 0,
-        Some(text) => {
+    // The attributes are the rest of the line, after a tab.
+    let attributes = rest.get(json.len() + number.len() + kind.len() + flags.len() + 4..).unwrap_or_default();
+    let extra = match attributes {
+        "" => 0,
+        text => {
             schema.extras.push(Extra::parse(text));
             u16::try_from(schema.extras.len()).expect(PARSED_BY_TESTS)
         }
@@ -130,7 +155,7 @@ fn field(schema: &mut Schema, rest: &'static str) {
     // A field that only newer servers have is in JSON only if it is in protobuf, because an older server has
     // it in neither. This is also right for a newer server: it writes a field that is always in JSON to
     // protobuf, too.
-    let quiet = is_newer(rest) || base.is_quiet(shape, flags);
+    let quiet = attributes.starts_with(NEWER) || base.is_quiet(shape, flags);
     schema.fields.push(FieldData {
         name: name(json),
         number: number.parse().expect(PARSED_BY_TESTS),
