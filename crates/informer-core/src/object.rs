@@ -92,9 +92,9 @@ pub trait Object: Any + Send + Sync {
         None
     }
 
-    /// Returns the object as JSON text like [`json`](Self::json), always with `apiVersion` and `kind` if this
-    /// representation knows them. Items of a list of a built-in kind have neither. The default implementation
-    /// returns [`json`](Self::json).
+    /// Returns the object as JSON text like [`json`](Self::json), and adds `apiVersion` and `kind` if the API
+    /// server omitted them, as it does in lists of built-in kinds. The default implementation returns
+    /// [`json`](Self::json), for representations that do not know their kind.
     fn typed_json(&self) -> Option<Cow<'_, str>> {
         self.json()
     }
