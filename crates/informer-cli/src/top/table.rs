@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use informer::runtime::console::{
     ConsoleSnapshot, HandlerSnapshot, InformerSnapshot, QueueSnapshot, ReconcileSnapshot,
 };
+use ratatui::layout::Constraint;
 use tokio::time::Instant;
 
 use super::app::Tab;
@@ -15,23 +16,27 @@ use crate::format::{NONE, bytes, count, optional_seconds, rate, seconds};
 
 pub(super) struct Column {
     pub(super) title: &'static str,
-    /// The width; `None` for a share of the rest.
-    pub(super) width: Option<u16>,
+    pub(super) width: Constraint,
     /// The width of the terminal from which the column is shown.
     pub(super) from: u16,
     pub(super) numeric: bool,
 }
 
 const fn text(title: &'static str) -> Column {
-    Column { title, width: None, from: 0, numeric: false }
+    share(title, 1)
+}
+
+/// Returns a column of text that gets this share of the width that the other columns leave.
+const fn share(title: &'static str, share: u16) -> Column {
+    Column { title, width: Constraint::Fill(share), from: 0, numeric: false }
 }
 
 const fn narrow(title: &'static str, width: u16) -> Column {
-    Column { title, width: Some(width), from: 0, numeric: false }
+    Column { title, width: Constraint::Length(width), from: 0, numeric: false }
 }
 
 const fn number(title: &'static str, width: u16) -> Column {
-    Column { title, width: Some(width), from: 0, numeric: true }
+    Column { title, width: Constraint::Length(width), from: 0, numeric: true }
 }
 
 const fn wide(column: Column) -> Column {
@@ -152,7 +157,7 @@ const RECONCILES: &[Column] = &[
     wide(narrow("CONTROLLER", 18)),
     narrow("RESULT", 8),
     number("TOOK", 8),
-    text("CAUSE OR ERROR"),
+    share("CAUSE OR ERROR", 2),
 ];
 
 pub(super) fn columns(tab: Tab) -> &'static [Column] {
@@ -338,15 +343,28 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
     snapshot.controllers.iter().map(row).collect()
 }
 
+/// Returns a cause, such as `updated Pod default/web (spec)`, without the key of its object if that is `key`,
+/// because the table has a column for the key.
+fn cause_without_key(cause: &str, key: &str) -> String {
+    let ends_key = |rest: &str| rest.is_empty() || rest.starts_with(" (");
+    let mut places = cause.match_indices(key).filter(|(at, _)| cause[..*at].ends_with(' '));
+    match places.find(|(at, _)| ends_key(&cause[at + key.len()..])) {
+        Some((at, _)) => format!("{}{}", &cause[..at - 1], &cause[at + key.len()..]),
+        None => cause.to_owned(),
+    }
+}
+
 fn reconcile(one: &ReconcileSnapshot, ago: f64) -> TableRow {
     let failed = one.result.as_deref() == Some("error");
     let result = match one.result.as_deref() {
         Some("success") => "ok",
+        Some("error") => "failed",
         Some("requeue" | "requeue_after") => "requeued",
         Some(other) => other,
         None => "running",
     };
-    let cause = one.error.clone().unwrap_or_else(|| one.causes.join("; "));
+    let causes = || one.causes.iter().map(|cause| cause_without_key(cause, &one.request));
+    let cause = one.error.clone().unwrap_or_else(|| causes().collect::<Vec<_>>().join("; "));
     TableRow {
         cells: vec![
             TableCell::of(seconds(ago), ago),

@@ -133,6 +133,26 @@ async fn tables_are_filtered_and_sorted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn causes_repeat_no_key_of_their_row_and_fit_on_100_columns() {
+    let reconciles = |screen: &mut Screen| {
+        let mut own = reconcile(4, None);
+        own["causes"] =
+            json!(["updated Website.example.com default/shop-4 (spec)", "deleted Pod default/shop-4"]);
+        let mut other = reconcile(5, None);
+        other["causes"] = json!(["added Secret default/shop-5-tls"]);
+        screen.receive(&[own, other]);
+        screen.keys("6")
+    };
+    let narrow = reconciles(&mut Screen::new(100, 24));
+    for part in ["updated Website.example.com (spec)", "added Secret default/shop-5-tls", "failed", "sealed"]
+    {
+        assert!(narrow.contains(part), "{part} is missing:\n{narrow}");
+    }
+    let wide = reconciles(&mut Screen::new(160, 24));
+    assert!(wide.contains("updated Website.example.com (spec); deleted Pod "), "{wide}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn latency_of_handlers_and_oldest_key_of_queues_are_shown() {
     let mut screen = Screen::new(80, 24);
     let handlers = screen.keys("3");
@@ -163,7 +183,7 @@ async fn enter_opens_the_history_of_a_key() {
     let text = screen.text();
     for part in [
         "queued in website for 3.2 s: retry of failure 4",
-        "error    website",
+        "failed   website",
         "because updated Website.example.com default/shop-2 (spec)",
         "the vault is \\u{1b}[31msealed",
         "reconciled default/shop-7",

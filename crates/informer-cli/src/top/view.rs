@@ -220,7 +220,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, theme: &Theme, area: Rect, n
     let columns = table::columns(tab);
     let shown: Vec<(usize, &Column)> =
         columns.iter().enumerate().filter(|(_, column)| area.width >= column.from).collect();
-    let widths = shown.iter().map(|(_, column)| column.width.map_or(Constraint::Fill(1), Constraint::Length));
+    let widths = shown.iter().map(|(_, column)| column.width);
     let layout = Layout::horizontal(widths).spacing(1);
     let [header, body, note] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)]).areas(area);
@@ -329,7 +329,7 @@ fn reconcile_lines(
 ) {
     let (result, level) = match one.result.as_deref() {
         None => ("running", Severity::Warn),
-        Some("error") => ("error", Severity::Bad),
+        Some("error") => ("failed", Severity::Bad),
         Some("success") => ("ok", Severity::Ok),
         Some(_) => ("requeued", Severity::Ok),
     };
