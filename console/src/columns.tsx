@@ -1,5 +1,6 @@
 // What the views of the console share: their properties, the column of the replica, and the actions.
-import type { Part } from "./data";
+import { type Part, shortCauses } from "./data";
+import { NONE, visible } from "./format";
 import { Badge } from "./parts";
 import { isCurrent, type Replicas } from "./replicas";
 import type { Store } from "./store";
@@ -13,10 +14,27 @@ export interface ViewProps {
 
 export const keyLink = (key: string) => `#/key?key=${encodeURIComponent(key)}`;
 
-export const result = (value: string | null) => {
-  if (value === null) return <Badge level="none">running</Badge>;
-  return <Badge level={value === "error" ? "bad" : "ok"}>{value.startsWith("requeue") ? "requeued" : value}</Badge>;
-};
+/** The outcome of a reconcile in one word. */
+export const outcome = (value: string | null): string =>
+  value === null ? "running" : value === "error" ? "failed" : value === "success" ? "succeeded" : value.startsWith("requeue") ? "requeued" : value;
+
+export const result = (value: string | null) =>
+  <Badge level={value === "error" ? "bad" : value === "success" ? "ok" : "none"}>{outcome(value)}</Badge>;
+
+/** A link to the view of a key. */
+export const KeyLink = ({ name }: { name: string }) => <a href={keyLink(name)}>{visible(name)}</a>;
+
+interface Caused {
+  request: string;
+  causes?: string[];
+  error?: string | null;
+}
+
+/** The causes of a reconcile for a table in which the key has its own column. */
+export const causeText = ({ request, causes = [] }: Caused): string => shortCauses(causes, request).join("; ") || NONE;
+
+/** The error of a failed reconcile, and the causes of others. */
+export const causeOrError = (one: Caused): string => one.error || causeText(one);
 
 /** The name of a replica: the whole name, or the part that differs from the others. */
 export function ReplicaName({ store, text }: { store: Store; text: string }) {
@@ -34,7 +52,7 @@ export function PartTable<T extends Part>({ replicas, columns, id, ...props }: T
   };
   // On a narrow page, the column takes the place of the others after the second one.
   const second = columns.filter((column) => column.narrow !== false)[1];
-  const others = columns.slice(1).map((column) => (column === second ? column : { ...column, narrow: false }));
+  const others = columns.slice(1).map((column) => (column === second || column.long ? column : { ...column, narrow: false }));
   const all = replicas.mixed ? [...columns.slice(0, 1), replica, ...others] : columns;
   return <Table {...props} columns={all} id={(one) => `${one.store.name} ${id(one)}`} />;
 }

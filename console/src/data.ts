@@ -232,6 +232,9 @@ export const isFailed = ({ result }: { result: string | null }): boolean => resu
 
 const OF_OBJECT = /^(?:listed|added|updated|deleted|resync of|event of) /;
 
+/** The kind of the object of a cause. */
+const KIND = /^(?:listed|added|updated|deleted|resync of|event of) (\S+)/;
+
 /** Returns a cause, such as `updated Pod default/web (spec)`, without the key of its object if that is `key`. */
 export function causeWithoutKey(cause: string, key: string): string {
   if (!OF_OBJECT.test(cause)) return cause;
@@ -241,6 +244,20 @@ export function causeWithoutKey(cause: string, key: string): string {
     if (rest === "" || rest.startsWith(" (")) return cause.slice(0, at) + rest;
   }
   return cause;
+}
+
+/** Returns the kind in a cause without its API group, such as `updated Website (spec)`. */
+const withoutGroup = (cause: string): string => (OF_OBJECT.test(cause) ? cause.replace(/^(\w+(?: of)? [^\s.]+)\.\S+/, "$1") : cause);
+
+/**
+ * Returns the causes of a reconcile for a table in which the key has its own column. The API group of a kind is left
+ * out, unless a cause of the same reconcile has an object of another kind with the same name.
+ */
+export function shortCauses(causes: string[], key: string): string[] {
+  const kinds = new Set(causes.map((cause) => KIND.exec(cause)?.[1]).filter((kind) => kind !== undefined));
+  const names = new Set([...kinds].map((kind) => kind.split(".")[0]));
+  const shortened = names.size === kinds.size ? withoutGroup : (cause: string) => cause;
+  return causes.map((cause) => shortened(causeWithoutKey(cause, key)));
 }
 
 export const finished = (one: Controller): number =>

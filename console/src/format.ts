@@ -35,6 +35,12 @@ export function seconds(value: number | null | undefined): string {
   return `${Math.floor(value / 86_400)} d ${Math.floor((value % 86_400) / 3600)} h`;
 }
 
+/** Control characters, invisible characters, and those that change the order of others. */
+export const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Returns a text with an escape, such as `\u202e`, for each character that is invisible or changes the order of others. */
+export const visible = (text: string): string => text.replace(INVISIBLE, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** The local time of day with milliseconds. */
 export function clock(milliseconds: number): string {
   const date = new Date(milliseconds);

@@ -1,7 +1,8 @@
 // A table that renders only its visible rows, and filters and sorts all of them.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { count } from "./format";
+import { count, visible } from "./format";
+import { Badge, type Level } from "./parts";
 
 interface Width {
   /** The width as in `grid-template-columns`. */
@@ -16,7 +17,12 @@ export interface Column<T> extends Width {
   numeric?: boolean;
   /** False for a column that is left out on a narrow page. */
   narrow?: boolean;
+  /** True if the text may take two lines. On a narrow page, it is below the other columns on up to three lines. */
+  long?: boolean;
 }
+
+/** A count with its noun. */
+export type Alert = [level: Level, text: string];
 
 export interface TableProps<T> {
   name: string;
@@ -37,10 +43,18 @@ export interface TableProps<T> {
   filtered?: boolean;
   /** False if the table has only a part of the rows, which stay in their order. */
   sortable?: boolean;
+  /** The heading of the section. */
+  heading?: string;
+  /** Counts that must not be hidden, such as `2 panics`. On a narrow page, they are beside the name of the row. */
+  alerts?: (row: T) => Alert[];
 }
 
-/** The height of a row in pixels: on one line, and on two lines on a narrow page. The style sheet has them, too. */
+/** The height of a row in pixels: on one line, and on two lines on a narrow page. */
 const [ROW, TALL_ROW] = [36, 58];
+/** The height of a row with a long text of two lines, and what three lines add to a row on a narrow page. */
+const [LONG_ROW, LONG_LINES] = [50, 60];
+/** The height of the heads of these tables on a narrow page, and of the table's body at most. */
+const [LONG_HEAD, BODY] = [78, 16 * ROW];
 /** A page that is narrower than this number of pixels has rows on two lines. */
 const MIN_WIDTH = 640;
 /** The number of rows above and below the visible ones that are rendered, too. */
@@ -48,7 +62,7 @@ const EXTRA = 8;
 /** A table with at most this number of rows has no filter. */
 const FEW = 5;
 /** The gap and the padding of a row in pixels. */
-const [GAP, PADDING] = [18, 28];
+const [GAP, PADDING] = [24, 28];
 /** The time after the last input until a change of the filter is reported, in milliseconds. */
 const PAUSE = 250;
 
@@ -62,9 +76,12 @@ const least = ({ width }: Width): number => Number(/^(?:minmax\()?([\d.]+)rem/.e
 const fits = (columns: Width[], width: number, rem: number): boolean =>
   width >= Math.max(MIN_WIDTH, columns.reduce((total, one) => total + least(one) * rem + GAP, PADDING));
 
-/** The first column takes the first of two lines; the others share the second one in proportion to their widths. */
-const twoLines = (columns: Width[]): string =>
-  columns.slice(1).map((column) => `minmax(0, ${fixed(column) ?? 8}fr)`).join(" ") || "minmax(0, 1fr)";
+/**
+ * The first column takes the first of two lines; the others share the second one in proportion to their widths. A
+ * column with a long text takes further lines.
+ */
+const twoLines = (columns: (Width & { long?: boolean })[]): string =>
+  columns.slice(1).filter(({ long }) => !long).map((column) => `minmax(0, ${fixed(column) ?? 8}fr)`).join(" ") || "minmax(0, 1fr)";
 
 /** Moves the first flexible column, which has the name of the row, to the begin. */
 function nameFirst<T extends Width>(columns: T[]): T[] {
@@ -78,7 +95,7 @@ interface Sort {
   down: boolean;
 }
 
-export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first, onFilter, only, bar, filtered, sortable = true }: TableProps<T>) {
+export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first, onFilter, only, bar, filtered, sortable = true, heading, alerts }: TableProps<T>) {
   const [filter, setFilter] = useState(first ?? "");
   const [sort, setSort] = useState<Sort | null>(null);
   const [top, setTop] = useState(0);
@@ -135,20 +152,39 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
   }, [rows, columns.length, filter, only, sort, newestFirst, sortable]);
 
   const wide = fits(columns, size.width, size.rem);
-  const visible = wide ? columns : nameFirst(columns.filter((column) => column.narrow !== false));
-  const grid = { gridTemplateColumns: wide ? visible.map((column) => column.width).join(" ") : twoLines(visible) };
-  const height = wide || visible.length < 2 ? ROW : TALL_ROW;
+  const shownColumns = wide ? columns : nameFirst(columns.filter((column) => column.narrow !== false));
+  const grid = { gridTemplateColumns: wide ? shownColumns.map((column) => column.width).join(" ") : twoLines(shownColumns) };
+  const long = shownColumns.some((column) => column.long);
+  const two = !wide && shownColumns.length > 1;
+  const height = long ? (wide ? LONG_ROW : TALL_ROW + LONG_LINES) : two ? TALL_ROW : ROW;
+  const headHeight = two ? (long ? LONG_HEAD : TALL_ROW) : ROW;
   const start = Math.max(0, Math.floor(top / height) - EXTRA);
   const end = Math.min(shown.length, Math.ceil((top + size.height) / height) + EXTRA);
   const order = ({ title }: Column<T>) => (!sortable || sort?.by !== title ? "none" : sort.down ? "descending" : "ascending");
   const choose = ({ title, numeric }: Column<T>) => setSort({ by: title, down: sort?.by === title ? !sort.down : (numeric ?? false) });
   const total = shown.length === rows.length ? count(rows.length) : `${count(shown.length)} of ${count(rows.length)}`;
 
+  const cellClass = (column: Column<T>) => [column.numeric && "numeric", column.long && "long"].filter(Boolean).join(" ");
+  const cell = (row: T, column: Column<T>, at: number) => {
+    const text = visible(String(column.value(row)));
+    const content = column.show ? column.show(row) : text;
+    const title = typeof content === "string" ? content : text;
+    const found = at === 0 && !wide ? (alerts?.(row) ?? []) : [];
+    return (
+      <span role="cell" class={cellClass(column)} title={title || undefined} key={column.title}>
+        {found.length === 0
+          ? content
+          : <span class="alerts"><span>{content}</span> {found.map(([level, text]) => <Badge level={level} key={text}>{text}</Badge>)}</span>}
+      </span>
+    );
+  };
+
   return (
     <section class="table-card">
-      {!filtered && (
+      {(!filtered || heading) && (
         <div class="table-bar">
-          {(rows.length > FEW || filter !== "") && (
+          {heading && <h2>{heading}</h2>}
+          {!filtered && (rows.length > FEW || filter !== "") && (
             <label>
               <span class="visually-hidden">Filter {name}</span>
               <input type="search" placeholder="Filter" value={filter} data-filter
@@ -156,41 +192,34 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
             </label>
           )}
           {bar}
-          <span class="muted">{total} {name}</span>
+          {!filtered && <span class="muted">{total} {name}</span>}
         </div>
       )}
-      <div class={`table ${height === TALL_ROW ? "two-lines" : ""}`} role="table" aria-label={name} aria-rowcount={shown.length + 1}>
+      <div class={["table", two && "two-lines", long && "long-rows", shown.length * height - 1 > BODY && "scrolls"].filter(Boolean).join(" ")} role="table" aria-label={name} aria-rowcount={shown.length + 1}>
         <div role="rowgroup" class="table-head">
-          <div role="row" aria-rowindex={1} class="row" style={grid}>
-            {visible.map((column) => (
-              <span role="columnheader" aria-sort={order(column)} class={column.numeric ? "numeric" : ""} key={column.title}>
+          <div role="row" aria-rowindex={1} class="row" style={{ ...grid, height: `${headHeight}px` }}>
+            {shownColumns.map((column) => (
+              <span role="columnheader" aria-sort={order(column)} class={cellClass(column)} key={column.title}>
                 {sortable
-                  ? <button type="button" onClick={() => choose(column)}>
+                  ? <button type="button" title={column.title} onClick={() => choose(column)}>
                       {column.title}
                       {sort?.by === column.title && <span aria-hidden="true" class="sort">{sort.down ? "▼" : "▲"}</span>}
                     </button>
-                  : <span class="unsorted">{column.title}</span>}
+                  : <span class="unsorted" title={column.title}>{column.title}</span>}
               </span>
             ))}
           </div>
         </div>
         <div role="rowgroup" class="table-body" ref={frame} tabIndex={0} aria-label={`Rows of ${name}`}
-          style={{ height: `${Math.min(shown.length > 0 ? shown.length * height - 1 : 2 * ROW, 16 * ROW)}px` }}
+          style={{ height: `${Math.min(shown.length > 0 ? shown.length * height - 1 : 2 * ROW, BODY)}px` }}
           onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
           {shown.length === 0
             ? <div role="row" class="empty"><span role="cell">{rows.length === 0 ? empty : "No row matches the filter."}</span></div>
             : <div role="presentation" class="space" style={{ height: `${shown.length * height}px` }}>
                 {shown.slice(start, end).map((row, offset) => (
                   <div role="row" aria-rowindex={start + offset + 2} class="row" key={id(row)}
-                    style={{ ...grid, top: `${(start + offset) * height}px` }}>
-                    {visible.map((column) => {
-                      const text = String(column.value(row));
-                      return (
-                        <span role="cell" class={column.numeric ? "numeric" : ""} title={text} key={column.title}>
-                          {column.show ? column.show(row) : text}
-                        </span>
-                      );
-                    })}
+                    style={{ ...grid, height: `${height}px`, top: `${(start + offset) * height}px` }}>
+                    {shownColumns.map((column, at) => cell(row, column, at))}
                   </div>
                 ))}
               </div>}

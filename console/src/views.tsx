@@ -1,16 +1,16 @@
 import { useMemo, useState } from "preact/hooks";
-import { InformerActions, keyLink, PartTable, result, type ViewProps } from "./columns";
+import { causeOrError, causeText, InformerActions, KeyLink, outcome, PartTable, result, type ViewProps } from "./columns";
 import {
-  causeWithoutKey, type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
+  type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
   type Snapshot, sum, type Watch, type Write,
 } from "./data";
-import { bytes, clock, count, NONE, rate, seconds } from "./format";
+import { bytes, clock, count, NONE, rate, seconds, visible } from "./format";
 import { objectLink } from "./object";
 import { setParameter } from "./page";
-import { Badge } from "./parts";
+import { Badge, type Level } from "./parts";
 import type { Replicas } from "./replicas";
 import type { Store } from "./store";
-import type { Column } from "./table";
+import type { Alert, Column } from "./table";
 
 interface Stage {
   title: string;
@@ -94,8 +94,7 @@ export function Pipeline({ replicas }: ViewProps) {
           </li>
         ))}
       </ol>
-      <h2>By informer</h2>
-      <PartTable replicas={replicas} name="informers" rows={informers} id={(one) => one.name} empty="This manager has no informers." columns={[
+      <PartTable replicas={replicas} heading="By informer" name="informers" rows={informers} id={(one) => one.name} empty="This manager has no informers." columns={[
         { title: "Informer", value: (one) => one.name, width: "minmax(0, 3fr)" },
         { title: "Events", value: (one) => one.events, show: (one) => rate(eventRate(one)), width: "5rem", numeric: true },
         { title: "Waiting", value: (one) => one.queued, show: (one) => count(one.queued), width: "5.5rem", numeric: true, narrow: false },
@@ -107,6 +106,14 @@ export function Pipeline({ replicas }: ViewProps) {
     </>
   );
 }
+
+/** The counts that are not zero, such as `2 panics`. */
+const alerts = (...counts: [number: number, one: string, several?: string, level?: Level][]): Alert[] =>
+  counts.filter(([number]) => number > 0)
+    .map(([number, one, several = `${one}s`, level = "warn"]) => [level, `${count(number)} ${number === 1 ? one : several}`]);
+
+const informerAlerts = (one: Informer): Alert[] =>
+  alerts([one.panics, "panic"], [one.crashes, "restart"], [one.failures, "failure"], [one.undecodable, "undecodable", "undecodable"]);
 
 const informerColumns: Column<Informer>[] = [
   { title: "Kind", value: (one) => informerName(one.name).resource, width: "minmax(0, 3fr)" },
@@ -155,10 +162,9 @@ export function Informers({ replicas }: ViewProps) {
     ? [...informerColumns.filter(({ title }) => !title.startsWith("Version")), acts] : informerColumns;
   return (
     <>
-      <PartTable replicas={replicas} name="informers" rows={informers} id={(one) => one.name} columns={columns}
+      <PartTable replicas={replicas} name="informers" rows={informers} id={(one) => one.name} columns={columns} alerts={informerAlerts}
         empty="This manager has no informers. Add a controller or read through the cache." />
-      <h2>Handlers</h2>
-      <PartTable replicas={replicas} name="handlers" rows={handlers} id={(one) => `${one.of} ${one.at}`} empty="No informer has a handler." columns={[
+      <PartTable replicas={replicas} heading="Handlers" name="handlers" rows={handlers} id={(one) => `${one.of} ${one.at}`} alerts={(one) => alerts([one.panics, "panic"])} empty="No informer has a handler." columns={[
         { title: "Informer", value: (one) => one.of, width: "minmax(0, 2fr)" },
         { title: "Handler", value: (one) => one.name, width: "minmax(0, 2fr)", narrow: false },
         { title: "Pending", value: (one) => one.depth, show: (one) => count(one.depth), width: "5.5rem", numeric: true },
@@ -203,9 +209,9 @@ export function Queues({ replicas }: ViewProps) {
     queue.depths.map((depth) => ({ ...depth, store: queue.store, queue: queue.name, id: `${queue.name} ${depth.priority} ${depth.group}` })));
   return (
     <>
-      <PartTable replicas={replicas} name="queues" rows={queues} columns={queueColumns} id={(one) => one.name} empty="This manager has no queues." />
-      <h2>Ready keys by priority and group</h2>
-      <PartTable replicas={replicas} name="rows" rows={depths} id={(one) => one.id} empty="No key is ready: the workers keep up." columns={[
+      <PartTable replicas={replicas} name="queues" rows={queues} columns={queueColumns} id={(one) => one.name}
+        alerts={(one) => [...(one.orderFailed ? [["bad", "order failed"] as Alert] : []), ...alerts([one.retries, "retry", "retries", "none"])]} empty="This manager has no queues." />
+      <PartTable replicas={replicas} heading="Ready keys by priority and group" name="rows" rows={depths} id={(one) => one.id} empty="No key is ready: the workers keep up." columns={[
         { title: "Queue", value: (one) => one.queue, width: "minmax(0, 2fr)" },
         { title: "Priority", value: (one) => one.priority ?? 0, show: (one) => one.priority ?? NONE, width: "6rem", numeric: true },
         { title: "Group", value: (one) => one.group ?? "", show: (one) => one.group ?? NONE, width: "minmax(0, 1fr)" },
@@ -252,19 +258,18 @@ export function Controllers({ replicas }: ViewProps) {
   return (
     <>
       <p class="muted lead">The totals are since the start of the program.</p>
-      <PartTable replicas={replicas} name="controllers" rows={controllers} columns={controllerColumns} id={(one) => one.name} empty="This manager has no controllers." />
-      <h2>Running reconciles</h2>
-      <PartTable replicas={replicas} name="running reconciles" rows={running} id={(one) => one.id ?? one.controller + one.request} empty="No reconcile is running." columns={[
-        { title: "Key", value: (one) => one.request, show: (one) => <a href={keyLink(one.request)}>{one.request}</a>, width: "minmax(0, 2fr)" },
+      <PartTable replicas={replicas} name="controllers" rows={controllers} columns={controllerColumns} id={(one) => one.name}
+        alerts={(one) => alerts([one.panics, "panic"], [one.timeouts, "timeout"])} empty="This manager has no controllers." />
+      <PartTable replicas={replicas} heading="Running reconciles" name="running reconciles" rows={running} id={(one) => one.id ?? one.controller + one.request} empty="No reconcile is running." columns={[
+        { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
         { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
         { title: "Running for", value: (one) => one.beganSecondsAgo, show: (one) => seconds(one.beganSecondsAgo), width: "7.5rem", numeric: true },
-        { title: "Cause", value: causeText, width: "minmax(0, 3fr)", narrow: false },
+        { title: "Cause", value: causeText, width: "minmax(0, 3fr)", long: true },
       ]} />
       <Sources controllers={controllers} />
       {sharded.length > 0 && (
         <>
-          <h2>Shards</h2>
-          <PartTable replicas={replicas} name="shards" rows={sharded} id={(one) => one.name} empty="" columns={[
+          <PartTable replicas={replicas} heading="Shards" name="shards" rows={sharded} id={(one) => one.name} empty="" columns={[
             { title: "Controller", value: (one) => one.name, width: "2fr" },
             { title: "Lease", value: (one) => (one.shard?.active ? "active" : "none"), width: "1fr" },
             { title: "Members", value: (one) => one.shard?.members ?? 0, width: "6rem", numeric: true },
@@ -301,18 +306,14 @@ function Sources({ controllers }: { controllers: Controller[] }) {
   );
 }
 
-/** The causes of a reconcile for a table in which the key has its own column. */
-const causeText = ({ request, causes = [] }: { request: string; causes?: string[] }) =>
-  causes.map((cause) => causeWithoutKey(cause, request)).join("; ") || NONE;
-
 const reconcileColumns: Column<Reconcile>[] = [
-  { title: "Began", value: (one) => clock(one.began), show: (one) => clock(one.began), width: "6.5rem" },
-  { title: "Key", value: (one) => one.request, show: (one) => <a href={keyLink(one.request)}>{one.request}</a>, width: "minmax(0, 2fr)" },
-  { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)", narrow: false },
-  { title: "Result", value: (one) => one.result ?? "", show: (one) => result(one.result), width: "5.5rem" },
-  { title: "Duration", value: (one) => one.seconds ?? 0, show: (one) => seconds(one.seconds), width: "6rem", numeric: true, narrow: false },
-  { title: "Cause", value: causeText, width: "minmax(0, 2.5fr)", narrow: false },
-  { title: "Error", value: (one) => one.error ?? "", show: (one) => <span class="error-text">{one.error}</span>, width: "minmax(0, 2.5fr)", narrow: false },
+  { title: "Began", value: (one) => clock(one.began), width: "6.5rem" },
+  { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
+  { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
+  { title: "Result", value: (one) => outcome(one.result), show: (one) => result(one.result), width: "6rem" },
+  { title: "Duration", value: (one) => one.seconds ?? 0, show: (one) => seconds(one.seconds), width: "5rem", numeric: true, narrow: false },
+  { title: "Cause, error", value: causeOrError, width: "minmax(0, 5fr)", long: true,
+    show: (one) => (one.error ? <span class="error-text">{visible(one.error)}</span> : causeOrError(one)) },
 ];
 
 export function Reconciles({ replicas, parameter }: ViewProps) {
@@ -342,8 +343,7 @@ export function Requests({ replicas }: ViewProps) {
   return (
     <>
       {programs.map((one) => <Process key={one.name} store={one} snapshot={one.snapshot as Snapshot} />)}
-      <h2>Requests of the client by verb and status</h2>
-      <PartTable replicas={replicas} name="rows" rows={requests} id={(one) => `${one.verb} ${one.code}`}
+      <PartTable replicas={replicas} heading="Requests of the client by verb and status" name="rows" rows={requests} id={(one) => `${one.verb} ${one.code}`}
         empty="The client has sent no request. Lists and watches of informers are not counted here." columns={[
           { title: "Verb", value: (one) => one.verb, width: "minmax(0, 1fr)" },
           { title: "Status", value: (one) => one.code, width: "minmax(0, 1fr)",

@@ -136,7 +136,7 @@ test("hostile name is shown as text", async (t) => {
   await go(page, "reconciles");
   await page.locator("[data-filter]").first().fill("onerror");
   const link = page.getByRole("cell").getByRole("link").first();
-  assert.equal(await link.textContent(), HOSTILE);
+  assert.equal(await link.textContent(), HOSTILE.replace("\u202e", "\\u202e"));
   await link.click();
   await page.waitForSelector(".history li");
   assert.equal(await page.getByLabel(/^Key, such as/).inputValue(), HOSTILE);
@@ -193,7 +193,7 @@ test("100,000 rows are filtered, sorted and scrolled without blocking", async (t
     const began = await next();
     for (let step = 0; step < steps; step++) {
       // Ten rows per frame.
-      body.scrollTop += 360;
+      body.scrollTop += 500;
       await next();
     }
     return performance.now() - began;
@@ -252,7 +252,7 @@ test("page is usable with the keyboard", async (t) => {
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");
   await go(page, "reconciles");
   await page.keyboard.press("/");
-  await page.keyboard.type("error");
+  await page.keyboard.type("failed");
   await page.getByText(/ of [\d,]+ reconciles$/).waitFor();
   await close();
 });
@@ -346,7 +346,7 @@ test("failed reconciles are shown alone, with the text filter, and by a link", a
   await page.getByText("14 of 300 reconciles", { exact: true }).waitFor();
   assert.equal(await button.getAttribute("aria-pressed"), "true");
   const results = await page.locator("main .table-body .badge").allTextContents();
-  assert.deepEqual(results, Array(14).fill("error"));
+  assert.deepEqual(results, Array(14).fill("failed"));
   await page.locator("[data-filter]").fill("website");
   await page.getByText("9 of 300 reconciles", { exact: true }).waitFor();
   await page.waitForFunction(() => location.hash === "#/reconciles?failed=true&filter=website");
@@ -382,13 +382,59 @@ test("cause in a table has the key only if another object caused the reconcile",
     return page.evaluate(([name, at]) => [...document.querySelectorAll(`[aria-label="${name}"] .table-body .row`)]
       .map((row) => [row.textContent.match(/default\/shop-\d+/)?.[0], row.children[at].textContent]), [name, at]);
   };
-  const CAUSE = "updated Website.example.com (spec, labels); updated Deployment.apps (other fields)";
+  const CAUSE = "updated Website (spec, labels); updated Deployment (other fields)";
   await page.getByText("11 of 300 reconciles", { exact: true }).waitFor();
   const ofKey = new Map(await causes("reconciles"));
   assert.equal(ofKey.get("default/shop-21"), `${CAUSE}; added Secret default/shop-21-tls; deleted Pod`);
   assert.equal(ofKey.get("default/shop-212"), CAUSE);
   await go(page, "controllers");
   assert.equal(new Map(await causes("running reconciles")).get("default/shop-8"), CAUSE);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+const CONFLICT = "update Deployment default/shop-17: the object was changed by another client; read it again and retry";
+
+for (const [device, viewport] of [["desktop", { width: 1280, height: 800 }], ["phone", { width: 390, height: 844 }]]) {
+  test(`failed reconcile has its whole error and its controller: ${device}`, async (t) => {
+    const { url } = await served(t, { perSecond: 0 });
+    const { page, errors, close } = await open(browser, `${url}#/reconciles?failed=true`, { viewport });
+    const row = page.getByRole("table", { name: "reconciles" }).getByRole("row").nth(1);
+    await row.getByText("failed", { exact: true }).waitFor();
+    await row.getByRole("cell", { name: /^(website|certificates)$/ }).waitFor();
+    const cell = row.getByRole("cell", { name: CONFLICT });
+    assert.equal(await cell.getAttribute("title"), CONFLICT);
+    assert.equal(await cell.evaluate((one) => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth), true, "the error is cut");
+    assert.equal(await row.evaluate((one) => one.scrollHeight <= one.offsetHeight), true, "the row is cut");
+    assert.deepEqual(errors, []);
+    await close();
+  });
+}
+
+test("counts of panics, timeouts and failures are visible on a phone", async (t) => {
+  const { mock, url } = await served(t, {});
+  const { snapshot } = mock;
+  mock.snapshot = () => {
+    const all = snapshot.call(mock);
+    Object.assign(all.controllers[0], { panics: 2, timeouts: 1 });
+    Object.assign(all.informers[0], { panics: 1, undecodable: 3 });
+    all.informers[0].handlers[0].panics = 1;
+    return all;
+  };
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 360, height: 844 } });
+  await page.waitForSelector(".tiles");
+  const shows = async (view, table, ...texts) => {
+    await go(page, view);
+    for (const text of texts) {
+      const badge = page.getByRole("table", { name: table, exact: true }).getByText(text, { exact: true }).first();
+      await badge.waitFor();
+      assert.ok(await badge.evaluate((one) => one.getBoundingClientRect().right <= innerWidth && one.scrollWidth <= one.clientWidth), `${text} is cut`);
+    }
+  };
+  await shows("controllers", "controllers", "2 panics", "1 timeout");
+  await shows("informers", "informers", "1 panic", "3 undecodable", "4 failures");
+  await shows("informers", "handlers", "1 panic");
+  await shows("queues", "queues", /^[\d,]+ retries$/);
   assert.deepEqual(errors, []);
   await close();
 });

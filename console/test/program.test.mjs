@@ -55,7 +55,7 @@ test("operator with a fault is shown live, before and after its restart", async 
     const { page, errors, close } = await open(browser, url);
     await page.getByText(/failed reconciles in the last minute/).waitFor();
     await page.getByRole("link", { name: "Reconciles", exact: true }).click();
-    await page.locator("[data-filter]").first().fill("error");
+    await page.locator("[data-filter]").first().fill("failed");
     await page.getByText("409").first().waitFor();
     await page.getByRole("cell").getByRole("link").first().click();
     await page.getByText(/^(listed|updated) Website\.example\.com default\/shop-\d+/).first().waitFor();
