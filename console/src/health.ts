@@ -1,12 +1,18 @@
 // Derives problems from the data, most severe first.
 import { informerName, type Snapshot } from "./data";
 import { count, seconds } from "./format";
-import { ended } from "./log";
+import type { Level } from "./parts";
 import { isCurrent } from "./replicas";
-import type { Store } from "./store";
+import type { Failures, Store } from "./store";
+
+/** A stage of the pipeline. */
+export type StageName = "server" | "reflector" | "deltaQueue" | "handlers" | "workQueues" | "workers";
 
 export interface Problem {
   store: Store;
+  /** The stage with the problem, and the informer whose stage it is. */
+  stage?: StageName;
+  informer?: string;
   level: "bad" | "warn";
   subject: string;
   text: string;
@@ -18,8 +24,35 @@ const LONG_RECONCILE = 60;
 /** A handler with more pending events than this is shown as a problem. */
 const DEEP_HANDLER = 1_000;
 
+/** An informer with more changes in its delta queue than this is shown as a problem. */
+const DEEP_DELTA_QUEUE = 1_000;
+/** A queue whose ready keys grow for this number of seconds is shown as a problem. */
+const LONG_GROWTH = 30;
+
+/** The share of failures, such as ` (3 %)`; empty if it is not known. */
+function share({ failed, finished }: Failures): string {
+  if (!finished || failed === 0) return "";
+  const percent = (failed / finished) * 100;
+  return ` (${percent < 1 ? "less than 1" : Math.round(percent)} %)`;
+}
+
+/** Like `34 (3 %)`. */
+export const recentText = (failures: Failures): string => `${count(failures.failed)}${share(failures)}`;
+
+/** The failed reconciles of the last minute, such as `34 failed in the last minute (3 %)`. */
+export const failuresText = (failures: Failures): string => `${count(failures.failed)} failed in the last minute${share(failures)}`;
+
+/** Adds failures up. */
+export const sumOfFailures = (all: Failures[]): Failures => ({
+  failed: all.reduce((total, one) => total + one.failed, 0),
+  finished: all.some((one) => one.finished === null) ? null : all.reduce((total, one) => total + (one.finished ?? 0), 0),
+  error: all.find((one) => one.error !== "")?.error ?? "",
+});
+
 /** A problem of a replica that is known. */
 type Found = Omit<Problem, "store">;
+
+export const severity = (found: Problem[]): Level => (found.some((one) => one.level === "bad") ? "bad" : found.length > 0 ? "warn" : "ok");
 
 export function problems(store: Store): Problem[] {
   const sorted = found(store).sort((a, b) => Number(b.level === "bad") - Number(a.level === "bad"));
@@ -44,7 +77,7 @@ function found(store: Store): Found[] {
   const failed = store.series.recent("requestErrors");
   if (failed > 0) {
     const text = `${count(Math.round(failed))} failed requests in the last minute (5xx or no response)`;
-    found.push({ level: "warn", subject: "API server", text, link: "#/overview" });
+    found.push({ level: "warn", subject: "API server", text, link: "#/requests", stage: "server" });
   }
   return found;
 }
@@ -52,19 +85,20 @@ function found(store: Store): Found[] {
 function ofInformers(snapshot: Snapshot): Found[] {
   const found: Found[] = [];
   for (const one of snapshot.informers) {
-    const add = (level: Problem["level"], text: string) =>
-      found.push({ level, subject: `Informer ${informerName(one.name).resource}`, text, link: "#/informers" });
+    const add = (level: Problem["level"], text: string, stage: StageName = "reflector") =>
+      found.push({ level, subject: `Informer ${informerName(one.name).resource}`, text, link: "#/informers", stage, informer: one.name });
     const error = one.lastError ? `: ${one.lastError}` : "";
     if (one.crash) add("bad", `restarts after a panic: ${one.crash}`);
     else if (one.notServed) add("bad", `watches a kind that the server does not serve${error}`);
     else if (one.running && !one.synced) add("bad", `has not synced${error}`);
-    else if (one.failures > 0) add("warn", `retries after ${count(one.failures)} failed requests${error}`);
-    if (one.undecodable > 0) add("warn", `has ${count(one.undecodable)} objects that cannot be decoded`);
+    else if (one.failures > 0) add("warn", `retries after ${count(one.failures)} failed ${one.failures === 1 ? "request" : "requests"}${error}`);
+    if (one.undecodable > 0) add("warn", `has ${count(one.undecodable)} objects that cannot be decoded`, "deltaQueue");
+    if (one.queued > DEEP_DELTA_QUEUE) add("warn", `has ${count(one.queued)} changes in its delta queue`, "deltaQueue");
     for (const handler of one.handlers) {
       if (handler.depth > DEEP_HANDLER) {
-        add("warn", `handler ${handler.name} has ${count(handler.depth)} pending events`);
+        add("warn", `handler ${handler.name} has ${count(handler.depth)} pending events`, "handlers");
       }
-      if (handler.panics > 0) add("warn", `handler ${handler.name} panicked ${count(handler.panics)} times`);
+      if (handler.panics > 0) add("warn", `handler ${handler.name} panicked ${handler.panics === 1 ? "once" : `${count(handler.panics)} times`}`, "handlers");
     }
   }
   return found;
@@ -74,31 +108,28 @@ function ofControllers(snapshot: Snapshot, store: Store): Found[] {
   const found: Found[] = [];
   for (const one of snapshot.controllers) {
     const add = (level: Problem["level"], text: string, link = "#/controllers") =>
-      found.push({ level, subject: `Controller ${one.name}`, text, link });
-    const since = Date.now() - 60_000;
-    let failed = 0;
-    let last = "";
-    const reconciles = store.log.all;
-    for (let at = reconciles.length - 1; at >= 0; at--) {
-      const reconcile = reconciles[at];
-      if (!reconcile || ended(reconcile) < since) break;
-      if (reconcile.store === store && reconcile.controller === one.name && reconcile.result === "error") {
-        failed += 1;
-        last ||= reconcile.error ?? "";
-      }
+      found.push({ level, subject: `Controller ${one.name}`, text, link, stage: "workers" });
+    const failures = store.failures(one.name);
+    if (failures.failed > 0) {
+      const { failed, finished, error } = failures;
+      const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter: one.name })}`;
+      const number = finished === null ? `${count(failed)} reconciles` : `${count(failed)} of ${count(finished)} reconciles`;
+      add("bad", `${number} failed in the last minute${share(failures)}${error === "" ? "" : `; last error: ${error}`}`, link);
     }
-    if (failed > 0) {
-      const link = "#/reconciles?failed=true";
-      add("bad", `${count(failed)} failed reconciles in the last minute; the last error: ${last}`, link);
-    }
-    if (one.panics > 0) add("warn", `${count(one.panics)} reconciles panicked`);
+    if (one.panics > 0) add("warn", one.panics === 1 ? "1 reconcile panicked" : `${count(one.panics)} reconciles panicked`);
     const longest = Math.max(0, ...one.running.map((running) => running.beganSecondsAgo));
     if (longest > LONG_RECONCILE) add("warn", `a reconcile has been running for ${seconds(longest)}`);
   }
   for (const queue of snapshot.queues) {
     if (queue.orderFailed) {
       const text = "its order failed and was replaced by FIFO";
-      found.push({ level: "bad", subject: `Queue ${queue.name}`, text, link: "#/queues" });
+      found.push({ level: "bad", subject: `Queue ${queue.name}`, text, link: "#/queues", stage: "workQueues" });
+    }
+    const growth = store.growth.get(queue.name);
+    const grown = growth && isCurrent(store) ? store.at / 1000 - growth.since : 0;
+    if (growth && grown >= LONG_GROWTH) {
+      const text = `its ready keys have grown for ${seconds(Math.floor(grown))}, from ${count(growth.from)} to ${count(growth.to)}`;
+      found.push({ level: "warn", subject: `Queue ${queue.name}`, text, link: "#/queues", stage: "workQueues" });
     }
   }
   return found;

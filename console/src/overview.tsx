@@ -1,8 +1,8 @@
 import { Chart } from "./chart";
 import { type ViewProps, ReplicaName } from "./columns";
 import { type Controller, finished, sum } from "./data";
-import { bytes, count, NONE, rate, seconds } from "./format";
-import { type Problem, problems } from "./health";
+import { bytes, count, NONE, rate, seconds, visible } from "./format";
+import { failuresText, problems, severity, sumOfFailures } from "./health";
 import { Badge, type Level, Tile } from "./parts";
 import { isCurrent, type Replicas } from "./replicas";
 import type { Store } from "./store";
@@ -24,6 +24,7 @@ function Tiles({ replicas }: { replicas: Replicas }) {
   const controllers = current.flatMap((one) => one.controllers);
   const synced = informers.filter((one) => one.synced).length;
   const memory = current.flatMap((one) => one.process.residentBytes ?? []);
+  const failures = sumOfFailures(controllers.map(({ store, name }) => store.failures(name)));
   const [only] = replicas.summed;
   const programs = replicas.mixed || !only ? `of ${count(replicas.summed.length)} replicas` : election(only);
   return (
@@ -33,7 +34,7 @@ function Tiles({ replicas }: { replicas: Replicas }) {
       <Tile title="Queued keys" value={count(sum(queues, (one) => one.ready))} link="#/queues"
         detail={`${count(sum(queues, (one) => one.waiting))} delayed`} />
       <Tile title="Reconciles" value={rate(replicas.rate((of) => sum(of.controllers, finished)))} link="#/reconciles"
-        detail={`${rate(series.last("errors"))} failed, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} in total`} />
+        detail={`${failuresText(failures)}, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} failed in total`} />
       <Tile title="Workers busy" link="#/controllers"
         value={`${sum(controllers, (one) => one.active)} of ${sum(controllers, (one) => one.workers)}`}
         detail={`${controllers.length} controllers`} />
@@ -44,8 +45,6 @@ function Tiles({ replicas }: { replicas: Replicas }) {
     </div>
   );
 }
-
-const severity = (found: Problem[]): Level => (found.some((one) => one.level === "bad") ? "bad" : found.length > 0 ? "warn" : "ok");
 
 export function Overview({ replicas, theme }: ViewProps) {
   const { series } = replicas;
@@ -61,7 +60,7 @@ export function Overview({ replicas, theme }: ViewProps) {
             {found.slice(0, MAX_PROBLEMS).map((one) => (
               <li key={one.store.name + one.subject + one.link + one.text}>
                 <Badge level={one.level}>{one.level === "bad" ? "error" : "warning"}</Badge>
-                <span>{replicas.mixed && <b>{one.store.name}: </b>}<a href={one.link}>{one.subject}</a> {one.text}</span>
+                <span>{replicas.mixed && <b>{one.store.name}: </b>}<a href={one.link}>{one.subject}</a>{/^Controller|^Queue/.test(one.subject) ? ": " : " "}{visible(one.text)}</span>
               </li>
             ))}
           </ul>

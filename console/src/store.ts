@@ -1,11 +1,13 @@
 // The state of one program: the last snapshot, the series of the last 15 minutes, and the result of the last
 // action.
-import { finished, type KeyHistory, type ObjectContent, type ObjectList, type Snapshot, sum } from "./data";
-import type { ReconcileLog } from "./log";
+import { finished, isFailed, type KeyHistory, type ObjectContent, type ObjectList, type Reconcile, type Snapshot, sum } from "./data";
+import { ended, type ReconcileLog } from "./log";
 import { type Connection, messageOf, problemOf } from "./stream";
 
 /** 15 minutes with a sample each second. */
 const MAX_SAMPLES = 900;
+/** The time over which failures are counted, in seconds. */
+const MINUTE = 60;
 /** The longest duration of a read in milliseconds. */
 const TIMEOUT = 20_000;
 
@@ -41,6 +43,28 @@ export class ReadError extends Error {
   }
 }
 
+/** The results of the reconciles of a controller. */
+interface Results {
+  finished: number;
+  failed: number;
+}
+
+/** The failed reconciles of a controller in the last minute. */
+export interface Failures {
+  failed: number;
+  /** The number of reconciles that ended; `null` until the page has been open for a minute. */
+  finished: number | null;
+  /** The last error that is known. */
+  error: string;
+}
+
+/** Ready keys that have grown without a pause. */
+interface Growth {
+  since: number;
+  from: number;
+  to: number;
+}
+
 export class Store {
   /** The name of the replica; empty if the page shows one program. */
   readonly name: string;
@@ -61,6 +85,11 @@ export class Store {
   token = "";
   /** The time of the last snapshot by the clock of the browser. */
   at = 0;
+  /** The growth of the ready keys of each queue, by its name. */
+  readonly growth = new Map<string, Growth>();
+  /** The results of each controller in the last minute, oldest first. */
+  #results: { uptime: number; of: Map<string, Results> }[] = [];
+  #logged: { second: number; log: Reconcile[]; of: Map<string, { failed: number; error: string }> } | null = null;
   #seen = new Set<string>();
   #changed: () => void;
 
@@ -157,7 +186,11 @@ export class Store {
     const now = Date.now();
     const same = this.snapshot?.process.pid === snapshot.process.pid
       && snapshot.process.uptimeSeconds > this.snapshot.process.uptimeSeconds;
-    if (this.snapshot && !same) this.#seen.clear();
+    if (this.snapshot && !same) {
+      this.#seen.clear();
+      this.#results = [];
+      this.growth.clear();
+    }
     this.previous = same ? this.snapshot : null;
     [this.snapshot, this.at] = [snapshot, now];
     const { informers, queues, controllers, leases, client } = snapshot;
@@ -172,8 +205,52 @@ export class Store {
     this.dropped += snapshot.dropped ?? 0;
     delete snapshot.reconciles;
     this.#sample(now / 1000);
+    this.#measure(now / 1000);
     [this.connection, this.problem] = ["live", ""];
     this.#changed();
+  }
+
+  /** The failed reconciles of a controller in the last minute. */
+  failures(controller: string): Failures {
+    const [now, first] = [this.#results.at(-1), this.#results[0]];
+    const counted = (of: typeof now) => of?.of.get(controller) ?? { finished: 0, failed: 0 };
+    const increase = (of: keyof Results) => counted(now)[of] - counted(first)[of];
+    const { failed = 0, error = "" } = this.#recentLog().get(controller) ?? {};
+    const uptime = now?.uptime ?? 0;
+    // The program sends the failures before the page was opened, but not the number of the other reconciles.
+    if (uptime < MINUTE) return { failed: counted(now).failed, finished: counted(now).finished, error };
+    if (uptime - (first?.uptime ?? 0) < MINUTE - 1) return { failed: Math.max(failed, increase("failed")), finished: null, error };
+    return { failed: increase("failed"), finished: increase("finished"), error };
+  }
+
+  /** The failed reconciles of the last minute that the page knows, by controller. */
+  #recentLog(): Map<string, { failed: number; error: string }> {
+    const second = Math.floor(Date.now() / 1000);
+    const { all } = this.log;
+    if (this.#logged?.second === second && this.#logged.log === all) return this.#logged.of;
+    const of = new Map<string, { failed: number; error: string }>();
+    for (let at = all.length - 1; at >= 0; at--) {
+      const one = all[at]!;
+      if (ended(one) < Date.now() - MINUTE * 1000) break;
+      if (one.store !== this || !isFailed(one)) continue;
+      const known = of.get(one.controller);
+      if (known) known.failed += 1;
+      else of.set(one.controller, { failed: 1, error: one.error ?? "" });
+    }
+    this.#logged = { second, log: all, of };
+    return of;
+  }
+
+  #measure(time: number): void {
+    const { process, controllers, queues } = this.snapshot as Snapshot;
+    const results = controllers.map((one): [string, Results] => [one.name, { finished: finished(one), failed: one.results.error }]);
+    this.#results.push({ uptime: process.uptimeSeconds, of: new Map(results) });
+    while (this.#results.length > 2 && this.#results[1]!.uptime <= process.uptimeSeconds - MINUTE) this.#results.shift();
+    for (const { name, ready } of queues) {
+      const known = this.growth.get(name);
+      if (known && ready > known.to) known.to = ready;
+      else this.growth.set(name, { since: time, from: ready, to: ready });
+    }
   }
 
   #sample(time: number): void {

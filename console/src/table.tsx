@@ -211,7 +211,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
           </div>
         </div>
         <div role="rowgroup" class="table-body" ref={frame} tabIndex={0} aria-label={`Rows of ${name}`}
-          style={{ height: `${Math.min(shown.length > 0 ? shown.length * height - 1 : 2 * ROW, BODY)}px` }}
+          style={{ height: `${Math.min(shown.length > 0 ? shown.length * height - 1 : 2 * ROW, BODY)}px`, backgroundSize: `100% ${height}px` }}
           onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
           {shown.length === 0
             ? <div role="row" class="empty"><span role="cell">{rows.length === 0 ? empty : "No row matches the filter."}</span></div>

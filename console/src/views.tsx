@@ -4,7 +4,9 @@ import {
   type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
   type Snapshot, sum, type Watch, type Write,
 } from "./data";
-import { bytes, clock, count, NONE, rate, seconds, visible } from "./format";
+import { ago, bytes, clock, count, NONE, rate, seconds, visible } from "./format";
+import { failuresText, type Problem, problems, recentText, severity, type StageName, sumOfFailures } from "./health";
+import { ended, type FailingKey } from "./log";
 import { objectLink } from "./object";
 import { setParameter } from "./page";
 import { Badge, type Level } from "./parts";
@@ -13,14 +15,19 @@ import type { Store } from "./store";
 import type { Alert, Column } from "./table";
 
 interface Stage {
+  name?: StageName;
   title: string;
-  rate: string;
+  /** The large figure, and what it counts. */
+  figure: string;
+  noun: string;
   facts: [string, string][];
-  level?: "warn";
   /** A problem that the stage has now. */
   problem?: string;
   link: string;
 }
+
+/** A rate without its unit. */
+const perSecond = (value: number | null | undefined) => rate(value).replace(/\/s$/, "");
 
 function stages(replicas: Replicas, chosen: string): Stage[] {
   const { current, series } = replicas;
@@ -28,38 +35,50 @@ function stages(replicas: Replicas, chosen: string): Stage[] {
   const informers = current.flatMap(of);
   const handlers = informers.flatMap((one) => one.handlers);
   const count_ = (value: (one: Informer) => number) => count(sum(informers, value));
-  const rate_ = (value: (one: Informer) => number) => rate(replicas.rate((all) => sum(of(all), value)));
+  const rate_ = (value: (one: Informer) => number) => perSecond(replicas.rate((all) => sum(of(all), value)));
   const queues = current.flatMap((one) => one.queues);
   const controllers = current.flatMap((one) => one.controllers);
   const relists = sum(informers, (one) => sum(Object.entries(one.relists), ([reason, times]) => (reason === "first" ? 0 : times)));
-  const backlog = sum(informers, (one) => one.queued);
-  const depth = sum(handlers, (one) => one.depth);
   const failing = informers.filter((one) => one.failures > 0).length;
-  const errors = series.last("errors") ?? 0;
+  const failures = recentFailures(controllers);
   const mean = (total: (one: Queue) => number, number: (one: Queue) => number) => {
     const [time, times] = [total, number].map((value) => replicas.increase((all) => sum(all.queues, value)));
     return times ? seconds((time ?? 0) / times) : NONE;
   };
   return [
-    { title: "API server", rate: rate(series.last("requests")), link: "#/requests",
+    { name: "server", title: "API server", figure: perSecond(series.last("requests")), noun: "requests/s", link: "#/requests",
       facts: [["requests", count(replicas.sum((all) => sum(all.client.requests, (one) => one.count)))], ["watches opened", count_((one) => one.watches)]] },
-    { title: "Reflector", rate: rate_((one) => one.events), link: "#/informers", level: failing > 0 ? "warn" : undefined,
-      facts: [["relists", count(relists)], ["failing", count(failing)]] },
-    { title: "Queue", rate: rate_((one) => one.changes), link: "#/informers", level: backlog > 1000 ? "warn" : undefined,
-      facts: [["waiting changes", count(backlog)], ["undecodable", count_((one) => one.undecodable)]] },
-    { title: "Store", rate: count_((one) => one.objects), link: "#/informers",
-      facts: [["objects held", bytes(sum(informers, (one) => one.bytes))], ["not synced", count(informers.filter((one) => !one.synced).length)]] },
-    { title: "Handlers", link: "#/informers", level: depth > 1000 ? "warn" : undefined,
-      rate: rate_((one) => sum(one.handlers, (handler) => handler.calls)),
-      facts: [["pending events", count(depth)], ["panics", count(sum(handlers, (one) => one.panics))]] },
-    { title: "Work queue", rate: rate(replicas.rate((all) => sum(all.queues, (one) => one.added))), link: "#/queues",
+    { name: "reflector", title: "Reflector", figure: rate_((one) => one.events), noun: "events/s", link: "#/informers",
+      facts: [["not synced", count(informers.filter((one) => !one.synced).length)], ["failing", count(failing)], ["relists", count(relists)]] },
+    { name: "deltaQueue", title: "Delta queue", figure: rate_((one) => one.changes), noun: "changes/s", link: "#/informers",
+      facts: [["waiting changes", count_((one) => one.queued)], ["undecodable", count_((one) => one.undecodable)]] },
+    { title: "Store", figure: count_((one) => one.objects), noun: "objects", link: "#/informers",
+      facts: [["memory of the objects", bytes(sum(informers, (one) => one.bytes))]] },
+    { name: "handlers", title: "Handlers", figure: rate_((one) => sum(one.handlers, (handler) => handler.calls)), noun: "calls/s", link: "#/informers",
+      facts: [["pending events", count(sum(handlers, (one) => one.depth))], ["panics", count(sum(handlers, (one) => one.panics))]] },
+    { name: "workQueues", title: "Work queues", figure: perSecond(replicas.rate((all) => sum(all.queues, (one) => one.added))), noun: "keys added/s", link: "#/queues",
       facts: [["ready, delayed", `${count(sum(queues, (one) => one.ready))}, ${count(sum(queues, (one) => one.waiting))}`],
         ["mean wait", mean((one) => one.queuedSecondsTotal, (one) => one.started)]] },
-    { title: "Workers", rate: rate(replicas.rate((all) => sum(all.controllers, finished))), link: "#/controllers",
-      ...(errors > 0 && { level: "warn", problem: `${rate(errors)} failed` }),
-      facts: [["busy", `${sum(controllers, (one) => one.active)} of ${sum(controllers, (one) => one.workers)}`],
+    { name: "workers", title: "Workers", figure: perSecond(replicas.rate((all) => sum(all.controllers, finished))), noun: "reconciles/s", link: "#/controllers",
+      ...(failures.failed > 0 && { problem: failuresText(failures) }),
+      facts: [["running", `${sum(controllers, (one) => one.active)} on ${sum(controllers, (one) => one.workers)} workers`],
         ["mean duration", mean((one) => one.workedSecondsTotal, (one) => one.done)]] },
   ];
+}
+
+/** The problems of a stage, which are those of the overview. */
+function StageProblems({ stage, found }: { stage: Stage; found: Problem[] }) {
+  const levels = (["bad", "warn"] as const).map((level) => ({ level, all: found.filter((one) => one.level === level) }));
+  const noun = { bad: "error", warn: "warning" };
+  return (
+    <>
+      {levels.filter(({ all }) => all.length > 0).map(({ level, all }) => (
+        <p key={level} title={all.map((one) => `${one.subject} ${one.text}`).join("\n")}>
+          <Badge level={level}>{level === "bad" && stage.problem ? stage.problem : `${all.length} ${noun[level]}${all.length === 1 ? "" : "s"}`}</Badge>
+        </p>
+      ))}
+    </>
+  );
 }
 
 const eventRate = ({ store, name }: Informer) =>
@@ -69,11 +88,12 @@ export function Pipeline({ replicas }: ViewProps) {
   const [chosen, setChosen] = useState("");
   const informers = replicas.snapshots.flatMap((one) => one.informers);
   const names = [...new Set(informers.map((one) => one.name))];
+  const found = replicas.summed.flatMap(problems).filter((one) => chosen === "" || !one.informer || one.informer === chosen);
   return (
     <>
       <p class="muted lead">
-        From the API server to the reconciler. The large figure of each stage is its rate in the last second, and that
-        of the store its number of objects. Reconciles that fail are shown at the workers.
+        From the API server to the reconciler. Rates are those of the last second. The problems of a stage are those of
+        the overview.
       </p>
       <label class="choice">
         Informer{" "}
@@ -83,16 +103,19 @@ export function Pipeline({ replicas }: ViewProps) {
         </select>
       </label>
       <ol class="pipeline">
-        {stages(replicas, chosen).map((stage) => (
-          <li class={`card ${stage.level ?? ""}`} key={stage.title}>
-            <h2><a href={stage.link}>{stage.title}</a></h2>
-            <strong>{stage.rate}</strong>
-            {stage.problem && <p><Badge level="warn">{stage.problem}</Badge></p>}
-            <dl>
-              {stage.facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
-            </dl>
-          </li>
-        ))}
+        {stages(replicas, chosen).map((stage) => {
+          const problems = found.filter((one) => stage.name && one.stage === stage.name);
+          return (
+            <li class={`card ${problems.length > 0 ? severity(problems) : ""}`} key={stage.title}>
+              <h2><a href={stage.link}>{stage.title}</a></h2>
+              <p><strong>{stage.figure}</strong> <span class="muted">{stage.noun}</span></p>
+              <StageProblems stage={stage} found={problems} />
+              <dl>
+                {stage.facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
+              </dl>
+            </li>
+          );
+        })}
       </ol>
       <PartTable replicas={replicas} heading="By informer" name="informers" rows={informers} id={(one) => one.name} empty="This manager has no informers." columns={[
         { title: "Informer", value: (one) => one.name, width: "minmax(0, 3fr)" },
@@ -102,7 +125,7 @@ export function Pipeline({ replicas }: ViewProps) {
         { title: "Memory", value: (one) => one.bytes, show: (one) => bytes(one.bytes), width: "6rem", numeric: true, narrow: false },
         { title: "Pending", value: (one) => sum(one.handlers, (handler) => handler.depth), width: "5rem", numeric: true },
       ]} />
-      {chosen !== "" && <p class="muted">The stages API server, work queue and workers are those of the whole process.</p>}
+      {chosen !== "" && <p class="muted">The stages API server, work queues and workers are those of the whole process.</p>}
     </>
   );
 }
@@ -221,18 +244,17 @@ export function Queues({ replicas }: ViewProps) {
   );
 }
 
-/** The failed reconciles per second of a controller. */
-const failureRate = ({ store, name }: Controller) =>
-  store.rate((of) => of.controllers.find((one) => one.name === name)?.results.error);
+/** The failed reconciles of controllers in the last minute. */
+const recentFailures = (controllers: Controller[]) => sumOfFailures(controllers.map(({ store, name }) => store.failures(name)));
 
 /** The number of failed reconciles, as a link to those that the page knows. */
 function Failed({ of }: { of: Controller }) {
   const { store, name, results } = of;
-  const failing = (failureRate(of) ?? 0) > 0;
+  const recent = store.failures(name);
   const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter: `${name} ${store.name}`.trim() })}`;
   return (
-    <a class={failing ? "error-text" : ""} href={link}>
-      {count(results.error)}<span class="visually-hidden"> failed reconciles of {name}{failing ? ", failing now" : ""}</span>
+    <a class={recent.failed > 0 ? "error-text" : ""} href={link}>
+      {count(results.error)}<span class="visually-hidden"> failed reconciles of {name}; {failuresText(recent)}</span>
     </a>
   );
 }
@@ -241,14 +263,14 @@ const controllerColumns: Column<Controller>[] = [
   { title: "Controller", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Kind", value: (one) => one.kind || NONE, width: "minmax(0, 1.5fr)", narrow: false },
   { title: "Phase", value: (one) => one.phase, width: "minmax(0, 1fr)", show: (one) => <Badge level="none">{one.phase}</Badge>, narrow: false },
-  { title: "Busy", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "5.5rem", numeric: true },
-  { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "6.5rem", numeric: true },
-  { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} /> : "0"), width: "5rem", numeric: true },
-  { title: "Failure rate", value: (one) => failureRate(one) ?? -1, show: (one) => rate(failureRate(one)), width: "6.5rem", numeric: true, narrow: false },
-  { title: "Requeued", value: (one) => one.results.requeue + one.results.requeue_after, width: "6.5rem", numeric: true, narrow: false,
+  { title: "Running", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "4.5rem", numeric: true },
+  { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "5.5rem", numeric: true },
+  { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} /> : "0"), width: "4rem", numeric: true },
+  { title: "Failed, last minute", value: (one) => one.store.failures(one.name).failed, show: (one) => recentText(one.store.failures(one.name)), width: "8.5rem", numeric: true, narrow: false },
+  { title: "Requeued", value: (one) => one.results.requeue + one.results.requeue_after, width: "5.5rem", numeric: true, narrow: false,
     show: (one) => count(one.results.requeue + one.results.requeue_after) },
-  { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true, narrow: false },
-  { title: "Timeouts", value: (one) => one.timeouts, width: "6rem", numeric: true, narrow: false },
+  { title: "Panics", value: (one) => one.panics, width: "4rem", numeric: true, narrow: false },
+  { title: "Timeouts", value: (one) => one.timeouts, width: "5rem", numeric: true, narrow: false },
 ];
 
 export function Controllers({ replicas }: ViewProps) {
@@ -266,6 +288,7 @@ export function Controllers({ replicas }: ViewProps) {
         { title: "Running for", value: (one) => one.beganSecondsAgo, show: (one) => seconds(one.beganSecondsAgo), width: "7.5rem", numeric: true },
         { title: "Cause", value: causeText, width: "minmax(0, 3fr)", long: true },
       ]} />
+      <FailingKeys replicas={replicas} />
       <Sources controllers={controllers} />
       {sharded.length > 0 && (
         <>
@@ -277,6 +300,27 @@ export function Controllers({ replicas }: ViewProps) {
           ]} />
         </>
       )}
+    </>
+  );
+}
+
+const failingColumns: Column<FailingKey>[] = [
+  { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
+  { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
+  { title: "Failures in a row", value: (one) => one.failures, show: (one) => count(one.failures), width: "7.5rem", numeric: true },
+  { title: "Last attempt", value: (one) => ended(one.last), show: (one) => ago(ended(one.last)), width: "8rem" },
+  { title: "Last error", value: (one) => one.last.error ?? "", width: "minmax(0, 4fr)", long: true, show: (one) => <span class="error-text">{visible(one.last.error ?? NONE)}</span> },
+];
+
+/** The keys whose newest known reconcile has failed. */
+function FailingKeys({ replicas }: { replicas: Replicas }) {
+  const rows = replicas.log.failing.filter((one) => replicas.shown.includes(one.store));
+  if (rows.length === 0) return null;
+  return (
+    <>
+      <PartTable replicas={replicas} heading="Failing keys" name="failing keys" rows={rows} columns={failingColumns} newestFirst
+        id={(one) => `${one.controller} ${one.request}`} empty="" />
+      <p class="muted lead">The newest known reconcile of these keys failed. The table covers only the reconciles that this page knows.</p>
     </>
   );
 }

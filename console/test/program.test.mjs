@@ -53,7 +53,7 @@ test("operator with a fault is shown live, before and after its restart", async 
   try {
     await served(url);
     const { page, errors, close } = await open(browser, url);
-    await page.getByText(/failed reconciles in the last minute/).waitFor();
+    await page.getByText(/failed in the last minute/).first().waitFor();
     await page.getByRole("link", { name: "Reconciles", exact: true }).click();
     await page.locator("[data-filter]").first().fill("failed");
     await page.getByText("409").first().waitFor();
