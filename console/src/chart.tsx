@@ -22,7 +22,9 @@ interface Props {
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
 const HEIGHT = 150;
 const MAX_SPAN = 900;
-const MIN_SPAN = 60;
+const MIN_SPAN = 2;
+/** The distances of the marks on the axis of the time, in seconds. */
+const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300];
 
 export function Chart({ series, title, lines, format, theme }: Props) {
   const frame = useRef<HTMLDivElement>(null);
@@ -43,7 +45,7 @@ export function Chart({ series, title, lines, format, theme }: Props) {
       cursor: { drag: { x: false, y: false } },
       padding: [8, 8, 0, 0],
       scales: {
-        // The first minute fills the whole width; the range then grows up to 15 minutes.
+        // The range fits the data, up to 15 minutes.
         x: {
           range: (_, min, max) => {
             const end = max ?? Date.now() / 1000;
@@ -53,7 +55,7 @@ export function Chart({ series, title, lines, format, theme }: Props) {
         y: { range: (_, __, max) => [0, Math.max(1, (max ?? 0) * 1.1)] },
       },
       axes: [
-        { ...axis, size: 24, space: 70, values: (_, times, __, ___, step) => times.map((time) => new Date(time * 1000).toTimeString().slice(0, step < 60 ? 8 : 5)) },
+        { ...axis, size: 24, space: 70, incrs: TIMES, values: (_, times, __, ___, step) => times.map((time) => new Date(time * 1000).toTimeString().slice(0, step < 60 ? 8 : 5)) },
         { ...axis, size: 62, space: 36, ...(format === bytes ? { incrs: BINARY } : {}), values: (_, values) => values.map((value) => format(value)) },
       ],
       series: [{}, ...lines.map((line) => ({ stroke: color(line.color), width: 1.5, points: { show: false }, spanGaps: false }))],

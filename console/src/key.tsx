@@ -1,8 +1,8 @@
 // The view of a key: why it was reconciled, in all replicas on one time line.
 import { useEffect, useState } from "preact/hooks";
-import { Action, keyLink, result, type ViewProps } from "./columns";
+import { Action, keyLink, KeyLink, outcome, result, type ViewProps } from "./columns";
 import type { KeyHistory, Reconcile } from "./data";
-import { ago, clock, count, day, seconds } from "./format";
+import { ago, clock, day, seconds, visible } from "./format";
 import { ObjectLinks, seenVersions, useKeyObjects, VersionItem, VersionLane } from "./key-objects";
 import { Badge, type Level, Time } from "./parts";
 import type { Store } from "./store";
@@ -117,7 +117,7 @@ export function Key({ replicas, parameter }: ViewProps) {
       {stories.filter((one) => one.problem !== "" && one.store.connection !== "lost").map((one) => (
         <p class="error-text" role="alert" key={one.store.name}>The history{of(one.store)} cannot be read: {one.problem}</p>
       ))}
-      {read.length > 0 && <Summary entries={read.flatMap(entriesOf)} name={key} />}
+      {read.length > 0 && <Summary stories={read} name={key} />}
       {key && <Requeue stories={stories} name={key} />}
       {key && <ObjectLinks name={key} objects={objects} stores={replicas.shown} />}
       {read.length > 0 && <HistoryView name={key} stories={read} objects={objects} />}
@@ -134,23 +134,36 @@ function entriesOf({ store, read }: Story): Entry[] {
   return read.of.controllers.flatMap((of) => [...of.running, ...of.reconciles].map(entry(of.controller)));
 }
 
-/** The last result of a key, and how many of the last reconciles failed. */
-function Summary({ entries, name }: { entries: Entry[]; name: string }) {
+/** What the controllers do with a key now. */
+function present(stories: Story[], name: string): string {
+  const all = stories.flatMap(({ store, read }) => (read?.of.controllers ?? []).map((one) => ({ ...one, store })));
+  const states = all.flatMap(({ store, controller, running, queued }) => {
+    const where = all.length > 1 ? ` in ${controller}${of(store)}` : "";
+    const began = running.filter(({ request }) => request === name);
+    const retry = /^retry of failure (\d+)$/.exec(queued?.causes[0] ?? "")?.[1];
+    return [
+      ...(began.length > 0 ? [`running${where} for ${seconds(Math.max(...began.map((one) => one.beganSecondsAgo)))}`] : []),
+      ...(queued ? [`waiting${retry ? ` for retry ${retry}` : ""}${where}, queued ${seconds(queued.ageSeconds)} ago`] : []),
+    ];
+  });
+  return states.join("; ") || "idle";
+}
+
+/** The present state of a key, its last result, and its last error. */
+function Summary({ stories, name }: { stories: Story[]; name: string }) {
   // The history also contains the reconciles of other keys that an event of this key caused.
-  const own = entries.filter((one) => one.request === name);
-  const running = own.filter((one) => one.result === null).length;
-  const recent = own.filter((one) => one.result !== null).sort((a, b) => b.end - a.end).slice(0, RECENT);
+  const own = stories.flatMap(entriesOf).filter((one) => one.request === name && one.result !== null).sort((a, b) => b.end - a.end);
+  if (stories.every(({ read }) => read?.of.controllers.length === 0)) return null;
+  const recent = own.slice(0, RECENT);
   const [last] = recent;
-  if (!last) return null;
   const failed = recent.filter((one) => one.result === "error");
-  const level: Level = last.result === "error" ? "bad" : failed.length > 0 ? "warn" : "ok";
+  const error = own.find((one) => one.error);
+  const level: Level = last?.result === "error" ? "bad" : failed.length > 0 ? "warn" : last ? "ok" : "none";
   return (
     <section class={`card ${level} summary`}>
-      <p>
-        Last result: {result(last.result)} {ago(last.end)}; {failed.length === 0 ? "none" : failed.length} of the last{" "}
-        {recent.length} failed{failed[0]?.error ? <>: <span class="error-text">{failed[0].error}</span></> : "."}
-      </p>
-      {running > 0 && <p class="muted">{count(running)} running</p>}
+      <p><b>Now:</b> {present(stories, name)}</p>
+      {last && <p>Last result: {result(last.result)} {ago(last.end)}; {failed.length === 0 ? "none" : failed.length} of the last {recent.length} failed.</p>}
+      {error && <p>Last error {ago(error.end)}: <span class="error-text">{visible(error.error ?? "")}</span></p>}
     </section>
   );
 }
@@ -192,7 +205,7 @@ function EntryItem({ entry: one, name }: { entry: Entry; name: string }) {
     <li class={`card ${one.result === "error" ? "bad" : ""}`}>
       <div class="history-head">
         <Time at={one.began} /> <b>{one.controller}</b>{one.store.name !== "" && <span class="muted">on {one.store.name}</span>} {result(one.result)}
-        {one.request !== name && <span>reconciled <a href={keyLink(one.request)}>{one.request}</a></span>}
+        {one.request !== name && <span>reconciled <KeyLink name={one.request} /></span>}
       </div>
       <p class="muted">
         {one.waitedSeconds !== null && <>{seconds(one.waitedSeconds)} after its first cause, </>}
@@ -200,8 +213,8 @@ function EntryItem({ entry: one, name }: { entry: Entry; name: string }) {
       </p>
       {one.causes.length === 0
         ? <p>No cause was recorded.</p>
-        : <div><span class="muted">Causes</span><ul>{one.causes.map((cause, at) => <li key={at}>{cause}</li>)}{one.omitted > 0 && <li class="muted">and {one.omitted} more</li>}</ul></div>}
-      {one.error && <p class="error-text">{one.error}</p>}
+        : <div><span class="muted">Causes</span><ul>{one.causes.map((cause, at) => <li key={at}>{visible(cause)}</li>)}{one.omitted > 0 && <li class="muted">and {one.omitted} more</li>}</ul></div>}
+      {one.error && <p class="error-text">{visible(one.error)}</p>}
     </li>
   );
 }
@@ -209,7 +222,17 @@ function EntryItem({ entry: one, name }: { entry: Entry; name: string }) {
 /** Draws failures over the other reconciles at the same place. */
 const failedLast = (one: Entry, other: Entry) => Number(levelOf(one) === "bad") - Number(levelOf(other) === "bad");
 
-const levelOf = ({ result }: Entry) => (result === null ? "running" : result === "error" ? "bad" : "ok");
+const levelOf = ({ result }: Entry) => (result === null ? "running" : result === "error" ? "bad" : result === "success" ? "ok" : "requeued");
+
+/** The least width of a bar on the time line in percent. */
+const MIN_WIDTH = 0.6;
+
+/** The wait before a reconcile, which ends at its begin. */
+function Wait({ of: { began, waitedSeconds }, x }: { of: Entry; x: (time: number) => number }) {
+  if (!waitedSeconds) return null;
+  const width = Math.max(MIN_WIDTH, x(began) - x(began - waitedSeconds * 1000));
+  return <rect class="wait" x={`${x(began) - width}%`} y="8" height="8" width={`${width}%`} />;
+}
 
 /**
  * The time line: for each controller of each replica a lane with the wait and the duration of each reconcile, and a
@@ -222,8 +245,8 @@ function Track({ entries, objects, at }: { entries: Entry[]; objects: Followed[]
   const span = Math.max(at - from, 1);
   const x = (time: number) => ((time - from) / span) * 100;
   const kinds: [line: string, label: string, shown: boolean][] = [
-    ["line-1", "succeeded", entries.some((one) => levelOf(one) === "ok")], ["line-2", "failed", entries.some((one) => levelOf(one) === "bad")],
-    ["running", "running", entries.some((one) => levelOf(one) === "running")],
+    ["line-1", "succeeded", entries.some((one) => levelOf(one) === "ok")], ["line-2 failed", "failed", entries.some((one) => levelOf(one) === "bad")],
+    ["requeued", "requeued", entries.some((one) => levelOf(one) === "requeued")], ["running", "running", entries.some((one) => levelOf(one) === "running")],
     ["line-3", "waiting for a worker", true], ["line-4", "version", objects.length > 0], ["line-4 first", "first version seen", objects.length > 0],
   ];
   return (
@@ -237,11 +260,16 @@ function Track({ entries, objects, at }: { entries: Entry[]; objects: Followed[]
             <rect x="0" y="11" width="100%" height="2" class="base" />
             {entries.filter((one) => laneOf(one) === lane).toSorted(failedLast).map((one) => (
               <g key={one.id}>
-                <rect class="wait" x={`${x(one.began - (one.waitedSeconds ?? 0) * 1000)}%`} y="8" height="8"
-                  width={`${((one.waitedSeconds ?? 0) * 1000 / span) * 100}%`} />
-                <rect class={levelOf(one)} x={`${x(one.began)}%`} y="3" height="18" width={`${Math.max(0.6, x(one.end) - x(one.began))}%`}>
-                  <title>{`${one.result ?? "running"}, ${clock(one.began)}`}</title>
+                <Wait of={one} x={x} />
+                <rect class={levelOf(one)} x={`${x(one.began)}%`} y={one.result === "error" ? 11 : 3} height={one.result === "error" ? 10 : 18}
+                  width={`${Math.max(MIN_WIDTH, x(one.end) - x(one.began))}%`}>
+                  <title>{`${outcome(one.result)}, ${clock(one.began)}`}</title>
                 </rect>
+                {one.result === "error" && (
+                  <svg class="mark" x={`${x(one.began) + Math.max(MIN_WIDTH, x(one.end) - x(one.began)) / 2}%`} y="5" overflow="visible">
+                    <path class="cross" d="M-4,-4 L4,4 M4,-4 L-4,4" />
+                  </svg>
+                )}
               </g>
             ))}
           </svg>

@@ -3,7 +3,8 @@ import "uplot/dist/uPlot.min.css";
 import { render } from "preact";
 import { useState } from "preact/hooks";
 import type { ViewProps } from "./columns";
-import { seconds } from "./format";
+import { seconds, visible } from "./format";
+import type { Lease } from "./data";
 import { Key } from "./key";
 import { Objects } from "./objects";
 import { Overview } from "./overview";
@@ -16,7 +17,7 @@ const VIEWS: View<ViewProps>[] = [
   ["overview", "Overview", Overview],
   ["pipeline", "Pipeline", Pipeline],
   ["informers", "Informers", Informers],
-  ["queues", "Queues", Queues],
+  ["queues", "Work queues", Queues],
   ["controllers", "Controllers", Controllers],
   ["reconciles", "Reconciles", Reconciles],
   ["key", "Key", Key],
@@ -101,6 +102,13 @@ function connection(): [string, string] {
   return [level, `${live} of ${replicas.stores.length} live`];
 }
 
+/** The identity of a program in its leases, which is the name of its Pod, and whether it leads; empty without a lease. */
+function identityOf(leases: Lease[]): string {
+  const election = leases.find((one) => one.kind === "leader-election");
+  const { identity = "" } = election ?? leases[0] ?? {};
+  return visible(election && identity !== "" ? `${identity}, ${election.active ? "leader" : "standby"}` : identity);
+}
+
 function App() {
   useChanges(replicas);
   const [only] = replicas.several ? [] : replicas.stores;
@@ -109,8 +117,9 @@ function App() {
   const problem = replicas.several ? replicas.problem : (only?.problem ?? "");
   const known = replicas.snapshots.length > 0;
   return (
-    <Page product="console" views={VIEWS} connection={state} uptime={only?.snapshot?.process.uptimeSeconds} stale={state[0] === "lost"}
-      heading={(name, parameter) => (name === "objects" ? parameter("key") : "")}>
+    <Page product="console" views={VIEWS} connection={state} uptime={only?.snapshot?.process.uptimeSeconds}
+      identity={identityOf(only?.snapshot?.leases ?? [])} stale={state[0] === "lost"}
+      heading={(name, parameter) => (name === "objects" ? visible(parameter("key")) : "")}>
       {({ View, name, theme, parameter }) => (
         <>
           {state[0] === "lost" && problem && (

@@ -79,7 +79,7 @@ export function ObjectView({ name }: { name: ObjectName }) {
             </label>
             <label class="check">
               <input type="checkbox" checked={managedFields} onChange={(event) => setManagedFields(event.currentTarget.checked)} />{" "}
-              Managed fields
+              Show managed fields
             </label>
             {shown !== newest && (
               <span>
@@ -127,14 +127,14 @@ function Versions({ versions, dropped, shown, base, choose }: VersionsProps) {
               <span class={one.deleted ? "error-text" : "muted"}>{versionText(one, !before && dropped === 0)}</span>
               <span class="buttons">
                 <button type="button" onClick={() => choose(one.id, null)}>Show<span class="visually-hidden"> {label(one)}</span></button>{" "}
-                {before && !one.deleted && <button type="button" onClick={() => choose(one.id, before.id)}>Diff<span class="visually-hidden"> to the version before {label(one)}</span></button>}
+                {before && !one.deleted && <button type="button" onClick={() => choose(one.id, before.id)}>Diff with previous<span class="visually-hidden"> version: {label(one)}</span></button>}
               </span>
             </li>
           );
         }).reverse()}
       </ol>
       {dropped > 0 && <p class="muted">{dropped} older {dropped === 1 ? "version was" : "versions were"} dropped.</p>}
-      <p class="muted">The page sees an object once a second while this view is open, so versions in between are missing.</p>
+      <p class="muted">The page sees an object once a second while this view is open, so versions in between may be missing.</p>
     </section>
   );
 }

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ViewProps } from "./columns";
 import type { ObjectEntry, ObjectList, Part } from "./data";
-import { count, exact } from "./format";
+import { count, exact, visible } from "./format";
 import { ObjectView, objectLink } from "./object";
 import { setParameter } from "./page";
 import type { Store } from "./store";
@@ -172,7 +172,7 @@ function ObjectKeys({ store, informer, contains: first }: { store: Store; inform
         <>
           {/* Another window begins at its first row. */}
           <Table key={keys.start.after} name="objects" rows={keys.rows} filtered sortable={isWhole(keys)} id={(one) => one.key} columns={[
-            { title: "Key", value: (one) => one.key, show: (one) => <a href={objectLink({ store, informer, key: one.key })}>{one.key}</a>, width: "minmax(0, 3fr)" },
+            { title: "Key", value: (one) => one.key, show: (one) => <a href={objectLink({ store, informer, key: one.key })}>{visible(one.key)}</a>, width: "minmax(0, 3fr)" },
             { title: "Resource version", value: (one) => Number(one.resourceVersion) || one.resourceVersion, show: (one) => one.resourceVersion, width: "11rem" },
           ]} empty={emptyText(keys)} />
           {!isWhole(keys) && (

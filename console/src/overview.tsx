@@ -1,7 +1,7 @@
 import { Chart } from "./chart";
 import { type ViewProps, ReplicaName } from "./columns";
 import { type Controller, finished, sum } from "./data";
-import { bytes, count, NONE, rate, seconds, visible } from "./format";
+import { bytes, clock, count, NONE, rate, seconds, visible } from "./format";
 import { failuresText, problems, severity, sumOfFailures } from "./health";
 import { Badge, type Level, Tile } from "./parts";
 import { isCurrent, type Replicas } from "./replicas";
@@ -31,16 +31,15 @@ function Tiles({ replicas }: { replicas: Replicas }) {
     <div class="tiles">
       <Tile title="Informers synced" value={`${synced} of ${informers.length}`} link="#/informers"
         detail={`${count(sum(informers, (one) => one.objects))} objects`} />
-      <Tile title="Queued keys" value={count(sum(queues, (one) => one.ready))} link="#/queues"
+      <Tile title="Keys in work queues" value={`${count(sum(queues, (one) => one.ready))} ready`} link="#/queues"
         detail={`${count(sum(queues, (one) => one.waiting))} delayed`} />
       <Tile title="Reconciles" value={rate(replicas.rate((of) => sum(of.controllers, finished)))} link="#/reconciles"
         detail={`${failuresText(failures)}, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} failed in total`} />
-      <Tile title="Workers busy" link="#/controllers"
-        value={`${sum(controllers, (one) => one.active)} of ${sum(controllers, (one) => one.workers)}`}
-        detail={`${controllers.length} controllers`} />
+      <Tile title="Running reconciles" link="#/controllers" value={count(sum(controllers, (one) => one.active))}
+        detail={`on ${count(sum(controllers, (one) => one.workers))} workers of ${controllers.length} ${controllers.length === 1 ? "controller" : "controllers"}`} />
       <Tile title="API requests" value={rate(series.last("requests"))} link="#/requests"
         detail={`${count(replicas.sum((of) => sum(of.client.requests, (one) => one.count)))} in total`} />
-      <Tile title={replicas.mixed ? "Memory" : "Process"} value={bytes(memory.length > 0 ? sum(memory, (one) => one) : null)} link="#/requests"
+      <Tile title="Memory" value={bytes(memory.length > 0 ? sum(memory, (one) => one) : null)} link="#/requests"
         detail={`${programs}, ${count(replicas.sum((of) => of.process.tasks))} tasks`} />
     </div>
   );
@@ -69,12 +68,14 @@ export function Overview({ replicas, theme }: ViewProps) {
       </section>
       {replicas.mixed && <ReplicaTable replicas={replicas} />}
       <Tiles replicas={replicas} />
+      <h2>Last 15 minutes</h2>
+      {series.times[0] !== undefined && <p class="muted">recorded since {clock(series.times[0] * 1000).slice(0, 5)} by this page</p>}
       <div class="charts">
         <Chart series={series} theme={theme} title="Reconciles" format={rate} lines={[
           { series: "success", label: "succeeded", color: "--line-1" }, { series: "errors", label: "failed", color: "--line-2" }]} />
         <Chart series={series} theme={theme} title="Work queues" format={count} lines={[
           { series: "ready", label: "ready", color: "--line-1" }, { series: "waiting", label: "delayed", color: "--line-3" },
-          { series: "processing", label: "in process", color: "--line-4" }]} />
+          { series: "processing", label: "running", color: "--line-4" }]} />
         <Chart series={series} theme={theme} title="Watch events" format={rate} lines={[
           { series: "events", label: "received", color: "--line-1" }]} />
         <Chart series={series} theme={theme} title="API requests" format={rate} lines={[

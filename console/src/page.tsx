@@ -23,6 +23,8 @@ interface Props<ViewProps> {
   /** The state of the connection: its style class and its text. */
   connection: [level: string, text: string];
   uptime?: number;
+  /** The name of the program, and whether it leads. */
+  identity?: string;
   /** True if the data is from before the connection was lost. */
   stale: boolean;
   /** Returns the heading and the title of a view; empty for those of the view. */
@@ -30,7 +32,7 @@ interface Props<ViewProps> {
   children: (route: Route<ViewProps>) => ComponentChildren;
 }
 
-export function Page<ViewProps>({ product, views, connection: [level, text], uptime, stale, heading, children }: Props<ViewProps>) {
+export function Page<ViewProps>({ product, views, connection: [level, text], uptime, identity = "", stale, heading, children }: Props<ViewProps>) {
   const [choice, setChoice, theme] = useTheme();
   const [path = "", query = ""] = useHash().replace(/^#\/?/, "").split("?");
   const [name, title, View] = views.find(([view]) => view === path) ?? views[0]!;
@@ -39,8 +41,8 @@ export function Page<ViewProps>({ product, views, connection: [level, text], upt
   const shown = heading?.(name, parameter) || title;
   useFilterKey();
   useEffect(() => {
-    document.title = `${shown} · informer ${product}`;
-  }, [shown]);
+    document.title = [shown, identity, `informer ${product}`].filter(Boolean).join(" · ");
+  }, [shown, identity]);
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => {
@@ -51,6 +53,7 @@ export function Page<ViewProps>({ product, views, connection: [level, text], upt
         <div class="top">
           <span class="brand">informer <span class="muted">{product}</span></span>
           <span class={`connection ${level}`} role="status"><i aria-hidden="true" />{text}</span>
+          {identity !== "" && <span class="identity" title={identity}>{identity}</span>}
           {uptime !== undefined && <span class="muted uptime">up {seconds(uptime)}</span>}
           <button type="button" class="theme" onClick={() => setChoice(nextTheme(choice))}>Theme: {choice}</button>
         </div>

@@ -43,6 +43,8 @@ export interface TableProps<T> {
   filtered?: boolean;
   /** False if the table has only a part of the rows, which stay in their order. */
   sortable?: boolean;
+  /** True if older rows have been dropped. */
+  latest?: boolean;
   /** The heading of the section. */
   heading?: string;
   /** Counts that must not be hidden, such as `2 panics`. On a narrow page, they are beside the name of the row. */
@@ -95,11 +97,11 @@ interface Sort {
   down: boolean;
 }
 
-export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first, onFilter, only, bar, filtered, sortable = true, heading, alerts }: TableProps<T>) {
+export function Table<T extends object>({ name, rows, columns, id, empty, newestFirst, filter: first, onFilter, only, bar, filtered, sortable = true, latest, heading, alerts }: TableProps<T>) {
   const [filter, setFilter] = useState(first ?? "");
   const [sort, setSort] = useState<Sort | null>(null);
   const [top, setTop] = useState(0);
-  const [size, setSize] = useState({ width: 1000, height: 480, rem: 16 });
+  const [size, setSize] = useState({ width: 1000, height: 480, rem: 16, bar: 0 });
   const frame = useRef<HTMLDivElement>(null);
   const texts = useRef(new WeakMap<T, string>());
 
@@ -123,6 +125,8 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
     const observer = new ResizeObserver(() => setSize({
       width: element.clientWidth,
       height: element.clientHeight,
+      // The head has no scroll bar.
+      bar: element.offsetWidth - element.clientWidth,
       rem: parseFloat(getComputedStyle(document.documentElement).fontSize),
     }));
     observer.observe(element);
@@ -162,7 +166,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
   const end = Math.min(shown.length, Math.ceil((top + size.height) / height) + EXTRA);
   const order = ({ title }: Column<T>) => (!sortable || sort?.by !== title ? "none" : sort.down ? "descending" : "ascending");
   const choose = ({ title, numeric }: Column<T>) => setSort({ by: title, down: sort?.by === title ? !sort.down : (numeric ?? false) });
-  const total = shown.length === rows.length ? count(rows.length) : `${count(shown.length)} of ${count(rows.length)}`;
+  const total = shown.length === rows.length ? `${latest ? "latest " : ""}${count(rows.length)}` : `${count(shown.length)} of ${latest ? "the latest " : ""}${count(rows.length)}`;
 
   const cellClass = (column: Column<T>) => [column.numeric && "numeric", column.long && "long"].filter(Boolean).join(" ");
   const cell = (row: T, column: Column<T>, at: number) => {
@@ -195,8 +199,8 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
           {!filtered && <span class="muted">{total} {name}</span>}
         </div>
       )}
-      <div class={["table", two && "two-lines", long && "long-rows", shown.length * height - 1 > BODY && "scrolls"].filter(Boolean).join(" ")} role="table" aria-label={name} aria-rowcount={shown.length + 1}>
-        <div role="rowgroup" class="table-head">
+      <div class={["table", two && "two-lines", long && "long-rows"].filter(Boolean).join(" ")} role="table" aria-label={name} aria-rowcount={shown.length + 1}>
+        <div role="rowgroup" class="table-head" style={{ paddingRight: `${size.bar}px` }}>
           <div role="row" aria-rowindex={1} class="row" style={{ ...grid, height: `${headHeight}px` }}>
             {shownColumns.map((column) => (
               <span role="columnheader" aria-sort={order(column)} class={cellClass(column)} key={column.title}>
@@ -211,7 +215,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
           </div>
         </div>
         <div role="rowgroup" class="table-body" ref={frame} tabIndex={0} aria-label={`Rows of ${name}`}
-          style={{ height: `${Math.min(shown.length > 0 ? shown.length * height - 1 : 2 * ROW, BODY)}px`, backgroundSize: `100% ${height}px` }}
+          style={{ height: `${Math.min(shown.length > 0 ? shown.length * height - 1 : 2 * ROW, BODY)}px` }}
           onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
           {shown.length === 0
             ? <div role="row" class="empty"><span role="cell">{rows.length === 0 ? empty : "No row matches the filter."}</span></div>

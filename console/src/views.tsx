@@ -138,19 +138,24 @@ const alerts = (...counts: [number: number, one: string, several?: string, level
 const informerAlerts = (one: Informer): Alert[] =>
   alerts([one.panics, "panic"], [one.crashes, "restart"], [one.failures, "failure"], [one.undecodable, "undecodable", "undecodable"]);
 
+/** The scope of an informer; of a namespace only its name. */
+const scopeText = (name: string) => informerName(name).scope.replace(/^namespace=(\S+)$/, "$1");
+
+const phaseLevel = (one: Informer): Level =>
+  one.crash || one.notServed || (one.running && !one.synced) ? "bad" : one.failures > 0 ? "warn" : one.synced ? "ok" : "none";
+
 const informerColumns: Column<Informer>[] = [
-  { title: "Kind", value: (one) => informerName(one.name).resource, width: "minmax(0, 3fr)" },
-  { title: "Scope", value: (one) => informerName(one.name).scope, width: "minmax(0, 1.5fr)", narrow: false },
-  { title: "Form", value: (one) => informerName(one.name).form, width: "minmax(0, 1fr)", narrow: false },
-  { title: "Phase", value: (one) => one.phase, width: "7rem",
-    show: (one) => <Badge level={one.crash ? "bad" : one.synced ? (one.failures > 0 ? "warn" : "ok") : "bad"}>{one.phase}</Badge> },
-  { title: "Objects", value: (one) => one.objects, width: "5.5rem", numeric: true,
+  { title: "Kind", value: (one) => informerName(one.name).resource, width: "minmax(13.5rem, 3fr)" },
+  { title: "Scope", value: (one) => informerName(one.name).scope, show: (one) => <>{scopeText(one.name)}</>, width: "minmax(6rem, 1fr)", narrow: false },
+  { title: "Form", value: (one) => informerName(one.name).form, width: "minmax(4.5rem, 1fr)", narrow: false },
+  { title: "Phase", value: (one) => one.phase, width: "7rem", show: (one) => <Badge level={phaseLevel(one)}>{one.phase}</Badge> },
+  { title: "Objects", value: (one) => one.objects, width: "4rem", numeric: true,
     show: (one) => (one.store.snapshot?.showsObjects ? <a href={objectLink({ store: one.store, informer: one.name })}>{count(one.objects)}</a> : count(one.objects)) },
-  { title: "Memory", value: (one) => one.bytes, show: (one) => bytes(one.bytes), width: "6rem", numeric: true, narrow: false },
-  { title: "Version", value: (one) => one.version, width: "minmax(0, 1fr)", narrow: false },
-  { title: "Version age", value: (one) => one.versionAgeSeconds ?? -1, show: (one) => seconds(one.versionAgeSeconds), width: "7rem", numeric: true, narrow: false },
-  { title: "Lists", value: (one) => sum(Object.values(one.relists), (times) => times), width: "4.5rem", numeric: true, narrow: false },
-  { title: "Undecodable", value: (one) => one.undecodable, width: "7rem", numeric: true, narrow: false },
+  { title: "Memory", value: (one) => one.bytes, show: (one) => bytes(one.bytes), width: "5rem", numeric: true, narrow: false },
+  { title: "Version", value: (one) => one.version, show: (one) => one.version || NONE, width: "minmax(4rem, 1fr)", narrow: false },
+  { title: "Version age", value: (one) => one.versionAgeSeconds ?? -1, show: (one) => seconds(one.versionAgeSeconds), width: "5.5rem", numeric: true, narrow: false },
+  { title: "Lists", value: (one) => sum(Object.values(one.relists), (times) => times), width: "3rem", numeric: true, narrow: false },
+  { title: "Undecodable", value: (one) => one.undecodable, width: "5.5rem", numeric: true, narrow: false },
 ];
 
 /** The bounds of the buckets, which are the same for all handlers. */
@@ -178,46 +183,67 @@ function Latency({ latency }: { latency: LatencyBucket[] }) {
 
 export function Informers({ replicas }: ViewProps) {
   const informers = replicas.snapshots.flatMap((one) => one.informers);
-  const notes = informers.filter((one) => one.lastError || Object.keys(one.relists).length > 1);
+  const notes = informers.filter((one) => one.lastError || one.crash || Object.keys(one.relists).length > 1);
+  notes.sort((a, b) => Number(phaseLevel(b) !== "ok") - Number(phaseLevel(a) !== "ok"));
   const handlers = informers.flatMap((one) => one.handlers.map((handler, at) => ({ ...handler, store: one.store, of: one.name, at })));
   const acts: Column<Informer> = { title: "Actions", value: () => "", show: (one) => one.store.snapshot?.actions && <InformerActions store={one.store} name={one.name} />, width: "9.5rem" };
-  const columns = replicas.snapshots.some((one) => one.actions)
-    ? [...informerColumns.filter(({ title }) => !title.startsWith("Version")), acts] : informerColumns;
+  const acting = replicas.snapshots.some((one) => one.actions);
+  // The names of the kinds need the room.
+  const left = [...(acting || replicas.mixed ? ["Version", "Version age"] : []), ...(acting && replicas.mixed ? ["Lists"] : [])];
+  const columns = [...informerColumns.filter(({ title }) => !left.includes(title)), ...(acting ? [acts] : [])];
   return (
     <>
       <PartTable replicas={replicas} name="informers" rows={informers} id={(one) => one.name} columns={columns} alerts={informerAlerts}
         empty="This manager has no informers. Add a controller or read through the cache." />
+      {notes.length > 0 && (
+        <section class={`card ${notes.some((one) => phaseLevel(one) === "bad") ? "bad" : ""}`}>
+          <h2>Lists and errors</h2>
+          <ul class="plain sources">
+            {notes.map((one) => <InformerNote of={one} mixed={replicas.mixed} key={`${one.store.name} ${one.name}`} />)}
+          </ul>
+        </section>
+      )}
       <PartTable replicas={replicas} heading="Handlers" name="handlers" rows={handlers} id={(one) => `${one.of} ${one.at}`} alerts={(one) => alerts([one.panics, "panic"])} empty="No informer has a handler." columns={[
-        { title: "Informer", value: (one) => one.of, width: "minmax(0, 2fr)" },
-        { title: "Handler", value: (one) => one.name, width: "minmax(0, 2fr)", narrow: false },
-        { title: "Pending", value: (one) => one.depth, show: (one) => count(one.depth), width: "5.5rem", numeric: true },
-        { title: "Most pending", value: (one) => one.depthMax, show: (one) => count(one.depthMax), width: "8rem", numeric: true, narrow: false },
-        { title: "Calls", value: (one) => one.calls, show: (one) => count(one.calls), width: "6rem", numeric: true, narrow: false },
-        { title: "p50", value: (one) => quantile(one.latency, 0.5) ?? -1, show: (one) => bound(quantile(one.latency, 0.5)), width: "5rem", numeric: true, narrow: false },
-        { title: "p99", value: (one) => quantile(one.latency, 0.99) ?? -1, show: (one) => bound(quantile(one.latency, 0.99)), width: "5rem", numeric: true },
+        { title: "Informer", value: (one) => one.of, width: "minmax(13.5rem, 3fr)" },
+        { title: "Handler", value: (one) => one.name, width: "minmax(5rem, 1fr)", narrow: false },
+        { title: "Pending", value: (one) => one.depth, show: (one) => count(one.depth), width: "4rem", numeric: true },
+        { title: "Most pending", value: (one) => one.depthMax, show: (one) => count(one.depthMax), width: "6rem", numeric: true, narrow: false },
+        { title: "Calls", value: (one) => one.calls, show: (one) => count(one.calls), width: "5rem", numeric: true, narrow: false },
+        { title: "p50", value: (one) => quantile(one.latency, 0.5) ?? -1, show: (one) => bound(quantile(one.latency, 0.5)), width: "4rem", numeric: true, narrow: false },
+        { title: "p99", value: (one) => quantile(one.latency, 0.99) ?? -1, show: (one) => bound(quantile(one.latency, 0.99)), width: "4rem", numeric: true },
         { title: "Latency", value: (one) => latencyText(one.latency), show: (one) => <Latency latency={one.latency} />, width: "7rem", narrow: false },
-        { title: "Panics", value: (one) => one.panics, width: "5rem", numeric: true, narrow: false,
+        { title: "Panics", value: (one) => one.panics, width: "4rem", numeric: true, narrow: false,
           show: (one) => (one.panics > 0 ? <Badge level="warn">{count(one.panics)}</Badge> : "0") },
       ]} />
-      {notes.length > 0 && <h2>Lists and errors</h2>}
-      {notes.map((one) => (
-        <section class="card" key={`${one.store.name} ${one.name}`}>
-          <h3>{one.name}{replicas.mixed ? ` on ${one.store.name}` : ""}</h3>
-          <p class="muted">lists by reason: {Object.entries(one.relists).map(([reason, times]) => `${reason.replaceAll("_", " ")} ${times}`).join(", ")}</p>
-          {one.lastError && <p class="error-text">{one.failures > 0 ? `${one.failures} failures in a row; ` : "recovered from: "}{one.lastError}</p>}
-        </section>
-      ))}
     </>
+  );
+}
+
+/** The last error of an informer, its next attempt, and its lists by reason. */
+function InformerNote({ of: one, mixed }: { of: Informer; mixed: boolean }) {
+  const retry = one.nextAttemptSeconds === null ? "" : `, next attempt in ${seconds(one.nextAttemptSeconds)}`;
+  const failing = `${count(one.failures)} ${one.failures === 1 ? "failure" : "failures"} in a row${retry}: `;
+  const lists = Object.entries(one.relists).map(([reason, times]) => `${reason.replaceAll("_", " ")} ${times}`).join(", ");
+  return (
+    <li>
+      <b>{one.name}</b>{mixed && <span class="muted"> on {one.store.name}</span>}
+      {one.crash && <p class="error-text">restarts after a panic: {visible(one.crash)}</p>}
+      {one.lastError && (one.failures > 0 || !one.synced
+        ? <p class="error-text">{one.failures > 0 && failing}{visible(one.lastError)}</p>
+        : <p class="muted">recovered from: {visible(one.lastError)}</p>)}
+      {alerts([one.panics, "panic"], [one.crashes, "restart"]).map(([level, text]) => <Badge level={level} key={text}>{text}</Badge>)}
+      {lists !== "" && <p class="muted">lists by reason: {lists}</p>}
+    </li>
   );
 }
 
 const queueColumns: Column<Queue>[] = [
   { title: "Queue", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Ready", value: (one) => one.ready, show: (one) => count(one.ready), width: "5rem", numeric: true },
-  { title: "Oldest", value: (one) => one.oldestSeconds, show: (one) => seconds(one.oldestSeconds), width: "6rem", numeric: true },
+  { title: "Oldest ready key", value: (one) => one.oldestSeconds, show: (one) => seconds(one.oldestSeconds), width: "7rem", numeric: true },
   { title: "Delayed", value: (one) => one.waiting, show: (one) => count(one.waiting), width: "5.5rem", numeric: true },
-  { title: "In process", value: (one) => one.processing, width: "6.5rem", numeric: true, narrow: false },
-  { title: "Longest", value: (one) => one.longestSeconds, show: (one) => seconds(one.longestSeconds), width: "6.5rem", numeric: true, narrow: false },
+  { title: "Running", value: (one) => one.processing, width: "4.5rem", numeric: true, narrow: false },
+  { title: "Longest running", value: (one) => one.longestSeconds, show: (one) => seconds(one.longestSeconds), width: "7rem", numeric: true, narrow: false },
   { title: "Added", value: (one) => one.added, show: (one) => count(one.added), width: "6rem", numeric: true, narrow: false },
   { title: "Retries", value: (one) => one.retries, show: (one) => count(one.retries), width: "6rem", numeric: true, narrow: false },
   { title: "Mean wait", value: (one) => (one.started ? one.queuedSecondsTotal / one.started : -1), width: "7rem", numeric: true, narrow: false,
@@ -261,7 +287,7 @@ function Failed({ of }: { of: Controller }) {
 
 const controllerColumns: Column<Controller>[] = [
   { title: "Controller", value: (one) => one.name, width: "minmax(0, 2fr)" },
-  { title: "Kind", value: (one) => one.kind || NONE, width: "minmax(0, 1.5fr)", narrow: false },
+  { title: "Kind", value: (one) => one.kind || NONE, width: "minmax(0, 2.5fr)", narrow: false },
   { title: "Phase", value: (one) => one.phase, width: "minmax(0, 1fr)", show: (one) => <Badge level="none">{one.phase}</Badge>, narrow: false },
   { title: "Running", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "4.5rem", numeric: true },
   { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "5.5rem", numeric: true },
@@ -373,7 +399,7 @@ export function Reconciles({ replicas, parameter }: ViewProps) {
           most 500 of a controller are recorded and sent each second.
         </p>
       )}
-      <PartTable replicas={replicas} name="reconciles" rows={rows} columns={reconcileColumns} id={(one) => one.id} newestFirst
+      <PartTable replicas={replicas} name="reconciles" rows={rows} columns={reconcileColumns} id={(one) => one.id} newestFirst latest
         filter={parameter("filter")} onFilter={(filter) => setParameter("filter", filter)} only={failedOnly ? isFailed : undefined}
         bar={<button type="button" aria-pressed={failedOnly} onClick={() => setParameter("failed", failedOnly ? "" : "true")}>Failed only</button>}
         empty="No recorded reconcile has ended yet. Only failures are recorded before the console is first read." />
@@ -387,8 +413,11 @@ export function Requests({ replicas }: ViewProps) {
   return (
     <>
       {programs.map((one) => <Process key={one.name} store={one} snapshot={one.snapshot as Snapshot} />)}
+      <p class="muted lead">
+        Lists and watches of informers are not counted here. <a href="#/informers">Informers</a> has their numbers and errors.
+      </p>
       <PartTable replicas={replicas} heading="Requests of the client by verb and status" name="rows" rows={requests} id={(one) => `${one.verb} ${one.code}`}
-        empty="The client has sent no request. Lists and watches of informers are not counted here." columns={[
+        empty="The client has sent no request." columns={[
           { title: "Verb", value: (one) => one.verb, width: "minmax(0, 1fr)" },
           { title: "Status", value: (one) => one.code, width: "minmax(0, 1fr)",
             show: (one) => <Badge level={one.code === 0 || one.code >= 500 ? "bad" : one.code >= 400 ? "warn" : "ok"}>{one.code || "no response"}</Badge> },

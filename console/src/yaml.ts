@@ -1,6 +1,7 @@
 // Objects as YAML, and the differences between two versions by line.
 import { diffLines } from "diff";
-import { dump } from "js-yaml";
+import { DEFAULT_SCALAR_STYLE_RULES, dump, SCALAR_STYLE, type ScalarStyleRule } from "js-yaml";
+import { visible } from "./format";
 
 /** The longest computation of a diff in milliseconds. */
 const TIMEOUT = 500;
@@ -27,10 +28,21 @@ function without(object: object, fields: string[]): object {
   return { ...object, metadata: Object.fromEntries(Object.entries(metadata).filter(([name]) => !fields.includes(name))) };
 }
 
-/** Characters that are invisible, or that change the order of others. The YAML contains their escapes instead. */
-const INVISIBLE = /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+/**
+ * Control characters except tabs and line breaks, invisible characters, and those that change the order of others. A
+ * string with such a character is a double-quoted scalar, which contains its escape.
+ */
+const ESCAPED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
-const escaped = (text: string): string => text.replace(INVISIBLE, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const quoteEscaped: ScalarStyleRule = (layout) => {
+  if (ESCAPED.test(layout.node.value)) layout.style = SCALAR_STYLE.DOUBLE_QUOTED;
+};
+
+const scalarStyleRules = [quoteEscaped, ...Object.values(DEFAULT_SCALAR_STYLE_RULES)];
+
+/** Escapes what the library leaves in double-quoted scalars. Other scalars contain none of these characters. */
+const escaped = (text: string): string =>
+  text.replace(new RegExp(ESCAPED, "g"), (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** The first fields of an object. */
 const FIRST = ["apiVersion", "kind", "metadata"];
@@ -43,7 +55,7 @@ function ordered(object: object): object {
   return Object.fromEntries([...first, ...entries.filter(([of]) => !FIRST.includes(of))]);
 }
 
-const dumped = (object: object): string => escaped(dump(ordered(object), { noRefs: true, lineWidth: -1, seqNoIndent: true }));
+const dumped = (object: object): string => escaped(dump(ordered(object), { noRefs: true, lineWidth: -1, seqNoIndent: true, scalarStyleRules }));
 
 /** Returns an object as YAML, by default without `metadata.managedFields`. */
 export const yaml = (object: object, managedFields: boolean): string => dumped(without(object, managedFields ? [] : ["managedFields"]));
@@ -87,7 +99,7 @@ export function changedFields(before: object, after: object): string[] {
     if (isMap(a) && isMap(b)) {
       return [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap((name) => compare([...path, name], a[name], b[name]));
     }
-    return JSON.stringify(a) === JSON.stringify(b) ? [] : [escaped(path.join("."))];
+    return JSON.stringify(a) === JSON.stringify(b) ? [] : [visible(path.join("."))];
   };
   return compare([], without(before, hidden), without(after, hidden));
 }

@@ -7,24 +7,35 @@ export const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; 
   + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 export const HOSTILE = `default/<img src=x onerror="document.title='hacked'">&amp;"'\u202e`;
 
-const ERROR = "update Deployment default/shop-17: the object was changed by another client; read it again and retry";
-
-function reconcile(number, ago) {
+/** A reconcile by its number. Two of three are of the controller `website`, and one of 23 fails. */
+function reconcile(number, ago, more = {}) {
   const failed = number % 23 === 0;
+  const controller = more.controller ?? (number % 3 ? "website" : "certificates");
+  const request = more.request ?? (number % 50 === 7 ? HOSTILE : `default/shop-${number % 1000}`);
+  const causes = controller === "website"
+    ? [`updated Website.example.com ${request} (spec, labels)`, `updated Deployment.apps ${request} (other fields)`,
+      ...(number % 10 === 1 ? [`added Secret ${request}-tls`, `deleted Pod ${request}`] : [])]
+    : [`updated Secret ${request} (data)`];
   return {
     id: `5e1f00d5e1f00d00-${number}`,
-    controller: number % 3 ? "website" : "certificates",
-    request: number % 50 === 7 ? HOSTILE : `default/shop-${number % 1000}`,
-    causes: failed ? [`retry of failure ${(number % 5) + 1}`]
-      : [`updated Website.example.com default/shop-${number % 1000} (spec, labels)`, `updated Deployment.apps default/shop-${number % 1000} (other fields)`,
-        ...(number % 10 === 1 ? [`added Secret default/shop-${number % 1000}-tls`, `deleted Pod default/shop-${number % 1000}`] : [])],
+    controller,
+    request,
+    causes,
     omitted: 0,
     waitedSeconds: 0.004 + (number % 7) / 50,
     beganSecondsAgo: ago,
     seconds: 0.002 + (number % 11) / 90,
     result: failed ? "error" : number % 4 ? "success" : "requeue_after",
-    error: failed ? ERROR : null,
+    error: failed ? `update ${controller === "website" ? "Deployment" : "Secret"} ${request}: the object was changed by another client; read it again and retry` : null,
+    ...more,
   };
+}
+
+/** The results of a controller after a number of reconciles. */
+function results(finished, healthy) {
+  const error = healthy ? 0 : Math.round(finished / 23);
+  const requeue_after = Math.round((finished - error) / 4);
+  return { success: finished - error - requeue_after, error, requeue: 0, requeue_after };
 }
 
 /** The histogram of a handler: nearly all calls are fast, and one of 1,000 is slow. */
@@ -35,25 +46,39 @@ function latency(calls) {
     .filter(([, calls]) => calls > 0).map(([upToSeconds, calls]) => ({ upToSeconds, calls }));
 }
 
-const informer = (name, objects, more = {}) => ({
-  name, what: name, running: true, synced: true, phase: "Watching", version: "184467", versionAgeSeconds: 1.4,
-  lastError: null, failures: 0, nextAttemptSeconds: null, lists: 1, relists: { first: 1 }, events: 0, watches: 3, resyncs: 0,
-  objects, bytes: objects * 840, changes: 0, queued: 0, undecodable: 0, undecodableTotal: 0, panics: 0, crash: null, crashes: 0,
-  handlers: [{ name: "website", synced: true, depth: 3, depthMax: 41, calls: 0, panics: 0, blocked: 0, secondsTotal: 0, latency: [] }], ...more,
+const handler = (name) => ({ name, synced: true, depth: 3, depthMax: 41, calls: 0, panics: 0, blocked: 0, secondsTotal: 0, latency: [] });
+
+/** An informer with a number of objects, and of events that its handlers have received. */
+const informer = (name, objects, events, handlers, more = {}) => ({
+  name, what: name, running: true, synced: true, phase: "Watching", version: "184467", versionAgeSeconds: 1.4, lastError: null, failures: 0,
+  nextAttemptSeconds: null, lists: 1, relists: { first: 1 }, events, watches: 3, resyncs: 0, objects, bytes: objects * 840, changes: events,
+  queued: 0, undecodable: 0, undecodableTotal: 0, panics: 0, crash: null, crashes: 0,
+  handlers: handlers.map((name) => ({ ...handler(name), calls: events, secondsTotal: events / 1000, latency: latency(events) })), ...more,
 });
 
-/** The sources of a controller. The informers of Deployments are not of the reconciled kind. */
+/** What has never synced has no version, no events and no calls. */
+const failing = {
+  synced: false, phase: "BackingOff", failures: 4, lists: 4, nextAttemptSeconds: 2.4, version: "", versionAgeSeconds: null, watches: 0, relists: { first: 4 },
+  lastError: "list ingresses.v1.networking.k8s.io: 403 Forbidden: cannot list resource; grant `list` and `watch` in the role of the operator",
+  handlers: [{ ...handler("website"), synced: false, depth: 0, depthMax: 0 }],
+};
+
+/** The sources of a controller. The informers of Deployments and Ingresses are not of the reconciled kind. */
 function watches(controller) {
   const watch = (role, source, resource, informer) => ({ role, source, resource, informers: [informer] });
   if (controller !== "website") return [watch("for", "kind Secret.v1", "secrets/v1", "secrets.v1 namespace=cert-manager")];
   return [watch("for", "kind Website.v1.example.com", "websites.example.com/v1", "websites.v1.example.com"),
-    watch("owns", "kind Deployment.v1.apps", "deployments.apps/v1", "deployments.v1.apps"), { role: "source", source: "timer", resource: "", informers: [] }];
+    watch("owns", "kind Deployment.v1.apps", "deployments.apps/v1", "deployments.v1.apps"),
+    watch("owns", "kind Ingress.v1.networking.k8s.io", "ingresses.networking.k8s.io/v1", "ingresses.v1.networking.k8s.io"),
+    { role: "source", source: "timer", resource: "", informers: [] }];
 }
 
-const writes = (total) => [
-  { verb: "apply", resource: "deployments.apps/v1", subresource: "", count: total, failed: 0 },
-  { verb: "patch", resource: "websites.example.com/v1", subresource: "status", count: total, failed: Math.round(total / 40) },
-];
+const write = (verb, resource, subresource, count, failed) => ({ verb, resource, subresource, count, failed });
+
+/** Each reconcile updates an object, and fails if this fails. Those of `website` then patch the status. */
+const writes = (controller, finished, failed) => (controller === "website"
+  ? [write("update", "deployments.apps/v1", "", finished, failed), write("patch", "websites.example.com/v1", "status", finished - failed, 0)]
+  : [write("update", "secrets/v1", "", finished, failed)]);
 
 /** The objects of an informer by key, as the cache of the program has them. */
 function websites(number) {
@@ -70,15 +95,18 @@ function websites(number) {
   return all.set(HOSTILE, website(HOSTILE.slice("default/".length)));
 }
 
-const secrets = () => new Map([["cert-manager/ca", {
-  apiVersion: "v1", kind: "Secret", metadata: { name: "ca", namespace: "cert-manager", uid: "uid-ca", resourceVersion: "7" },
+const secrets = () => new Map([...Array(37).keys()].map((number) => (number === 0 ? "ca" : `tls-${number}`)).map((name) => [`cert-manager/${name}`, {
+  apiVersion: "v1", kind: "Secret", metadata: { name, namespace: "cert-manager", uid: `uid-${name}`, resourceVersion: "7" },
   data: { "tls.key": "(redacted, 1704 bytes)" }, type: "kubernetes.io/tls",
-}]]);
+}]));
 
 /** Objects as items of a list of a built-in kind, which have no type. */
-const items = () => new Map([["default/shop-23", {
-  metadata: { name: "shop-23", namespace: "default", uid: "uid-23", resourceVersion: "184467" }, spec: { replicas: 2 },
-}]]);
+const items = (number) => new Map([...Array(number).keys()].map((at) => [`default/shop-${at}`, {
+  metadata: { name: `shop-${at}`, namespace: "default", uid: `uid-${at}`, resourceVersion: "184467" }, spec: { replicas: 2 },
+}]));
+
+/** The numbers of objects. */
+const OBJECTS = { "websites.v1.example.com": 1000, "deployments.v1.apps": 1000, "pods.v1 form=Metadata": 4821, "secrets.v1 namespace=cert-manager": 37 };
 
 export class Mock {
   constructor(options = {}) {
@@ -86,7 +114,7 @@ export class Mock {
     this.born = Date.now() / 1000 - (this.age ?? 4000);
     this.number = 0;
     this.pid = 4242;
-    if (this.objects) this.cached = { "deployments.v1.apps": items(), "pods.v1 form=Metadata": items(), "websites.v1.example.com": websites(this.websites ?? 1000), "secrets.v1 namespace=cert-manager": secrets() };
+    if (this.objects) this.cached = { "deployments.v1.apps": items(1000), "pods.v1 form=Metadata": items(4821), "websites.v1.example.com": websites(this.websites ?? 1000), "secrets.v1 namespace=cert-manager": secrets() };
   }
 
   /** Changes an object as another client of the API server would. */
@@ -119,32 +147,44 @@ export class Mock {
   snapshot() {
     const uptimeSeconds = Date.now() / 1000 - this.born;
     const total = Math.round(uptimeSeconds * 40);
-    const wave = Math.sin(uptimeSeconds / 20);
-    const grow = (one) => ({ ...one, events: total * 2, changes: total * 2, handlers: one.handlers.map((handler) => ({ ...handler, calls: total * 2, secondsTotal: total / 500, latency: latency(total * 2) })) });
-    const bad = this.healthy ? {} : { synced: false, phase: "BackingOff", failures: 4, lastError: "list ingresses.v1.networking.k8s.io: 403 Forbidden: cannot list resource; grant `list` and `watch` in the role of the operator" };
+    const wave = Math.sin(uptimeSeconds / 8);
+    const objects = (name) => this.cached?.[name]?.size ?? OBJECTS[name];
+    const of = (name, events, handlers, more) => informer(name, objects(name), Math.round(events), handlers, more);
     const informers = [
-      informer("websites.v1.example.com", 1000), informer("deployments.v1.apps", 1000, { relists: { first: 1, watch_expired: 2 }, lists: 3 }),
-      informer("pods.v1 form=Metadata", 48210), informer("secrets.v1 namespace=cert-manager", 37),
-      informer("ingresses.v1.networking.k8s.io", this.healthy ? 12 : 0, bad),
-    ].map(grow);
-    const queue = (name, ready) => ({
-      name, ready, waiting: 12, processing: 3, unfinishedSeconds: 0.2, longestSeconds: 0.08, oldestSeconds: ready / 400, otherDepths: 0, orderFailed: false,
-      depths: ready ? [{ priority: 0, group: null, ready }, { priority: -100, group: null, ready: 4 }] : [],
-      added: total, retries: Math.round(total / 23), started: total, queuedSecondsTotal: total * 0.03, done: total, workedSecondsTotal: total * 0.05,
+      of("websites.v1.example.com", total, ["website"]), of("deployments.v1.apps", total, ["website"], { relists: { first: 1, watch_expired: 2 }, lists: 3 }),
+      of("pods.v1 form=Metadata", total * 1.5, ["metrics"]), of("secrets.v1 namespace=cert-manager", total / 3, ["certificates"]),
+      informer("ingresses.v1.networking.k8s.io", this.healthy ? 12 : 0, this.healthy ? 12 : 0, ["website"], this.healthy ? {} : failing),
+    ];
+    const share = { website: 2 / 3, certificates: 1 / 3 };
+    const finished = (name) => Math.round(total * share[name]);
+    const failed = (name) => results(finished(name), this.healthy).error;
+    const running = {
+      website: [reconcile(7, 0.21), reconcile(8, 1.4)], certificates: [reconcile(9, 0.35)],
+    };
+    const queue = (name, ready, waiting) => ({
+      name, ready, waiting, processing: running[name].length, unfinishedSeconds: 0.2, longestSeconds: Math.max(...running[name].map((one) => one.beganSecondsAgo)),
+      oldestSeconds: ready / 400, otherDepths: 0, orderFailed: false,
+      depths: ready ? [{ priority: 0, group: null, ready: ready - 4 }, { priority: -100, group: null, ready: 4 }] : [],
+      added: finished(name) + running[name].length + ready, retries: failed(name), started: finished(name) + running[name].length,
+      queuedSecondsTotal: finished(name) * 0.03, done: finished(name), workedSecondsTotal: finished(name) * 0.05,
     });
-    const controller = (name, kind, share) => ({
-      name, kind, phase: "Reconciling", workers: 8, active: 3, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind], watches: watches(name), writes: writes(total),
-      results: { success: Math.round(total * share), error: this.healthy ? 0 : Math.round(total * share / 23), requeue: 0, requeue_after: Math.round(total * share / 4) },
-      running: [{ ...reconcile(7, 0.21), seconds: null, result: null, error: null }, { ...reconcile(8, 1.4), seconds: null, result: null, error: null }],
+    const controller = (name, kind) => ({
+      name, kind, phase: "Reconciling", workers: 8, active: running[name].length, terminalErrors: 0, panics: 0, timeouts: 0, triggerPanics: 0, sources: [kind],
+      watches: watches(name), writes: writes(name, finished(name), failed(name)), results: results(finished(name), this.healthy),
+      running: running[name].map((one) => ({ ...one, seconds: null, result: null, error: null })),
       shard: this.members ? { active: true, members: this.members, refused: 0, remembered: 40 } : null,
     });
+    const conflicts = failed("website") + failed("certificates");
+    const request = (verb, code, count, mean) => ({ verb, code, count, seconds: count * mean });
+    const requests = [request("update", 200, finished("website") + finished("certificates") - conflicts, 0.012), request("update", 409, conflicts, 0.009),
+      request("patch", 200, finished("website") - failed("website"), 0.008), request("get", 200, 311, 0.007)].filter(({ count }) => count > 0);
     return {
       version: 1, manager: "Running",
       process: { library: "0.1.0", pid: this.pid, uptimeSeconds, tasks: 61, threads: 4, residentBytes: Math.round(61e6 + wave * 2e6) },
-      informers, queues: [queue("website", Math.round(30 + wave * 25)), queue("certificates", 0)],
-      controllers: [controller("website", "Website.example.com", 0.7), controller("certificates", "Secret", 0.3)],
+      informers, queues: [queue("website", Math.round(22 + wave * 15), 16), queue("certificates", 0, 8)],
+      controllers: [controller("website", "Website.example.com"), controller("certificates", "Secret")],
       leases: [{ kind: "leader-election", namespace: "shops", name: "website-operator", identity: this.identity, active: this.leader, holder: this.leader ? this.identity : "website-operator-5d9c-x7k2p", failures: 0, failingSeconds: null, lastError: null }],
-      client: { server: "10.96.0.1:443", requests: [{ verb: "apply", code: 200, count: total, seconds: total * 0.012 }, { verb: "patch", code: 409, count: Math.round(total / 40), seconds: total / 4000 }, { verb: "get", code: 200, count: 311, seconds: 2.1 }] },
+      client: { server: "10.96.0.1:443", requests },
       omitted: { informers: 0, queues: 0, controllers: 0, leases: 0 },
       actions: this.actions ? { token: this.actions } : null,
       showsObjects: this.cached !== undefined,
@@ -190,10 +230,10 @@ export class Mock {
     if (name === "v1/snapshot") return send(200, "application/json", JSON.stringify(this.snapshot()));
     if (name === "v1/history") {
       const key = url.searchParams.get("key");
-      const of = (number, ago) => ({ ...reconcile(number, ago), request: key });
+      const of = (number, ago, ...causes) => reconcile(number, ago, { request: key, controller: "website", ...(causes.length > 0 && { causes }) });
       const known = key !== "default/unknown";
-      const controllers = known ? [{ controller: "website", queued: { ageSeconds: 3.2, causes: ["retry of failure 4"], omitted: 0 }, running: [],
-        reconciles: [of(22, 92), of(23, 61), of(46, 44.5), of(69, 12.1), of(24, 4.4)] }] : [];
+      const controllers = known ? [{ controller: "website", queued: { ageSeconds: 3.2, causes: ["retry of failure 3"], omitted: 0 }, running: [],
+        reconciles: [of(22, 92), of(24, 61), of(23, 44.5), of(46, 12.1, "retry of failure 1"), of(69, 3.4, "retry of failure 2")] }] : [];
       return send(200, "application/json", JSON.stringify({ version: 1, key, controllers }));
     }
     if (name === "v1/objects" || name === "v1/object") {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
+import { load } from "js-yaml";
 import { go, launch, open } from "./browser.mjs";
 import { HOSTILE, Mock, MockProxy } from "./mock.mjs";
 
@@ -127,7 +128,7 @@ test("changes are shown as versions with a diff that is readable without colors"
   mock.change("default/shop-23", (object) => { object.spec.regions.push("ap-1"); });
   await page.getByText("1 line added, 0 removed").waitFor();
   assert.equal(await page.locator(".versions li").count(), 3);
-  await page.getByRole("button", { name: /^Diff to the version before 184469/ }).click();
+  await page.getByRole("button", { name: /^Diff with previous version: 184469/ }).click();
   assert.deepEqual(await page.locator(".line.added").allTextContents(), ["+added:   - ap-1"]);
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Differences");
   const rows = page.locator(".versions li");
@@ -167,7 +168,7 @@ test("items of lists are shown with their type, which is no difference to a watc
   }, informer);
   const diff = async () => {
     await page.getByText("spec.replicas: 1 line added, 1 removed", { exact: true }).last().waitFor();
-    await page.getByRole("button", { name: /^Diff to the version before 184468/ }).click();
+    await page.getByRole("button", { name: /^Diff with previous version: 184468/ }).click();
     const lines = page.locator(".line.added, .line.removed");
     await lines.first().waitFor();
     assert.deepEqual(await lines.allTextContents(), ["-removed:   replicas: 2", "+added:   replicas: 3"]);
@@ -242,13 +243,15 @@ test("hostile key and values of an object are shown as text", async (t) => {
   await page.locator("[data-filter]").fill("<img");
   const link = page.getByRole("cell").getByRole("link");
   await page.getByText("1 of 1,001 keys match", { exact: true }).waitFor();
-  assert.equal(await link.textContent(), HOSTILE);
+  const shown = HOSTILE.replace("\u202e", "\\u202e");
+  assert.equal(await link.textContent(), shown);
   await link.click();
-  await page.getByRole("heading", { name: HOSTILE }).waitFor();
+  await page.getByRole("heading", { name: shown }).waitFor();
   await page.waitForSelector(".yaml");
   const yaml = await page.locator("pre.yaml").textContent();
   assert.match(yaml, /onerror/);
-  assert.match(yaml, /\\u202e/, "characters that change the order of others are visible");
+  assert.match(yaml, /text: "default\/<img .*\\u202e"/, "characters that change the order of others are visible");
+  assert.equal(load(yaml).metadata.labels.text, HOSTILE, "the YAML has the same data");
   assert.equal(await page.locator("main img").count(), 0);
   assert.match(await page.title(), /^default\/<img src=x onerror=.* · informer console$/);
   assert.deepEqual(errors, []);
@@ -282,7 +285,7 @@ test("large object with a changed version is shown without blocking for long", a
   await page.waitForSelector(".tiles");
   await go(page, SHOP);
   mock.change("default/shop-23", (object) => { object.spec.lines[9_999] = "other"; });
-  await page.getByRole("button", { name: /^Diff to the version before/ }).click();
+  await page.getByRole("button", { name: /^Diff with previous/ }).click();
   await page.locator(".line.added").getByText("other").waitFor();
   assert.equal(await page.locator(".yaml > details").count(), 2, "the unchanged lines are folded");
   assert.deepEqual(errors, []);

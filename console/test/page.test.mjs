@@ -141,7 +141,8 @@ test("hostile name is shown as text", async (t) => {
   await page.waitForSelector(".history li");
   assert.equal(await page.getByLabel(/^Key, such as/).inputValue(), HOSTILE);
   assert.equal(await page.locator("main img").count(), 0);
-  assert.equal(await page.title(), "Key · informer console");
+  assert.equal(await page.title(), "Key · website-operator-5d9c-x7k2p, leader · informer console");
+  assert.equal(await page.locator("header .identity").textContent(), "website-operator-5d9c-x7k2p, leader");
   assert.deepEqual(errors, []);
   await close();
 });
@@ -179,7 +180,7 @@ test("100,000 rows are filtered, sorted and scrolled without blocking", async (t
   page.setDefaultTimeout(120_000);
   await page.waitForSelector(".tiles");
   await go(page, "reconciles");
-  await page.getByText("100,000 reconciles").waitFor();
+  await page.getByText("latest 100,000 reconciles").waitFor();
   const rendered = await page.getByRole("table").getByRole("row").count();
   assert.ok(rendered < 60, `${rendered} rows are rendered`);
   // The processor time of the page's main thread does not depend on what else the machine does.
@@ -205,7 +206,7 @@ test("100,000 rows are filtered, sorted and scrolled without blocking", async (t
   await page.waitForFunction(() => document.querySelector('.table-body [aria-rowindex="100001"]'));
   const began = Date.now();
   await page.locator("[data-filter]").first().fill("shop-999");
-  await page.getByText(/^100 of 100,000 reconciles$/).waitFor();
+  await page.getByText(/^100 of the latest 100,000 reconciles$/).waitFor();
   await page.getByRole("button", { name: "Duration" }).click();
   await page.waitForSelector("[aria-sort=descending]");
   t.diagnostic(`filter and sort of 100,000 rows: ${Date.now() - began} ms`);
@@ -253,7 +254,7 @@ test("page is usable with the keyboard", async (t) => {
   await go(page, "reconciles");
   await page.keyboard.press("/");
   await page.keyboard.type("failed");
-  await page.getByText(/ of [\d,]+ reconciles$/).waitFor();
+  await page.getByText(/ of the latest [\d,]+ reconciles$/).waitFor();
   await close();
 });
 
@@ -268,10 +269,17 @@ test("healthy program has no problems, and a failing one names them", async (t) 
   await other.close();
 });
 
-test("summary of a key names its last result and its failures", async (t) => {
+test("summary of a key names its present state, its last result and its last error", async (t) => {
   const { url } = await served(t, {});
   const { page, errors, close } = await open(browser, `${url}#/key?key=default%2Fshop-23`);
-  await page.getByText(/^Last result: requeued \d+\.?\d* s ago; 3 of the last 5 failed: update Deployment/).waitFor();
+  const lines = page.locator(".summary p");
+  await page.getByText(/^Last result: failed \d+ s ago; 3 of the last 5 failed\.$/).waitFor();
+  assert.match(await lines.first().textContent(), /^Now: waiting for retry 3, queued 3\.2 s ago$/);
+  assert.match(await lines.nth(2).textContent(), /^Last error \d+ s ago: update Deployment default\/shop-23: /);
+  // A failure has a shape of its own, and each wait is visible.
+  assert.equal(await page.locator(".track .cross").count(), 3);
+  const waits = await page.locator(".track .wait").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
+  assert.ok(waits.length === 5 && Math.min(...waits) >= 3, `${waits}`);
   await page.getByText("Causes", { exact: true }).first().waitFor();
   const time = page.locator(".history time").first();
   assert.match(await time.getAttribute("title"), /^\d{4}-\d\d-\d\dT.*Z$/);
@@ -284,11 +292,11 @@ test("controllers name their sources and writes, and link to their failed reconc
   const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 } });
   await page.waitForSelector(".tiles");
   await go(page, "controllers");
-  await page.getByText("watches websites.example.com/v1 (for); deployments.apps/v1 (owns); timer (source)").waitFor();
+  await page.getByText("watches websites.example.com/v1 (for); deployments.apps/v1 (owns); ingresses.networking.k8s.io/v1 (owns); timer (source)").waitFor();
   const running = page.getByRole("table", { name: "running reconciles" });
   await running.getByRole("cell", { name: "certificates" }).first().waitFor();
   await page.getByRole("link", { name: /failed reconciles of website/ }).click();
-  await page.getByText(/^\d+ of [\d,]+ reconciles$/).waitFor();
+  await page.getByText(/^\d+ of the latest [\d,]+ reconciles$/).waitFor();
   assert.equal(await page.locator("[data-filter]").inputValue(), "website");
   assert.equal(await page.getByRole("button", { name: "Failed only" }).getAttribute("aria-pressed"), "true");
   assert.deepEqual(errors, []);
@@ -344,23 +352,23 @@ test("failed reconciles are shown alone, with the text filter, and by a link", a
   const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 } });
   await page.waitForSelector(".tiles");
   await go(page, "reconciles");
-  await page.getByText("300 reconciles", { exact: true }).waitFor();
+  await page.getByText("latest 300 reconciles", { exact: true }).waitFor();
   const button = page.getByRole("button", { name: "Failed only" });
   assert.equal(await button.getAttribute("aria-pressed"), "false");
   await button.click();
-  await page.getByText("14 of 300 reconciles", { exact: true }).waitFor();
+  await page.getByText("14 of the latest 300 reconciles", { exact: true }).waitFor();
   assert.equal(await button.getAttribute("aria-pressed"), "true");
   const results = await page.locator("main .table-body .badge").allTextContents();
   assert.deepEqual(results, Array(14).fill("failed"));
   await page.locator("[data-filter]").fill("website");
-  await page.getByText("9 of 300 reconciles", { exact: true }).waitFor();
+  await page.getByText("9 of the latest 300 reconciles", { exact: true }).waitFor();
   await page.waitForFunction(() => location.hash === "#/reconciles?failed=true&filter=website");
   const { violations } = await new AxeBuilder({ page }).analyze();
   assert.deepEqual(violations.map(({ id }) => id), []);
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
 
   const shared = await open(browser, page.url());
-  await shared.page.getByText("9 of 300 reconciles", { exact: true }).waitFor();
+  await shared.page.getByText("9 of the latest 300 reconciles", { exact: true }).waitFor();
   await shared.page.getByRole("button", { name: "Failed only" }).click();
   await shared.page.waitForFunction(() => location.hash === "#/reconciles?filter=website");
   assert.equal(await shared.page.locator("[data-filter]").inputValue(), "website");
@@ -368,7 +376,7 @@ test("failed reconciles are shown alone, with the text filter, and by a link", a
 
   // A link to the view clears both.
   await page.getByRole("navigation").getByRole("link", { name: "Reconciles" }).click();
-  await page.getByText("300 reconciles", { exact: true }).waitFor();
+  await page.getByText("latest 300 reconciles", { exact: true }).waitFor();
   assert.equal(await page.locator("[data-filter]").inputValue(), "");
   assert.deepEqual(errors, []);
   await close();
@@ -388,9 +396,9 @@ test("cause in a table has the key only if another object caused the reconcile",
       .map((row) => [row.textContent.match(/default\/shop-\d+/)?.[0], row.children[at].textContent]), [name, at]);
   };
   const CAUSE = "updated Website (spec, labels); updated Deployment (other fields)";
-  await page.getByText("11 of 300 reconciles", { exact: true }).waitFor();
+  await page.getByText("11 of the latest 300 reconciles", { exact: true }).waitFor();
   const ofKey = new Map(await causes("reconciles"));
-  assert.equal(ofKey.get("default/shop-21"), `${CAUSE}; added Secret default/shop-21-tls; deleted Pod`);
+  assert.equal(ofKey.get("default/shop-211"), `${CAUSE}; added Secret default/shop-211-tls; deleted Pod`);
   assert.equal(ofKey.get("default/shop-212"), CAUSE);
   await go(page, "controllers");
   assert.equal(new Map(await causes("running reconciles")).get("default/shop-8"), CAUSE);
@@ -398,7 +406,7 @@ test("cause in a table has the key only if another object caused the reconcile",
   await close();
 });
 
-const CONFLICT = "update Deployment default/shop-17: the object was changed by another client; read it again and retry";
+const CONFLICT = /^update (Deployment|Secret) default\/shop-\d+: the object was changed by another client; read it again and retry$/;
 
 for (const [device, viewport] of [["desktop", { width: 1280, height: 800 }], ["phone", { width: 390, height: 844 }]]) {
   test(`failed reconcile has its whole error and its controller: ${device}`, async (t) => {
@@ -408,7 +416,7 @@ for (const [device, viewport] of [["desktop", { width: 1280, height: 800 }], ["p
     await row.getByText("failed", { exact: true }).waitFor();
     await row.getByRole("cell", { name: /^(website|certificates)$/ }).waitFor();
     const cell = row.getByRole("cell", { name: CONFLICT });
-    assert.equal(await cell.getAttribute("title"), CONFLICT);
+    assert.match(await cell.getAttribute("title"), CONFLICT);
     assert.equal(await cell.evaluate((one) => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth), true, "the error is cut");
     assert.equal(await row.evaluate((one) => one.scrollHeight <= one.offsetHeight), true, "the row is cut");
     assert.deepEqual(errors, []);
@@ -454,6 +462,45 @@ test("share of failed reconciles is the same in the overview and the controllers
   await go(page, "controllers");
   const row = page.getByRole("table", { name: "controllers", exact: true }).getByRole("row").filter({ hasText: "Website.example.com" });
   await row.getByRole("cell", { name: /^\d+ \(3 %\)$/ }).waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("informers name their errors first, and their names fit", async (t) => {
+  const { url } = await served(t, {});
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 1280, height: 800 } });
+  await page.waitForSelector(".tiles");
+  await go(page, "informers");
+  const note = page.locator("main section.card.bad", { hasText: "Lists and errors" }).locator("li").first();
+  await note.getByText(/^4 failures in a row, next attempt in 2\.4 s: list ingresses\.v1\.networking\.k8s\.io: 403 Forbidden/).waitFor();
+  const headings = await page.locator("main h2").allTextContents();
+  assert.deepEqual(headings, ["Lists and errors", "Handlers"]);
+  const cut = await page.evaluate(() => [...document.querySelectorAll(".row > span")].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent));
+  assert.deepEqual(cut, []);
+  const scope = page.getByRole("cell", { name: "cert-manager", exact: true });
+  assert.equal(await scope.getAttribute("title"), "namespace=cert-manager");
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("lines of rows end at the scroll bar, and columns of a table keep their distance", async (t) => {
+  const { url } = await served(t, { perSecond: 0 });
+  const { page, errors, close } = await open(browser, `${url}#/reconciles`, { viewport: { width: 1280, height: 800 } });
+  await page.getByText("latest 300 reconciles", { exact: true }).waitFor();
+  const [body, row, gap] = await page.evaluate(() => {
+    const [body, row] = [".table-body", ".table-body .row"].map((one) => document.querySelector(one));
+    return [body.clientWidth, row.offsetWidth, parseFloat(getComputedStyle(row).columnGap)];
+  });
+  assert.equal(row, body);
+  assert.ok(gap >= 24);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("time axis of the charts says since when the page records", async (t) => {
+  const { url } = await served(t, {});
+  const { page, errors, close } = await open(browser, url);
+  await page.getByText(/^recorded since \d\d:\d\d by this page$/).waitFor();
   assert.deepEqual(errors, []);
   await close();
 });

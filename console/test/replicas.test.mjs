@@ -77,7 +77,7 @@ test("tables have a column of the replica, and the choice of a replica restricts
   assert.equal(await cells(page, "controllers").filter({ hasText: /^operator-1$/ }).count(), 2);
   await go(page, "reconciles");
   await page.locator("[data-filter]").fill(`${B} certificates`);
-  await page.getByText(/^[\d,]+ of [\d,]+ reconciles$/).waitFor();
+  await page.getByText(/^[\d,]+ of the latest [\d,]+ reconciles$/).waitFor();
   await page.waitForFunction((other) => !document.querySelector("main .table-body").textContent.includes(other), "operator-0");
   await page.locator("[data-filter]").fill("");
   await choose(page, B);
@@ -98,10 +98,10 @@ test("reconciles of several replicas are in the order of their ends", async (t) 
   const { page, close } = await open(browser, url);
   await page.getByText("2 of 3 live").waitFor();
   await go(page, "reconciles");
-  await page.getByText("4,000 reconciles", { exact: true }).waitFor();
+  await page.getByText("latest 4,000 reconciles", { exact: true }).waitFor();
   // Each replica has reconciled the key twice, 25 seconds apart.
   await page.locator("[data-filter]").fill("shop-778");
-  await page.getByText("4 of 4,000 reconciles").waitFor();
+  await page.getByText("4 of the latest 4,000 reconciles").waitFor();
   const replicas = await page.evaluate(() => [...document.querySelectorAll("main .table-body .row")].map((row) => row.children[1].textContent));
   assert.deepEqual([new Set(replicas.slice(0, 2)).size, new Set(replicas.slice(2)).size], [2, 2], `${replicas}`);
   await close();

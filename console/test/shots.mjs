@@ -23,7 +23,7 @@ async function shootObject(page, name) {
   });
   await page.locator(".versions li").nth(2).waitFor();
   await page.screenshot({ path: `${folder}/console-${name}-object.png`, fullPage: true });
-  await page.getByRole("button", { name: /^Diff/ }).first().click();
+  await page.getByRole("button", { name: /^Diff with/ }).first().click();
   await page.locator(".line.added").first().waitFor();
   await page.evaluate(() => scrollTo(0, 0));
   await page.screenshot({ path: `${folder}/console-${name}-object-diff.png`, fullPage: true });
@@ -32,24 +32,30 @@ async function shootObject(page, name) {
   await page.screenshot({ path: `${folder}/console-${name}-key-versions.png`, fullPage: true });
 }
 
-for (const [name, viewport, colorScheme] of [
-  ["desktop", { width: 1280, height: 800 }, "light"],
-  ["dark", { width: 1280, height: 800 }, "dark"],
-  ["phone", { width: 390, height: 844 }, "light"],
-]) {
+async function shoot([name, viewport, colorScheme]) {
   const page = await browser.newPage({ viewport, colorScheme });
   page.on("console", (message) => message.type() === "error" && console.log(name, message.text()));
   page.on("pageerror", (error) => console.log(name, error.message));
   await page.goto(url);
   await page.waitForSelector(".tiles");
-  await page.waitForTimeout(6000);
-  for (const [view, hash] of pages) {
-    await page.evaluate((to) => { location.hash = to; }, hash);
-    await page.waitForTimeout(500);
-    await page.screenshot({ path: `${folder}/console-${name}-${view}.png`, fullPage: name === "phone" });
-  }
-  if (mock.server) await shootObject(page, name);
-  await page.close();
+  // The share of failures is known after a minute.
+  await page.waitForTimeout(Number(process.env.WAIT ?? 65) * 1000);
+  return async () => {
+    for (const [view, hash] of pages) {
+      await page.evaluate((to) => { location.hash = to; }, hash);
+      await page.waitForTimeout(500);
+      await page.screenshot({ path: `${folder}/console-${name}-${view}.png`, fullPage: name === "phone" });
+    }
+    if (mock.server) await shootObject(page, name);
+    await page.close();
+  };
 }
+
+const opened = await Promise.all([
+  ["desktop", { width: 1280, height: 800 }, "light"],
+  ["dark", { width: 1280, height: 800 }, "dark"],
+  ["phone", { width: 390, height: 844 }, "light"],
+].map(shoot));
+for (const shots of opened) await shots();
 await browser.close();
 if (mock.server) await mock.stop();
