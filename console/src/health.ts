@@ -33,7 +33,7 @@ const LONG_GROWTH = 30;
 function share({ failed, finished }: Failures): string {
   if (!finished || failed === 0) return "";
   const percent = (failed / finished) * 100;
-  return ` (${percent < 1 ? "less than 1" : Math.round(percent)} %)`;
+  return ` (${percent < 1 ? "less than 1" : Math.round(percent)}\u00a0%)`;
 }
 
 /** Like `34 (3 %)`. */

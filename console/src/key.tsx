@@ -225,7 +225,7 @@ const failedLast = (one: Entry, other: Entry) => Number(levelOf(one) === "bad") 
 const levelOf = ({ result }: Entry) => (result === null ? "running" : result === "error" ? "bad" : result === "success" ? "ok" : "requeued");
 
 /** The least width of a bar on the time line in percent. */
-const MIN_WIDTH = 0.6;
+const MIN_WIDTH = 0.8;
 
 /** The wait before a reconcile, which ends at its begin. */
 function Wait({ of: { began, waitedSeconds }, x }: { of: Entry; x: (time: number) => number }) {

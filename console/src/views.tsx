@@ -240,15 +240,15 @@ function InformerNote({ of: one, mixed }: { of: Informer; mixed: boolean }) {
 const queueColumns: Column<Queue>[] = [
   { title: "Queue", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Ready", value: (one) => one.ready, show: (one) => count(one.ready), width: "5rem", numeric: true },
-  { title: "Oldest ready key", value: (one) => one.oldestSeconds, show: (one) => seconds(one.oldestSeconds), width: "7rem", numeric: true },
+  { title: "Oldest ready key", value: (one) => one.oldestSeconds, show: (one) => seconds(one.oldestSeconds), width: "7.5rem", numeric: true },
   { title: "Delayed", value: (one) => one.waiting, show: (one) => count(one.waiting), width: "5.5rem", numeric: true },
   { title: "Running", value: (one) => one.processing, width: "4.5rem", numeric: true, narrow: false },
   { title: "Longest running", value: (one) => one.longestSeconds, show: (one) => seconds(one.longestSeconds), width: "7rem", numeric: true, narrow: false },
   { title: "Added", value: (one) => one.added, show: (one) => count(one.added), width: "6rem", numeric: true, narrow: false },
   { title: "Retries", value: (one) => one.retries, show: (one) => count(one.retries), width: "6rem", numeric: true, narrow: false },
-  { title: "Mean wait", value: (one) => (one.started ? one.queuedSecondsTotal / one.started : -1), width: "7rem", numeric: true, narrow: false,
+  { title: "Mean wait", value: (one) => (one.started ? one.queuedSecondsTotal / one.started : -1), width: "5rem", numeric: true, narrow: false,
     show: (one) => seconds(one.started ? one.queuedSecondsTotal / one.started : null) },
-  { title: "Mean duration", value: (one) => (one.done ? one.workedSecondsTotal / one.done : -1), width: "8.5rem", numeric: true, narrow: false,
+  { title: "Mean duration", value: (one) => (one.done ? one.workedSecondsTotal / one.done : -1), width: "7rem", numeric: true, narrow: false,
     show: (one) => seconds(one.done ? one.workedSecondsTotal / one.done : null) },
 ];
 
@@ -288,7 +288,7 @@ function Failed({ of }: { of: Controller }) {
 const controllerColumns: Column<Controller>[] = [
   { title: "Controller", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Kind", value: (one) => one.kind || NONE, width: "minmax(0, 2.5fr)", narrow: false },
-  { title: "Phase", value: (one) => one.phase, width: "minmax(0, 1fr)", show: (one) => <Badge level="none">{one.phase}</Badge>, narrow: false },
+  { title: "Phase", value: (one) => one.phase, width: "minmax(6rem, 1fr)", show: (one) => <Badge level="none">{one.phase}</Badge>, narrow: false },
   { title: "Running", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "4.5rem", numeric: true },
   { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "5.5rem", numeric: true },
   { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} /> : "0"), width: "4rem", numeric: true },
@@ -333,8 +333,8 @@ export function Controllers({ replicas }: ViewProps) {
 const failingColumns: Column<FailingKey>[] = [
   { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
   { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
-  { title: "Failures in a row", value: (one) => one.failures, show: (one) => count(one.failures), width: "7.5rem", numeric: true },
-  { title: "Last attempt", value: (one) => ended(one.last), show: (one) => ago(ended(one.last)), width: "8rem" },
+  { title: "Failures in a row", value: (one) => one.failures, show: (one) => count(one.failures), width: "9.5rem", numeric: true },
+  { title: "Last attempt", value: (one) => ended(one.last), show: (one) => ago(ended(one.last)), width: "6.5rem" },
   { title: "Last error", value: (one) => one.last.error ?? "", width: "minmax(0, 4fr)", long: true, show: (one) => <span class="error-text">{visible(one.last.error ?? NONE)}</span> },
 ];
 
@@ -414,7 +414,7 @@ export function Requests({ replicas }: ViewProps) {
     <>
       {programs.map((one) => <Process key={one.name} store={one} snapshot={one.snapshot as Snapshot} />)}
       <p class="muted lead">
-        Lists and watches of informers are not counted here. <a href="#/informers">Informers</a> has their numbers and errors.
+        Lists and watches of informers are not counted here. The view <a href="#/informers">Informers</a> shows them.
       </p>
       <PartTable replicas={replicas} heading="Requests of the client by verb and status" name="rows" rows={requests} id={(one) => `${one.verb} ${one.code}`}
         empty="The client has sent no request." columns={[
