@@ -49,10 +49,11 @@ export function PartTable<T extends Part>({ replicas, columns, id, ...props }: T
     value: (one) => one.store.name,
     show: (one) => <ReplicaName store={one.store} text={replicas.short(one.store)} />,
     width: "minmax(5rem, 1fr)",
+    secondary: true,
   };
-  // On a narrow page, the column takes the place of the others after the second one.
-  const second = columns.filter((column) => column.narrow !== false)[1];
-  const others = columns.slice(1).map((column) => (column === second || column.long ? column : { ...column, narrow: false }));
+  // On a narrow page, the column takes the place of the others after the third one.
+  const kept = columns.filter((column) => column.narrow !== false).slice(0, 3);
+  const others = columns.slice(1).map((column) => (kept.includes(column) || column.long ? column : { ...column, narrow: false }));
   const all = replicas.mixed ? [...columns.slice(0, 1), replica, ...others] : columns;
   return <Table {...props} columns={all} id={(one) => `${one.store.name} ${id(one)}`} />;
 }

@@ -2,7 +2,7 @@ import { Chart } from "./chart";
 import { type ViewProps, ReplicaName } from "./columns";
 import { type Controller, finished, sum } from "./data";
 import { bytes, clock, count, NONE, rate, seconds, visible } from "./format";
-import { failuresText, problems, severity, sumOfFailures } from "./health";
+import { failuresText, problems, recentText, severity, sumOfFailures } from "./health";
 import { Badge, type Level, Tile } from "./parts";
 import { isCurrent, type Replicas } from "./replicas";
 import type { Store } from "./store";
@@ -24,7 +24,7 @@ function Tiles({ replicas }: { replicas: Replicas }) {
   const controllers = current.flatMap((one) => one.controllers);
   const synced = informers.filter((one) => one.synced).length;
   const memory = current.flatMap((one) => one.process.residentBytes ?? []);
-  const failures = sumOfFailures(controllers.map(({ store, name }) => store.failures(name)));
+  const failed = sumOfFailures(controllers.map(({ store, name }) => store.failures(name)));
   const [only] = replicas.summed;
   const programs = replicas.mixed || !only ? `of ${count(replicas.summed.length)} replicas` : election(only);
   return (
@@ -34,7 +34,7 @@ function Tiles({ replicas }: { replicas: Replicas }) {
       <Tile title="Keys in work queues" value={`${count(sum(queues, (one) => one.ready))} ready`} link="#/queues"
         detail={`${count(sum(queues, (one) => one.waiting))} delayed`} />
       <Tile title="Reconciles" value={rate(replicas.rate((of) => sum(of.controllers, finished)))} link="#/reconciles"
-        detail={`${failuresText(failures)}, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} failed in total`} />
+        detail={`${failuresText(failed)}, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} failed in total`} />
       <Tile title="Running reconciles" link="#/controllers" value={count(sum(controllers, (one) => one.active))}
         detail={`on ${count(sum(controllers, (one) => one.workers))} workers of ${controllers.length} ${controllers.length === 1 ? "controller" : "controllers"}`} />
       <Tile title="API requests" value={rate(series.last("requests"))} link="#/requests"
@@ -112,7 +112,8 @@ const present = (store: Store, of: (store: Store) => number | null): number | nu
 
 const ready = (store: Store) => present(store, () => sum(store.snapshot?.queues ?? [], (one) => one.ready));
 const oldest = (store: Store) => present(store, () => Math.max(0, ...(store.snapshot?.queues ?? []).map((one) => one.oldestSeconds)));
-const failing = (store: Store) => present(store, () => store.series.last("errors"));
+const failures = (store: Store) => sumOfFailures((store.snapshot?.controllers ?? []).map(({ name }) => store.failures(name)));
+const failing = (store: Store) => present(store, () => failures(store).failed);
 const reconciling = (store: Store) => present(store, () => store.rate((of) => sum(of.controllers, finished)));
 
 /** Makes a column of stores a column of rows that contain a store. */
@@ -133,15 +134,15 @@ function ReplicaTable({ replicas }: { replicas: Replicas }) {
   const columns: Column<Store>[] = [
     { title: "Replica", value: (one) => one.name, width: "minmax(0, 2fr)",
       show: (one) => <button type="button" class="link" onClick={() => replicas.choose(one.name)}><ReplicaName store={one} text={one.name} /></button> },
-    { title: "Health", value: (one) => health(one)[1], show: badge, width: "7rem" },
-    { title: "Leader", value: election, show: (one) => (election(one) === NONE ? NONE : <Badge level={election(one) === "leader" ? "ok" : "none"}>{election(one)}</Badge>), width: "6.5rem", narrow: false },
+    { title: "Health", value: (one) => health(one)[1], show: badge, width: "6.5rem" },
+    { title: "Leader", value: election, show: (one) => (election(one) === NONE ? NONE : <Badge level={election(one) === "leader" ? "ok" : "none"}>{election(one)}</Badge>), width: "5.5rem", narrow: false },
     { title: "Shards", value: shards, width: "minmax(4rem, 1fr)", narrow: false },
-    { title: "Reconciles", value: (one) => reconciling(one) ?? -1, show: (one) => rate(reconciling(one)), width: "6.5rem", numeric: true, narrow: false },
-    { title: "Errors", value: (one) => failing(one) ?? -1, show: (one) => rate(failing(one)), width: "5rem", numeric: true, narrow: false },
-    { title: "Ready keys", value: (one) => ready(one) ?? -1, show: (one) => count(ready(one)), width: "6rem", numeric: true, narrow: false },
-    { title: "Lag", value: (one) => oldest(one) ?? -1, show: (one) => seconds(oldest(one)), width: "4.5rem", numeric: true },
-    { title: "Memory", value: (one) => one.snapshot?.process.residentBytes ?? -1, show: (one) => bytes(present(one, () => one.snapshot?.process.residentBytes ?? null)), width: "6rem", numeric: true, narrow: false },
-    { title: "Data age", value: (one) => one.age ?? -1, show: (one) => (one.age === null ? NONE : seconds(Math.round(one.age))), width: "5rem", numeric: true, narrow: false },
+    { title: "Reconciles", value: (one) => reconciling(one) ?? -1, show: (one) => rate(reconciling(one)), width: "5.5rem", numeric: true, narrow: false },
+    { title: "Failed, last minute", value: (one) => failing(one) ?? -1, show: (one) => (failing(one) === null ? NONE : recentText(failures(one))), width: "8.5rem", numeric: true, narrow: false },
+    { title: "Ready keys", value: (one) => ready(one) ?? -1, show: (one) => count(ready(one)), width: "5rem", numeric: true, narrow: false },
+    { title: "Lag", value: (one) => oldest(one) ?? -1, show: (one) => seconds(oldest(one)), width: "4rem", numeric: true },
+    { title: "Memory", value: (one) => one.snapshot?.process.residentBytes ?? -1, show: (one) => bytes(present(one, () => one.snapshot?.process.residentBytes ?? null)), width: "5rem", numeric: true, narrow: false },
+    { title: "Data age", value: (one) => one.age ?? -1, show: (one) => (one.age === null ? NONE : seconds(Math.round(one.age))), width: "4.5rem", numeric: true, narrow: false },
   ];
   return (
     <>

@@ -17,6 +17,8 @@ export interface Column<T> extends Width {
   numeric?: boolean;
   /** False for a column that is left out on a narrow page. */
   narrow?: boolean;
+  /** True for a column that is never the name of the row. */
+  secondary?: boolean;
   /** True if the text may take two lines. On a narrow page, it is below the other columns on up to three lines. */
   long?: boolean;
 }
@@ -86,8 +88,8 @@ const twoLines = (columns: (Width & { long?: boolean })[]): string =>
   columns.slice(1).filter(({ long }) => !long).map((column) => `minmax(0, ${fixed(column) ?? 8}fr)`).join(" ") || "minmax(0, 1fr)";
 
 /** Moves the first flexible column, which has the name of the row, to the begin. */
-function nameFirst<T extends Width>(columns: T[]): T[] {
-  const name = columns.find((column) => fixed(column) === null);
+function nameFirst<T>(columns: Column<T>[]): Column<T>[] {
+  const name = columns.find((column) => fixed(column) === null && !column.secondary);
   return name ? [name, ...columns.filter((column) => column !== name)] : columns;
 }
 

@@ -307,7 +307,7 @@ export function Controllers({ replicas }: ViewProps) {
     <>
       <p class="muted lead">The totals are since the start of the program.</p>
       <PartTable replicas={replicas} name="controllers" rows={controllers} columns={controllerColumns} id={(one) => one.name}
-        alerts={(one) => alerts([one.panics, "panic"], [one.timeouts, "timeout"])} empty="This manager has no controllers." />
+        alerts={(one) => alerts([one.panics, "panic"], [one.timeouts, "timeout"], [replicas.mixed ? one.results.error : 0, "failed", "failed"])} empty="This manager has no controllers." />
       <PartTable replicas={replicas} heading="Running reconciles" name="running reconciles" rows={running} id={(one) => one.id ?? one.controller + one.request} empty="No reconcile is running." columns={[
         { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
         { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },

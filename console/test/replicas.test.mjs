@@ -93,6 +93,22 @@ test("tables have a column of the replica, and the choice of a replica restricts
   await close();
 });
 
+test("failed reconcile of a replica has its key, controller and error on a phone", async (t) => {
+  const { url } = await served(t);
+  const { page, errors, close } = await open(browser, url, { viewport: { width: 390, height: 844 } });
+  await page.getByText("2 of 3 live").waitFor();
+  await go(page, "reconciles?failed=true");
+  const row = page.getByRole("table", { name: "reconciles" }).getByRole("row").nth(1);
+  await row.getByRole("cell").first().getByRole("link").waitFor();
+  await row.getByText("operator-0", { exact: true }).waitFor();
+  await row.getByText(/^(website|certificates)$/).waitFor();
+  await row.getByText(/: the object was changed by another client; read it again and retry$/).waitFor();
+  await go(page, "controllers");
+  await page.getByRole("table", { name: "controllers", exact: true }).getByText(/^[\d,]+ failed$/).first().waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("reconciles of several replicas are in the order of their ends", async (t) => {
   const { url } = await served(t, { backlog: 2000, perSecond: 0 });
   const { page, close } = await open(browser, url);
