@@ -34,29 +34,26 @@ pub(super) fn problems(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Pro
     for one in &snapshot.controllers {
         let subject = || format!("controller {}", one.name);
         if let Some((failed, last)) = samples.failures(&one.name) {
-            let text = format!("{} in the last minute failed: {last}", plural(failed as usize, "reconcile"));
+            let failed = plural(failed as usize, "failed reconcile");
+            let text = format!("had {failed} in the last minute; the last error: {last}");
             add(Severity::Bad, subject(), text);
         }
         if one.panics > 0 {
-            add(Severity::Warn, subject(), format!("{} reconciles panicked", count(one.panics)));
+            add(Severity::Warn, subject(), format!("had {} panics in reconciles", count(one.panics)));
         }
         let longest = one.running.iter().map(|running| running.began_seconds_ago).fold(0.0, f64::max);
         if longest > LONG_RECONCILE {
-            add(Severity::Warn, subject(), format!("a reconcile has been running for {}", seconds(longest)));
+            add(Severity::Warn, subject(), format!("has a reconcile that has run for {}", seconds(longest)));
         }
     }
     for one in snapshot.queues.iter().filter(|one| one.order_failed) {
-        add(
-            Severity::Bad,
-            format!("queue {}", one.name),
-            "its order failed and was replaced by FIFO".to_owned(),
-        );
+        add(Severity::Bad, format!("queue {}", one.name), "is FIFO now, because its order failed".to_owned());
     }
     for one in &snapshot.leases {
         if let Some(error) = &one.last_error {
             let since = seconds(one.failing_seconds.unwrap_or_default());
             let subject = format!("lease {}/{}", one.namespace, one.name);
-            add(Severity::Bad, subject, format!("requests have failed for {since}: {error}"));
+            add(Severity::Bad, subject, format!("has had failing requests for {since}: {error}"));
         }
     }
     if snapshot.manager != "Running" {
@@ -82,11 +79,11 @@ fn of_informer(one: &InformerSnapshot, mut add: impl FnMut(Severity, String)) {
     }
     for handler in &one.handlers {
         if handler.depth > DEEP_HANDLER {
-            let text = format!("handler {} has {} pending events", handler.name, count(handler.depth));
+            let text = format!("has {} pending events of handler {}", count(handler.depth), handler.name);
             add(Severity::Warn, text);
         }
         if handler.panics > 0 {
-            let text = format!("handler {} panicked {} times", handler.name, count(handler.panics));
+            let text = format!("has had {} panics of handler {}", count(handler.panics), handler.name);
             add(Severity::Warn, text);
         }
     }

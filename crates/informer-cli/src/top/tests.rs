@@ -107,7 +107,7 @@ async fn overview_shows_figures_and_problems_on_80_columns() {
         "Reconciles per second: 40",
         "2 problems",
         "error informer pods.v1 form=Metadata has not synced: list pods: 403 Forbidden",
-        "1 reconcile in the last minute failed",
+        "error controller website had 1 failed reconcile in the last minute;",
     ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
