@@ -1,6 +1,7 @@
 //! The rows of the tables.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use informer::runtime::console::{
     ConsoleSnapshot, HandlerSnapshot, InformerSnapshot, QueueSnapshot, ReconcileSnapshot,
@@ -133,7 +134,7 @@ const QUEUES: &[Column] = &[
     number("READY", 7),
     number("OLDEST", 10),
     number("DELAYED", 7),
-    number("BUSY", 5),
+    number("RUNNING", 7),
     number("LONGEST", 10),
     wide(number("ADDED", 8)),
     number("RETRIES", 7),
@@ -143,7 +144,7 @@ const QUEUES: &[Column] = &[
 const CONTROLLERS: &[Column] = &[
     text("CONTROLLER"),
     wide(text("KIND")),
-    number("BUSY", 8),
+    number("RUNNING", 8),
     number("RATE", 8),
     number("OK", 8),
     number("FAILED", 7),
@@ -343,9 +344,35 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
     snapshot.controllers.iter().map(row).collect()
 }
 
-/// Returns a cause, such as `updated Pod default/web (spec)`, without the key of its object if that is `key`,
-/// because the table has a column for the key.
-fn cause_without_key(cause: &str, key: &str) -> String {
+/// Returns the causes of a reconcile as text. A cause, such as `updated Pod default/web (spec)`, has no key of an
+/// object if that is the reconciled key, for which the table has a column. Its kind has no API group, unless
+/// causes of the same reconcile have several kinds with the same name.
+fn causes_text(one: &ReconcileSnapshot) -> String {
+    let kinds: BTreeSet<&str> = one.causes.iter().filter_map(|cause| kind_of(cause)).collect();
+    let names: BTreeSet<&str> = kinds.iter().map(|kind| name_of(kind)).collect();
+    let short = |cause: &String| {
+        let cause = without_key(cause, &one.request);
+        match kind_of(&cause) {
+            Some(kind) if names.len() == kinds.len() => cause.replacen(kind, name_of(kind), 1),
+            _ => cause,
+        }
+    };
+    one.causes.iter().map(short).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the kind in a cause, such as `Deployment.apps`; `None` if the cause is not an event of an object.
+fn kind_of(cause: &str) -> Option<&str> {
+    const EVENTS: [&str; 6] = ["listed ", "added ", "updated ", "deleted ", "resync of ", "event of "];
+    let rest = EVENTS.iter().find_map(|event| cause.strip_prefix(event))?;
+    rest.split(' ').next().filter(|kind| !kind.is_empty())
+}
+
+/// Returns the name of a kind without its API group.
+fn name_of(kind: &str) -> &str {
+    kind.split('.').next().unwrap_or(kind)
+}
+
+fn without_key(cause: &str, key: &str) -> String {
     let ends_key = |rest: &str| rest.is_empty() || rest.starts_with(" (");
     let mut places = cause.match_indices(key).filter(|(at, _)| cause[..*at].ends_with(' '));
     match places.find(|(at, _)| ends_key(&cause[at + key.len()..])) {
@@ -363,8 +390,7 @@ fn reconcile(one: &ReconcileSnapshot, ago: f64) -> TableRow {
         Some(other) => other,
         None => "running",
     };
-    let causes = || one.causes.iter().map(|cause| cause_without_key(cause, &one.request));
-    let cause = one.error.clone().unwrap_or_else(|| causes().collect::<Vec<_>>().join("; "));
+    let cause = one.error.clone().unwrap_or_else(|| causes_text(one));
     TableRow {
         cells: vec![
             TableCell::of(seconds(ago), ago),

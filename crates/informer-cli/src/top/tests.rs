@@ -101,7 +101,7 @@ async fn overview_shows_figures_and_problems_on_80_columns() {
         "1 of 2 synced",
         "40.0/s events",
         "30 ready",
-        "12 delayed, 3 in process",
+        "12 delayed, 3 running",
         "3 of 8 busy",
         "pid 42, 61 tasks, 4 threads",
         "Reconciles per second: 40",
@@ -136,20 +136,29 @@ async fn tables_are_filtered_and_sorted() {
 async fn causes_repeat_no_key_of_their_row_and_fit_on_100_columns() {
     let reconciles = |screen: &mut Screen| {
         let mut own = reconcile(4, None);
-        own["causes"] =
-            json!(["updated Website.example.com default/shop-4 (spec)", "deleted Pod default/shop-4"]);
+        own["causes"] = json!([
+            "updated Website.example.com default/shop-4 (spec)",
+            "deleted Pod default/shop-4",
+            "retry of failure 1"
+        ]);
         let mut other = reconcile(5, None);
         other["causes"] = json!(["added Secret default/shop-5-tls"]);
         screen.receive(&[own, other]);
         screen.keys("6")
     };
     let narrow = reconciles(&mut Screen::new(100, 24));
-    for part in ["updated Website.example.com (spec)", "added Secret default/shop-5-tls", "failed", "sealed"]
-    {
+    for part in ["updated Website (spec); deleted Po…", "added Secret default/shop-5-tls", "sealed"] {
         assert!(narrow.contains(part), "{part} is missing:\n{narrow}");
     }
     let wide = reconciles(&mut Screen::new(160, 24));
-    assert!(wide.contains("updated Website.example.com (spec); deleted Pod "), "{wide}");
+    assert!(wide.contains("updated Website (spec); deleted Pod; retry of failure 1\n"), "{wide}");
+    // Without its group, the kind would be ambiguous.
+    let mut both = reconcile(6, None);
+    both["causes"] = json!(["updated Service default/a", "updated Service.serving.example.com default/b"]);
+    let mut screen = Screen::new(160, 24);
+    screen.receive(&[both]);
+    let both = screen.keys("6");
+    assert!(both.contains("Service default/a; updated Service.serving.example.com default/b"), "{both}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -185,7 +185,7 @@ fn overview_lines(app: &App, snapshot: &ConsoleSnapshot) -> Vec<Line<'static>> {
             "queues",
             format!("{} ready", sum(&mut queues.iter().map(|one| one.ready))),
             format!(
-                "{} delayed, {} in process, {} retries",
+                "{} delayed, {} running, {} retries",
                 sum(&mut queues.iter().map(|one| one.waiting)),
                 sum(&mut queues.iter().map(|one| one.processing)),
                 sum(&mut queues.iter().map(|one| one.retries)),
@@ -270,7 +270,11 @@ fn draw_row(
     let cells = layout.split(place);
     for ((index, column), place) in shown.iter().zip(cells.iter()) {
         let line = Line::from(Span::styled(row.cells[*index].text.as_str(), style_of(theme, row.level)));
+        let is_cut = line.width() > usize::from(place.width);
         frame.render_widget(if column.numeric { line.right_aligned() } else { line }, *place);
+        if is_cut && !place.is_empty() {
+            frame.buffer_mut()[(place.right() - 1, place.y)].set_symbol("…");
+        }
     }
 }
 

@@ -100,8 +100,8 @@ fn cells<const N: usize>(rest: &'static str) -> [&'static str; N] {
     std::array::from_fn(|_| cells.next().expect(PARSED_BY_TESTS))
 }
 
-/// Splits a text like [`str::split`], with fewer instructions. Every program that uses built-in kinds waits for
-/// the table to be parsed when it starts.
+/// Splits a text like [`str::split`], with fewer instructions. Every program that uses built-in kinds waits
+/// for the table to be parsed when it starts.
 fn parts(separator: u8, text: &'static str) -> impl Iterator<Item = &'static str> {
     let ends = memchr_iter(separator, text.as_bytes()).chain([text.len()]);
     ends.scan(0, move |start, end| {
