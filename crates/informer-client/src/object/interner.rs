@@ -93,17 +93,15 @@ impl<T: Hash + Eq + Clone> RecentValues<T> {
         if slots.is_empty() {
             slots.resize(MIN_STRIPE_VALUES, None);
         }
-        while slots.len() < MAX_STRIPE_VALUES
-            && slots[slot_of(hash, &slots)].as_ref().is_some_and(|seen| *seen != part)
-        {
-            self.grow(&mut slots);
-        }
-        let at = slot_of(hash, &slots);
-        let slot = &mut slots[at];
-        if let Some(seen) = slot.as_ref().filter(|seen| **seen == part) {
-            return seen.clone();
-        }
-        let evicted = slot.replace(part.clone());
+        let slot = loop {
+            let at = slot_of(hash, &slots);
+            match &slots[at] {
+                Some(seen) if *seen == part => return seen.clone(),
+                Some(_) if slots.len() < MAX_STRIPE_VALUES => self.grow(&mut slots),
+                _ => break at,
+            }
+        };
+        let evicted = slots[slot].replace(part.clone());
         drop(slots);
         drop(evicted);
         part
