@@ -8,6 +8,9 @@ export function count(value: number | null | undefined): string {
   return value >= 1e6 ? `${decimal.format(value / 1e6)} M` : whole.format(value);
 }
 
+/** A number with its noun, such as `1 queue` or `2 queues`. */
+export const counted = (value: number, one: string, several = `${one}s`): string => `${count(value)} ${value === 1 ? one : several}`;
+
 /** A number with all its digits. */
 export const exact = (value: number): string => whole.format(value);
 

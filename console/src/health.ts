@@ -1,6 +1,6 @@
 // Derives problems from the data, most severe first.
 import { informerName, type Snapshot } from "./data";
-import { count, seconds } from "./format";
+import { count, counted, seconds } from "./format";
 import type { Level } from "./parts";
 import { isCurrent } from "./replicas";
 import type { Failures, Store } from "./store";
@@ -76,7 +76,7 @@ function found(store: Store): Found[] {
   }
   const failed = store.series.recent("requestErrors");
   if (failed > 0) {
-    const text = `${count(Math.round(failed))} failed requests in the last minute (5xx or no response)`;
+    const text = `${counted(Math.round(failed), "failed request")} in the last minute (5xx or no response)`;
     found.push({ level: "warn", subject: "API server", text, link: "#/requests", stage: "server" });
   }
   return found;
@@ -91,8 +91,8 @@ function ofInformers(snapshot: Snapshot): Found[] {
     if (one.crash) add("bad", `restarts after a panic: ${one.crash}`);
     else if (one.notServed) add("bad", `watches a kind that the server does not serve${error}`);
     else if (one.running && !one.synced) add("bad", `has not synced${error}`);
-    else if (one.failures > 0) add("warn", `retries after ${count(one.failures)} failed ${one.failures === 1 ? "request" : "requests"}${error}`);
-    if (one.undecodable > 0) add("warn", `has ${count(one.undecodable)} objects that cannot be decoded`, "deltaQueue");
+    else if (one.failures > 0) add("warn", `retries after ${counted(one.failures, "failed request")}${error}`);
+    if (one.undecodable > 0) add("warn", `has ${counted(one.undecodable, "object")} that cannot be decoded`, "deltaQueue");
     if (one.queued > DEEP_DELTA_QUEUE) add("warn", `has ${count(one.queued)} changes in its delta queue`, "deltaQueue");
     for (const handler of one.handlers) {
       if (handler.depth > DEEP_HANDLER) {
@@ -113,10 +113,10 @@ function ofControllers(snapshot: Snapshot, store: Store): Found[] {
     if (failures.failed > 0) {
       const { failed, finished, error } = failures;
       const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter: one.name })}`;
-      const number = finished === null ? `${count(failed)} reconciles` : `${count(failed)} of ${count(finished)} reconciles`;
+      const number = finished === null ? counted(failed, "reconcile") : `${count(failed)} of ${counted(finished, "reconcile")}`;
       add("bad", `${number} failed in the last minute${share(failures)}${error === "" ? "" : `; last error: ${error}`}`, link);
     }
-    if (one.panics > 0) add("warn", one.panics === 1 ? "1 reconcile panicked" : `${count(one.panics)} reconciles panicked`);
+    if (one.panics > 0) add("warn", `${counted(one.panics, "reconcile")} panicked`);
     const longest = Math.max(0, ...one.running.map((running) => running.beganSecondsAgo));
     if (longest > LONG_RECONCILE) add("warn", `a reconcile has been running for ${seconds(longest)}`);
   }

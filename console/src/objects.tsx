@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ViewProps } from "./columns";
 import type { ObjectEntry, ObjectList, Part } from "./data";
-import { count, exact, visible } from "./format";
+import { count, counted, exact, visible } from "./format";
 import { ObjectView, objectLink } from "./object";
 import { setParameter } from "./page";
 import type { Store } from "./store";
@@ -46,7 +46,7 @@ const isWhole = ({ start, last }: Keys): boolean => start.after === "" && last.n
 /** How many keys there are and match the filter, and which of them are shown. */
 function countText(keys: Keys): string {
   const { rows, start, last: { total, matching }, contains } = keys;
-  if (isWhole(keys)) return contains === "" ? `${count(total)} ${total === 1 ? "key" : "keys"}` : `${count(matching)} of ${count(total)} keys match`;
+  if (isWhole(keys)) return contains === "" ? counted(total, "key") : `${count(matching)} of ${counted(total, "key")} match`;
   const shown = rows.length === 0 ? "no objects" : `objects ${exact(start.before + 1)}–${exact(start.before + rows.length)}`;
   return contains === "" ? `${shown} of ${exact(total)}` : `${shown} of ${exact(matching)} whose keys match; ${exact(total)} in total`;
 }

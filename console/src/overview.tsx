@@ -1,7 +1,7 @@
 import { Chart } from "./chart";
 import { type ViewProps, ReplicaName } from "./columns";
 import { type Controller, finished, sum } from "./data";
-import { bytes, clock, count, NONE, rate, seconds, visible } from "./format";
+import { bytes, clock, count, counted, NONE, rate, seconds, visible } from "./format";
 import { failuresText, problems, recentText, severity, sumOfFailures } from "./health";
 import { Badge, type Level, Tile } from "./parts";
 import { isCurrent, type Replicas } from "./replicas";
@@ -26,21 +26,21 @@ function Tiles({ replicas }: { replicas: Replicas }) {
   const memory = current.flatMap((one) => one.process.residentBytes ?? []);
   const failed = sumOfFailures(controllers.map(({ store, name }) => store.failures(name)));
   const [only] = replicas.summed;
-  const programs = replicas.mixed || !only ? `of ${count(replicas.summed.length)} replicas` : election(only);
+  const programs = replicas.mixed || !only ? `of ${counted(replicas.summed.length, "replica")}` : election(only);
   return (
     <div class="tiles">
       <Tile title="Informers synced" value={`${synced} of ${informers.length}`} link="#/informers"
-        detail={`${count(sum(informers, (one) => one.objects))} objects`} />
+        detail={counted(sum(informers, (one) => one.objects), "object")} />
       <Tile title="Keys in work queues" value={`${count(sum(queues, (one) => one.ready))} ready`} link="#/queues"
         detail={`${count(sum(queues, (one) => one.waiting))} delayed`} />
       <Tile title="Reconciles" value={rate(replicas.rate((of) => sum(of.controllers, finished)))} link="#/reconciles"
         detail={`${failuresText(failed)}, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} failed in total`} />
       <Tile title="Running reconciles" link="#/controllers" value={count(sum(controllers, (one) => one.active))}
-        detail={`on ${count(sum(controllers, (one) => one.workers))} workers of ${controllers.length} ${controllers.length === 1 ? "controller" : "controllers"}`} />
+        detail={`on ${counted(sum(controllers, (one) => one.workers), "worker")} of ${counted(controllers.length, "controller")}`} />
       <Tile title="API requests" value={rate(series.last("requests"))} link="#/requests"
         detail={`${count(replicas.sum((of) => sum(of.client.requests, (one) => one.count)))} in total`} />
       <Tile title="Memory" value={bytes(memory.length > 0 ? sum(memory, (one) => one) : null)} link="#/requests"
-        detail={`${programs}, ${count(replicas.sum((of) => of.process.tasks))} tasks`} />
+        detail={`${programs}, ${counted(replicas.sum((of) => of.process.tasks), "task")}`} />
     </div>
   );
 }
@@ -53,7 +53,7 @@ export function Overview({ replicas, theme }: ViewProps) {
   return (
     <>
       <section class={`card health ${severity(found)}`}>
-        <h2>{found.length === 0 ? "Everything works" : found.length === 1 ? "1 problem" : `${found.length} problems`}</h2>
+        <h2>{found.length === 0 ? "Everything works" : counted(found.length, "problem")}</h2>
         {found.length > 0 && (
           <ul>
             {found.slice(0, MAX_PROBLEMS).map((one) => (
@@ -96,7 +96,7 @@ function health(store: Store): [level: Level, text: string] {
   if (store.connection === "connecting") return ["none", "connecting"];
   const found = problems(store);
   if (store.connection !== "live") return ["bad", "unreachable"];
-  return [severity(found), found.length === 0 ? "healthy" : `${found.length} ${found.length === 1 ? "problem" : "problems"}`];
+  return [severity(found), found.length === 0 ? "healthy" : counted(found.length, "problem")];
 }
 
 /** The share of a replica in the shard groups of its controllers, such as `1 of 2`. */

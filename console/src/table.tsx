@@ -70,6 +70,9 @@ const [GAP, PADDING] = [24, 28];
 /** The time after the last input until a change of the filter is reported, in milliseconds. */
 const PAUSE = 250;
 
+/** Returns the name of one row, such as `queue` for `queues`. */
+const singular = (name: string): string => name.replace(/(?<=ch|sh|s|x)es$|s$/, "");
+
 /** The width of a column in `rem`; `null` if it is flexible. */
 const fixed = ({ width }: Width): number | null => (width.endsWith("rem") ? parseFloat(width) : null);
 
@@ -198,7 +201,7 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
             </label>
           )}
           {bar}
-          {!filtered && <span class="muted">{total} {name}</span>}
+          {!filtered && <span class="muted">{total} {rows.length === 1 ? singular(name) : name}</span>}
         </div>
       )}
       <div class={["table", two && "two-lines", long && "long-rows"].filter(Boolean).join(" ")} role="table" aria-label={name} aria-rowcount={shown.length + 1}>

@@ -4,7 +4,7 @@ import {
   type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
   type Snapshot, sum, type Watch, type Write,
 } from "./data";
-import { ago, bytes, clock, count, NONE, rate, seconds, visible } from "./format";
+import { ago, bytes, clock, count, counted, NONE, rate, seconds, visible } from "./format";
 import { failuresText, type Problem, problems, recentText, severity, type StageName, sumOfFailures } from "./health";
 import { ended, type FailingKey } from "./log";
 import { objectLink } from "./object";
@@ -61,7 +61,7 @@ function stages(replicas: Replicas, chosen: string): Stage[] {
         ["mean wait", mean((one) => one.queuedSecondsTotal, (one) => one.started)]] },
     { name: "workers", title: "Workers", figure: perSecond(replicas.rate((all) => sum(all.controllers, finished))), noun: "reconciles/s", link: "#/controllers",
       ...(failures.failed > 0 && { problem: failuresText(failures) }),
-      facts: [["running", `${sum(controllers, (one) => one.active)} on ${sum(controllers, (one) => one.workers)} workers`],
+      facts: [["running workers", `${count(sum(controllers, (one) => one.active))} of ${count(sum(controllers, (one) => one.workers))}`],
         ["mean duration", mean((one) => one.workedSecondsTotal, (one) => one.done)]] },
   ];
 }
@@ -74,7 +74,7 @@ function StageProblems({ stage, found }: { stage: Stage; found: Problem[] }) {
     <>
       {levels.filter(({ all }) => all.length > 0).map(({ level, all }) => (
         <p key={level} title={all.map((one) => `${one.subject} ${one.text}`).join("\n")}>
-          <Badge level={level}>{level === "bad" && stage.problem ? stage.problem : `${all.length} ${noun[level]}${all.length === 1 ? "" : "s"}`}</Badge>
+          <Badge level={level}>{level === "bad" && stage.problem ? stage.problem : counted(all.length, noun[level])}</Badge>
         </p>
       ))}
     </>
@@ -131,9 +131,9 @@ export function Pipeline({ replicas }: ViewProps) {
 }
 
 /** The counts that are not zero, such as `2 panics`. */
-const alerts = (...counts: [number: number, one: string, several?: string, level?: Level][]): Alert[] =>
+const alerts = (...counts: [number: number, one: string, several?: string | undefined, level?: Level][]): Alert[] =>
   counts.filter(([number]) => number > 0)
-    .map(([number, one, several = `${one}s`, level = "warn"]) => [level, `${count(number)} ${number === 1 ? one : several}`]);
+    .map(([number, one, several, level = "warn"]) => [level, counted(number, one, several)]);
 
 const informerAlerts = (one: Informer): Alert[] =>
   alerts([one.panics, "panic"], [one.crashes, "restart"], [one.failures, "failure"], [one.undecodable, "undecodable", "undecodable"]);
@@ -222,7 +222,7 @@ export function Informers({ replicas }: ViewProps) {
 /** The last error of an informer, its next attempt, and its lists by reason. */
 function InformerNote({ of: one, mixed }: { of: Informer; mixed: boolean }) {
   const retry = one.nextAttemptSeconds === null ? "" : `, next attempt in ${seconds(one.nextAttemptSeconds)}`;
-  const failing = `${count(one.failures)} ${one.failures === 1 ? "failure" : "failures"} in a row${retry}: `;
+  const failing = `${counted(one.failures, "failure")} in a row${retry}: `;
   const lists = Object.entries(one.relists).map(([reason, times]) => `${reason.replaceAll("_", " ")} ${times}`).join(", ");
   return (
     <li>
@@ -395,8 +395,8 @@ export function Reconciles({ replicas, parameter }: ViewProps) {
     <>
       {dropped > 0 && (
         <p class="card warn" role="status">
-          {count(dropped)} more reconciles ended while this page was open. They are not in the list, because at
-          most 500 of a controller are recorded and sent each second.
+          {counted(dropped, "more reconcile", "more reconciles")} ended while this page was open. {dropped === 1 ? "It is" : "They are"} not in the list,
+          because at most 500 of a controller are recorded and sent each second.
         </p>
       )}
       <PartTable replicas={replicas} name="reconciles" rows={rows} columns={reconcileColumns} id={(one) => one.id} newestFirst latest
