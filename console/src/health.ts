@@ -29,17 +29,18 @@ const DEEP_DELTA_QUEUE = 1_000;
 /** A queue whose ready keys grow for this number of seconds is shown as a problem. */
 const LONG_GROWTH = 30;
 
-/** The share of failures, such as ` (3 %)`; empty if it is not known. */
+/** The share of failures, such as ` (4.4 %)`; empty if it is not known. It has a decimal below 10 %. */
 function share({ failed, finished }: Failures): string {
   if (!finished || failed === 0) return "";
   const percent = (failed / finished) * 100;
-  return ` (${percent < 1 ? "less than 1" : Math.round(percent)}\u00a0%)`;
+  const text = percent < 0.05 ? "less than 0.1" : percent < 9.95 ? percent.toFixed(1) : Math.round(percent);
+  return ` (${text}\u00a0%)`;
 }
 
-/** Like `34 (3 %)`. */
+/** Like `34 (4.4 %)`. */
 export const recentText = (failures: Failures): string => `${count(failures.failed)}${share(failures)}`;
 
-/** The failed reconciles of the last minute, such as `34 failed in the last minute (3 %)`. */
+/** The failed reconciles of the last minute, such as `34 failed in the last minute (4.4 %)`. */
 export const failuresText = (failures: Failures): string => `${count(failures.failed)} failed in the last minute${share(failures)}`;
 
 /** Adds failures up. */

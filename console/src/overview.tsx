@@ -1,15 +1,18 @@
 import { Chart } from "./chart";
 import { type ViewProps, ReplicaName } from "./columns";
 import { type Controller, finished, sum } from "./data";
-import { bytes, clock, count, counted, NONE, rate, seconds, visible } from "./format";
+import { bytes, clock, count, counted, day, NONE, rate, seconds, visible } from "./format";
 import { failuresText, problems, recentText, severity, sumOfFailures } from "./health";
 import { Badge, type Level, Tile } from "./parts";
 import { isCurrent, type Replicas } from "./replicas";
-import type { Store } from "./store";
+import type { Series, Store } from "./store";
 import { type Column, Table } from "./table";
 
 /** The number of problems that are shown. */
 const MAX_PROBLEMS = 20;
+
+/** The charts have 15 minutes of data, with samples that are a second apart, after this number of seconds. */
+const FULL = 898;
 
 const election = (store: Store): string => {
   if (!store.snapshot || !isCurrent(store)) return NONE;
@@ -45,6 +48,13 @@ function Tiles({ replicas }: { replicas: Replicas }) {
   );
 }
 
+/** The time of which the charts are, such as `Since 20:43`. */
+function chartsHeading({ times }: Series): string {
+  const [first, last] = [times[0], times.at(-1)];
+  if (first === undefined || last === undefined || last - first >= FULL) return "Last 15 minutes";
+  return `Since ${day(first * 1000)}${clock(first * 1000).slice(0, 5)}`;
+}
+
 export function Overview({ replicas, theme }: ViewProps) {
   const { series } = replicas;
   const found = replicas.shown.flatMap(problems);
@@ -68,8 +78,8 @@ export function Overview({ replicas, theme }: ViewProps) {
       </section>
       {replicas.mixed && <ReplicaTable replicas={replicas} />}
       <Tiles replicas={replicas} />
-      <h2>Last 15 minutes</h2>
-      {series.times[0] !== undefined && <p class="muted">recorded since {clock(series.times[0] * 1000).slice(0, 5)} by this page</p>}
+      <h2>{chartsHeading(series)}</h2>
+      <p class="muted">recorded by this page while it is open</p>
       <div class="charts">
         <Chart series={series} theme={theme} title="Reconciles" format={rate} lines={[
           { series: "success", label: "succeeded", color: "--line-1" }, { series: "errors", label: "failed", color: "--line-2" }]} />

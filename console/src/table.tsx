@@ -14,6 +14,8 @@ export interface Column<T> extends Width {
   /** The value by which rows are sorted and filtered. */
   value: (row: T) => string | number;
   show?: (row: T) => ComponentChildren;
+  /** An explanation of the title, which the title shows as its tooltip. */
+  hint?: string;
   numeric?: boolean;
   /** False for a column that is left out on a narrow page. */
   narrow?: boolean;
@@ -95,6 +97,8 @@ function nameFirst<T>(columns: Column<T>[]): Column<T>[] {
   const name = columns.find((column) => fixed(column) === null && !column.secondary);
   return name ? [name, ...columns.filter((column) => column !== name)] : columns;
 }
+
+const titleOf = ({ title, hint }: { title: string; hint?: string }) => (hint ? `${title}: ${hint}` : title);
 
 interface Sort {
   /** The title of the column. */
@@ -210,11 +214,11 @@ export function Table<T extends object>({ name, rows, columns, id, empty, newest
             {shownColumns.map((column) => (
               <span role="columnheader" aria-sort={order(column)} class={cellClass(column)} key={column.title}>
                 {sortable
-                  ? <button type="button" title={column.title} onClick={() => choose(column)}>
+                  ? <button type="button" title={titleOf(column)} onClick={() => choose(column)}>
                       {column.title}
                       {sort?.by === column.title && <span aria-hidden="true" class="sort">{sort.down ? "▼" : "▲"}</span>}
                     </button>
-                  : <span class="unsorted" title={column.title}>{column.title}</span>}
+                  : <span class="unsorted" title={titleOf(column)}>{column.title}</span>}
               </span>
             ))}
           </div>

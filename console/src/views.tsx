@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { causeOrError, causeText, InformerActions, KeyLink, outcome, PartTable, result, type ViewProps } from "./columns";
 import {
-  type Controller, finished, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
+  type Controller, finished, type Handler, type Informer, informerName, isFailed, type LatencyBucket, quantile, type Queue, type Reconcile,
   type Snapshot, sum, type Watch, type Write,
 } from "./data";
 import { ago, bytes, clock, count, counted, NONE, rate, seconds, visible } from "./format";
@@ -46,8 +46,8 @@ function stages(replicas: Replicas, chosen: string): Stage[] {
     return times ? seconds((time ?? 0) / times) : NONE;
   };
   return [
-    { name: "server", title: "API server", figure: perSecond(series.last("requests")), noun: "requests/s", link: "#/requests",
-      facts: [["requests", count(replicas.sum((all) => sum(all.client.requests, (one) => one.count)))], ["watches opened", count_((one) => one.watches)]] },
+    { name: "server", title: "API server", figure: perSecond(series.last("requests")), noun: "client requests/s, without lists and watches of informers", link: "#/requests",
+      facts: [["client requests", count(replicas.sum((all) => sum(all.client.requests, (one) => one.count)))], ["watches opened", count_((one) => one.watches)]] },
     { name: "reflector", title: "Reflector", figure: rate_((one) => one.events), noun: "events/s", link: "#/informers",
       facts: [["not synced", count(informers.filter((one) => !one.synced).length)], ["failing", count(failing)], ["relists", count(relists)]] },
     { name: "deltaQueue", title: "Delta queue", figure: rate_((one) => one.changes), noun: "changes/s", link: "#/informers",
@@ -58,11 +58,11 @@ function stages(replicas: Replicas, chosen: string): Stage[] {
       facts: [["pending events", count(sum(handlers, (one) => one.depth))], ["panics", count(sum(handlers, (one) => one.panics))]] },
     { name: "workQueues", title: "Work queues", figure: perSecond(replicas.rate((all) => sum(all.queues, (one) => one.added))), noun: "keys added/s", link: "#/queues",
       facts: [["ready, delayed", `${count(sum(queues, (one) => one.ready))}, ${count(sum(queues, (one) => one.waiting))}`],
-        ["mean wait", mean((one) => one.queuedSecondsTotal, (one) => one.started)]] },
+        ["mean wait, last second", mean((one) => one.queuedSecondsTotal, (one) => one.started)]] },
     { name: "workers", title: "Workers", figure: perSecond(replicas.rate((all) => sum(all.controllers, finished))), noun: "reconciles/s", link: "#/controllers",
       ...(failures.failed > 0 && { problem: failuresText(failures) }),
       facts: [["running workers", `${count(sum(controllers, (one) => one.active))} of ${count(sum(controllers, (one) => one.workers))}`],
-        ["mean duration", mean((one) => one.workedSecondsTotal, (one) => one.done)]] },
+        ["mean duration, last second", mean((one) => one.workedSecondsTotal, (one) => one.done)]] },
   ];
 }
 
@@ -92,8 +92,8 @@ export function Pipeline({ replicas }: ViewProps) {
   return (
     <>
       <p class="muted lead">
-        From the API server to the reconciler. Rates are those of the last second. The problems of a stage are those of
-        the overview.
+        From the API server to the reconciler. Rates are those of the last second. A red or amber stage has a problem that
+        the <a href="#/overview">overview</a> describes.
       </p>
       <label class="choice">
         Informer{" "}
@@ -144,6 +144,9 @@ const scopeText = (name: string) => informerName(name).scope.replace(/^namespace
 const phaseLevel = (one: Informer): Level =>
   one.crash || one.notServed || (one.running && !one.synced) ? "bad" : one.failures > 0 ? "warn" : one.synced ? "ok" : "none";
 
+/** True for an informer that fails now, and not only in the past. */
+const failsNow = (one: Informer) => one.crash !== null || one.notServed || one.failures > 0;
+
 const informerColumns: Column<Informer>[] = [
   { title: "Kind", value: (one) => informerName(one.name).resource, width: "minmax(13.5rem, 3fr)" },
   { title: "Scope", value: (one) => informerName(one.name).scope, show: (one) => <>{scopeText(one.name)}</>, width: "minmax(6rem, 1fr)", narrow: false },
@@ -161,7 +164,17 @@ const informerColumns: Column<Informer>[] = [
 /** The bounds of the buckets, which are the same for all handlers. */
 const BOUNDS = [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, null];
 
-const bound = (value: number | null) => (value === Infinity ? "over 10 s" : seconds(value));
+const bound = (value: number | null) => (value === null ? NONE : value === Infinity ? "> 10 s" : `≤ ${seconds(value)}`);
+
+/** The explanation of the durations of a handler. */
+const CALL = "the time of one call of the handler, from the delivery of an event until the handler has returned, without the time for which the event was pending";
+const quantileHint = (share: string) => `${share} of the calls took at most this time, which is the upper bound of a histogram bucket. It is ${CALL}.`;
+
+/** The name of a handler; of a controller's handler only the name of the controller. */
+function handlerName({ store, name }: Handler & { store: Store }): string {
+  const controller = name.replace(/^controller /, "");
+  return store.snapshot?.controllers.some((one) => one.name === controller) ? controller : name;
+}
 
 function latencyText(latency: LatencyBucket[]): string {
   const text = ({ upToSeconds, calls }: LatencyBucket) => `${count(calls)} ${upToSeconds === null ? "longer" : `up to ${seconds(upToSeconds)}`}`;
@@ -184,7 +197,8 @@ function Latency({ latency }: { latency: LatencyBucket[] }) {
 export function Informers({ replicas }: ViewProps) {
   const informers = replicas.snapshots.flatMap((one) => one.informers);
   const notes = informers.filter((one) => one.lastError || one.crash || Object.keys(one.relists).length > 1);
-  notes.sort((a, b) => Number(phaseLevel(b) !== "ok") - Number(phaseLevel(a) !== "ok"));
+  notes.sort((a, b) => Number(failsNow(b)) - Number(failsNow(a)));
+  const failing = notes.filter(failsNow);
   const handlers = informers.flatMap((one) => one.handlers.map((handler, at) => ({ ...handler, store: one.store, of: one.name, at })));
   const acts: Column<Informer> = { title: "Actions", value: () => "", show: (one) => one.store.snapshot?.actions && <InformerActions store={one.store} name={one.name} />, width: "9.5rem" };
   const acting = replicas.snapshots.some((one) => one.actions);
@@ -196,7 +210,7 @@ export function Informers({ replicas }: ViewProps) {
       <PartTable replicas={replicas} name="informers" rows={informers} id={(one) => one.name} columns={columns} alerts={informerAlerts}
         empty="This manager has no informers. Add a controller or read through the cache." />
       {notes.length > 0 && (
-        <section class={`card ${notes.some((one) => phaseLevel(one) === "bad") ? "bad" : ""}`}>
+        <section class={`card ${failing.some((one) => phaseLevel(one) === "bad") ? "bad" : failing.length > 0 ? "warn" : ""}`}>
           <h2>Lists and errors</h2>
           <ul class="plain sources">
             {notes.map((one) => <InformerNote of={one} mixed={replicas.mixed} key={`${one.store.name} ${one.name}`} />)}
@@ -204,14 +218,15 @@ export function Informers({ replicas }: ViewProps) {
         </section>
       )}
       <PartTable replicas={replicas} heading="Handlers" name="handlers" rows={handlers} id={(one) => `${one.of} ${one.at}`} alerts={(one) => alerts([one.panics, "panic"])} empty="No informer has a handler." columns={[
-        { title: "Informer", value: (one) => one.of, width: "minmax(13.5rem, 3fr)" },
-        { title: "Handler", value: (one) => one.name, width: "minmax(5rem, 1fr)", narrow: false },
+        { title: "Informer", value: (one) => one.of, width: "minmax(17rem, 2fr)" },
+        { title: "Handler", value: (one) => one.name, show: (one) => <>{visible(handlerName(one))}</>, width: "minmax(7rem, 2fr)" },
         { title: "Pending", value: (one) => one.depth, show: (one) => count(one.depth), width: "4rem", numeric: true },
         { title: "Most pending", value: (one) => one.depthMax, show: (one) => count(one.depthMax), width: "6rem", numeric: true, narrow: false },
         { title: "Calls", value: (one) => one.calls, show: (one) => count(one.calls), width: "5rem", numeric: true, narrow: false },
-        { title: "p50", value: (one) => quantile(one.latency, 0.5) ?? -1, show: (one) => bound(quantile(one.latency, 0.5)), width: "4rem", numeric: true, narrow: false },
-        { title: "p99", value: (one) => quantile(one.latency, 0.99) ?? -1, show: (one) => bound(quantile(one.latency, 0.99)), width: "4rem", numeric: true },
-        { title: "Latency", value: (one) => latencyText(one.latency), show: (one) => <Latency latency={one.latency} />, width: "7rem", narrow: false },
+        { title: "p50", value: (one) => quantile(one.latency, 0.5) ?? -1, show: (one) => bound(quantile(one.latency, 0.5)), width: "5rem", numeric: true, narrow: false, hint: quantileHint("half") },
+        { title: "p99", value: (one) => quantile(one.latency, 0.99) ?? -1, show: (one) => bound(quantile(one.latency, 0.99)), width: "5rem", numeric: true, hint: quantileHint("99 %") },
+        { title: "Latency, 10 µs–10 s", value: (one) => latencyText(one.latency), show: (one) => <Latency latency={one.latency} />, width: "8.5rem", narrow: false,
+          hint: `the number of calls by their time, on a logarithmic scale. It is ${CALL}.` },
         { title: "Panics", value: (one) => one.panics, width: "4rem", numeric: true, narrow: false,
           show: (one) => (one.panics > 0 ? <Badge level="warn">{count(one.panics)}</Badge> : "0") },
       ]} />
@@ -237,13 +252,16 @@ function InformerNote({ of: one, mixed }: { of: Informer; mixed: boolean }) {
   );
 }
 
+const oldest = (one: Queue): number | null => (one.ready > 0 ? one.oldestSeconds : null);
+const longest = (one: Queue): number | null => (one.processing > 0 ? one.longestSeconds : null);
+
 const queueColumns: Column<Queue>[] = [
   { title: "Queue", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Ready", value: (one) => one.ready, show: (one) => count(one.ready), width: "5rem", numeric: true },
-  { title: "Oldest ready key", value: (one) => one.oldestSeconds, show: (one) => seconds(one.oldestSeconds), width: "7.5rem", numeric: true },
+  { title: "Oldest ready key", value: (one) => oldest(one) ?? -1, show: (one) => seconds(oldest(one)), width: "7.5rem", numeric: true },
   { title: "Delayed", value: (one) => one.waiting, show: (one) => count(one.waiting), width: "5.5rem", numeric: true },
   { title: "Running", value: (one) => one.processing, width: "4.5rem", numeric: true, narrow: false },
-  { title: "Longest running", value: (one) => one.longestSeconds, show: (one) => seconds(one.longestSeconds), width: "7rem", numeric: true, narrow: false },
+  { title: "Longest running", value: (one) => longest(one) ?? -1, show: (one) => seconds(longest(one)), width: "7rem", numeric: true, narrow: false },
   { title: "Added", value: (one) => one.added, show: (one) => count(one.added), width: "6rem", numeric: true, narrow: false },
   { title: "Retries", value: (one) => one.retries, show: (one) => count(one.retries), width: "6rem", numeric: true, narrow: false },
   { title: "Mean wait", value: (one) => (one.started ? one.queuedSecondsTotal / one.started : -1), width: "5rem", numeric: true, narrow: false,
@@ -258,6 +276,7 @@ export function Queues({ replicas }: ViewProps) {
     queue.depths.map((depth) => ({ ...depth, store: queue.store, queue: queue.name, id: `${queue.name} ${depth.priority} ${depth.group}` })));
   return (
     <>
+      <p class="muted lead">Totals and means are since the start of the program.</p>
       <PartTable replicas={replicas} name="queues" rows={queues} columns={queueColumns} id={(one) => one.name}
         alerts={(one) => [...(one.orderFailed ? [["bad", "order failed"] as Alert] : []), ...alerts([one.retries, "retry", "retries", "none"])]} empty="This manager has no queues." />
       <PartTable replicas={replicas} heading="Ready keys by priority and group" name="rows" rows={depths} id={(one) => one.id} empty="No key is ready: the workers keep up." columns={[
@@ -299,6 +318,13 @@ const controllerColumns: Column<Controller>[] = [
   { title: "Timeouts", value: (one) => one.timeouts, width: "5rem", numeric: true, narrow: false },
 ];
 
+/** The failures in total have no column on a narrow page with several replicas. */
+function controllerAlerts(one: Controller, mixed: boolean): Alert[] {
+  const recent = one.store.failures(one.name).failed;
+  const total = mixed && recent === 0 ? one.results.error : 0;
+  return alerts([recent, "failed/min", "failed/min", "bad"], [one.panics, "panic"], [one.timeouts, "timeout"], [total, "failed", "failed"]);
+}
+
 export function Controllers({ replicas }: ViewProps) {
   const controllers = replicas.snapshots.flatMap((one) => one.controllers);
   const running = controllers.flatMap((one) => one.running.map((reconcile) => ({ ...reconcile, store: one.store, controller: one.name })));
@@ -307,7 +333,7 @@ export function Controllers({ replicas }: ViewProps) {
     <>
       <p class="muted lead">The totals are since the start of the program.</p>
       <PartTable replicas={replicas} name="controllers" rows={controllers} columns={controllerColumns} id={(one) => one.name}
-        alerts={(one) => alerts([one.panics, "panic"], [one.timeouts, "timeout"], [replicas.mixed ? one.results.error : 0, "failed", "failed"])} empty="This manager has no controllers." />
+        alerts={(one) => controllerAlerts(one, replicas.mixed)} empty="This manager has no controllers." />
       <PartTable replicas={replicas} heading="Running reconciles" name="running reconciles" rows={running} id={(one) => one.id ?? one.controller + one.request} empty="No reconcile is running." columns={[
         { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
         { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
@@ -333,8 +359,8 @@ export function Controllers({ replicas }: ViewProps) {
 const failingColumns: Column<FailingKey>[] = [
   { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
   { title: "Controller", value: (one) => one.controller, width: "minmax(0, 1fr)" },
-  { title: "Failures in a row", value: (one) => one.failures, show: (one) => count(one.failures), width: "9.5rem", numeric: true },
-  { title: "Last attempt", value: (one) => ended(one.last), show: (one) => ago(ended(one.last)), width: "6.5rem" },
+  { title: "Failures", value: (one) => one.failures, show: (one) => count(one.failures), width: "5rem", numeric: true, hint: "failed reconciles in a row" },
+  { title: "Last attempt", value: (one) => ended(one.last), show: (one) => ago(ended(one.last)), width: "7.5rem" },
   { title: "Last error", value: (one) => one.last.error ?? "", width: "minmax(0, 4fr)", long: true, show: (one) => <span class="error-text">{visible(one.last.error ?? NONE)}</span> },
 ];
 
@@ -354,7 +380,7 @@ function FailingKeys({ replicas }: { replicas: Replicas }) {
 const watchText = ({ role, source, resource }: Watch) => `${resource || source} (${role})`;
 
 const writeText = ({ verb, resource, subresource, count: times, failed }: Write) =>
-  `${verb} ${resource || "resources"}${subresource === "" ? "" : ` (${subresource})`} ${count(times)}${failed > 0 ? `, ${count(failed)} failed` : ""}`;
+  `${verb} ${resource || "resources"}${subresource === "" ? "" : ` (${subresource})`}: ${counted(times, "request")}${failed > 0 ? `, ${count(failed)} failed` : ""}`;
 
 /** What each controller watches and writes. */
 function Sources({ controllers }: { controllers: Controller[] }) {
@@ -368,7 +394,9 @@ function Sources({ controllers }: { controllers: Controller[] }) {
           <li key={`${store.name} ${name}`}>
             <b>{name}</b>{store.name !== "" && <span class="muted"> on {store.name}</span>}
             <p><span class="muted">watches</span> {watches.map(watchText).join("; ")}</p>
-            <p><span class="muted">writes</span> {writes.map(writeText).join("; ") || "nothing yet"}</p>
+            {writes.length === 0
+              ? <p><span class="muted">writes</span> nothing yet</p>
+              : <div><span class="muted">writes</span><ul>{writes.map(writeText).map((text) => <li key={text}>{text}</li>)}</ul></div>}
           </li>
         ))}
       </ul>
@@ -414,7 +442,8 @@ export function Requests({ replicas }: ViewProps) {
     <>
       {programs.map((one) => <Process key={one.name} store={one} snapshot={one.snapshot as Snapshot} />)}
       <p class="muted lead">
-        Lists and watches of informers are not counted here. The view <a href="#/informers">Informers</a> shows them.
+        Lists and watches of informers are not counted here. The view <a href="#/informers">Informers</a> shows the number
+        of lists, and the <a href="#/pipeline">pipeline</a> the number of opened watches.
       </p>
       <PartTable replicas={replicas} heading="Requests of the client by verb and status" name="rows" rows={requests} id={(one) => `${one.verb} ${one.code}`}
         empty="The client has sent no request." columns={[

@@ -53,14 +53,14 @@ const informer = (name, objects, events, handlers, more = {}) => ({
   name, what: name, running: true, synced: true, phase: "Watching", version: "184467", versionAgeSeconds: 1.4, lastError: null, failures: 0,
   nextAttemptSeconds: null, lists: 1, relists: { first: 1 }, events, watches: 3, resyncs: 0, objects, bytes: objects * 840, changes: events,
   queued: 0, undecodable: 0, undecodableTotal: 0, panics: 0, crash: null, crashes: 0,
-  handlers: handlers.map((name) => ({ ...handler(name), calls: events, secondsTotal: events / 1000, latency: latency(events) })), ...more,
+  handlers: handlers.map((name) => ({ ...handler(name === "metrics" ? name : `controller ${name}`), calls: events, secondsTotal: events / 1000, latency: latency(events) })), ...more,
 });
 
 /** What has never synced has no version, no events and no calls. */
 const failing = {
   synced: false, phase: "BackingOff", failures: 4, lists: 4, nextAttemptSeconds: 2.4, version: "", versionAgeSeconds: null, watches: 0, relists: { first: 4 },
   lastError: "list ingresses.v1.networking.k8s.io: 403 Forbidden: cannot list resource; grant `list` and `watch` in the role of the operator",
-  handlers: [{ ...handler("website"), synced: false, depth: 0, depthMax: 0 }],
+  handlers: [{ ...handler("controller website"), synced: false, depth: 0, depthMax: 0 }],
 };
 
 /** The sources of a controller. The informers of Deployments and Ingresses are not of the reconciled kind. */

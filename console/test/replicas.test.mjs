@@ -104,7 +104,7 @@ test("failed reconcile of a replica has its key, controller and error on a phone
   await row.getByText(/^(website|certificates)$/).waitFor();
   await row.getByText(/: the object was changed by another client; read it again and retry$/).waitFor();
   await go(page, "controllers");
-  await page.getByRole("table", { name: "controllers", exact: true }).getByText(/^[\d,]+ failed$/).first().waitFor();
+  await page.getByRole("table", { name: "controllers", exact: true }).getByText(/^[\d,]+ failed\/min$/).first().waitFor();
   assert.deepEqual(errors, []);
   await close();
 });
