@@ -1,20 +1,24 @@
 // The view of a key: why it was reconciled, in all replicas on one time line.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { Action, keyLink, KeyLink, outcome, result, type ViewProps } from "./columns";
-import type { KeyHistory, Reconcile } from "./data";
-import { ago, clock, day, seconds, visible } from "./format";
+import { isFailed, type KeyHistory, type Reconcile } from "./data";
+import { ago, clock, count, counted, day, seconds, visible } from "./format";
 import { ObjectLinks, seenVersions, useKeyObjects, VersionItem, VersionLane } from "./key-objects";
+import { ended } from "./log";
 import { Badge, type Level, Time } from "./parts";
+import type { Replicas } from "./replicas";
 import type { Store } from "./store";
 import { messageOf } from "./stream";
-import type { Followed } from "./versions";
+import { type Followed, SEEN } from "./versions";
 
 /** The time between two reads of the histories in milliseconds. */
 const PERIOD = 2_000;
 /** The number of reconciles that are shown. */
 const MAX_ENTRIES = 200;
-/** The number of reconciles in the summary. */
+/** A failure among this number of the last reconciles colors the summary. */
 const RECENT = 5;
+/** The number of reconciles on the time line, and of those that are taken from the log of the page. */
+const MAX_KNOWN = 1_000;
 
 interface Entry extends Reconcile {
   end: number;
@@ -103,6 +107,8 @@ export function Key({ replicas, parameter }: ViewProps) {
   useEffect(() => setText(key), [key]);
   const objects = useKeyObjects(key, stories.map(({ store, read }) => ({ store, history: read?.of })));
   const read = stories.filter((one) => one.read !== null);
+  const logged = useLogged(key, replicas);
+  const entries = merge(read.flatMap(entriesOf), logged);
   return (
     <>
       <form class="card search" onSubmit={(event) => {
@@ -117,10 +123,10 @@ export function Key({ replicas, parameter }: ViewProps) {
       {stories.filter((one) => one.problem !== "" && one.store.connection !== "lost").map((one) => (
         <p class="error-text" role="alert" key={one.store.name}>The history{of(one.store)} cannot be read: {one.problem}</p>
       ))}
-      {read.length > 0 && <Summary stories={read} name={key} />}
+      {read.length > 0 && <Summary stories={read} entries={entries} name={key} />}
       {key && <Requeue stories={stories} name={key} />}
       {key && <ObjectLinks name={key} objects={objects} stores={replicas.shown} />}
-      {read.length > 0 && <HistoryView name={key} stories={read} objects={objects} />}
+      {read.length > 0 && <HistoryView name={key} stories={read} entries={entries} objects={objects} />}
       {!key && <p class="muted lead">Enter a key, or choose one in the list of reconciles, to see why it was reconciled.</p>}
     </>
   );
@@ -132,6 +138,25 @@ function entriesOf({ store, read }: Story): Entry[] {
   const entry = (controller: string) => (one: Reconcile): Entry =>
     ({ ...one, store, controller, began: began(one), end: one.seconds === null ? read.at : began(one) + one.seconds * 1000 });
   return read.of.controllers.flatMap((of) => [...of.running, ...of.reconciles].map(entry(of.controller)));
+}
+
+/** The reconciles of a key that the page has received, which may be older than those that the programs keep. */
+function useLogged(key: string, { log: { all }, stores, chosen }: Replicas): Entry[] {
+  return useMemo(() => {
+    const found: Entry[] = [];
+    for (let at = all.length - 1; at >= 0 && found.length < MAX_KNOWN; at--) {
+      const one = all[at]!;
+      if (one.request === key && (chosen === "" || one.store.name === chosen)) found.push({ ...one, end: ended(one) });
+    }
+    return found;
+  }, [all, key, stores, chosen]);
+}
+
+/** The reconciles of the histories and of the log without duplicates, newest first. */
+function merge(histories: Entry[], logged: Entry[]): Entry[] {
+  const id = (one: Entry) => JSON.stringify([one.store.name, one.controller, one.id]);
+  const known = new Set(histories.map(id));
+  return [...histories, ...logged.filter((one) => !known.has(id(one)))].sort((a, b) => b.began - a.began);
 }
 
 /** What the controllers do with a key now. */
@@ -149,31 +174,37 @@ function present(stories: Story[], name: string): string {
   return states.join("; ") || "idle";
 }
 
+/** The failures of the known reconciles, such as `None of the 4 known reconciles since 20:43:57 failed.` */
+function failuresOf(own: Entry[]): string {
+  if (own.length < 2) return "No earlier reconcile is known.";
+  const since = Math.min(...own.map((one) => one.began));
+  const failed = own.filter(isFailed).length;
+  return `${failed === 0 ? "None" : count(failed)} of the ${count(own.length)} known reconciles since ${day(since)}${clock(since).slice(0, 8)} failed.`;
+}
+
 /** The present state of a key, its last result, and its last error. */
-function Summary({ stories, name }: { stories: Story[]; name: string }) {
+function Summary({ stories, entries, name }: { stories: Story[]; entries: Entry[]; name: string }) {
   // The history also contains the reconciles of other keys that an event of this key caused.
-  const own = stories.flatMap(entriesOf).filter((one) => one.request === name && one.result !== null).sort((a, b) => b.end - a.end);
-  if (stories.every(({ read }) => read?.of.controllers.length === 0)) return null;
-  const recent = own.slice(0, RECENT);
-  const [last] = recent;
-  const failed = recent.filter((one) => one.result === "error");
+  const own = entries.filter((one) => one.request === name && one.result !== null).sort((a, b) => b.end - a.end);
+  if (entries.length === 0 && stories.every(({ read }) => read?.of.controllers.length === 0)) return null;
+  const [last] = own;
+  const failed = own.slice(0, RECENT).filter((one) => one.result === "error");
   const error = own.find((one) => one.error);
   const level: Level = last?.result === "error" ? "bad" : failed.length > 0 ? "warn" : last ? "ok" : "none";
   return (
     <section class={`card ${level} summary`}>
       <p><b>Now:</b> {present(stories, name)}</p>
-      {last && <p>Last result: {result(last.result)} {ago(last.end)}; {failed.length === 0 ? "none" : failed.length} of the last {recent.length} failed.</p>}
-      {error && <p>Last error {ago(error.end)}: <span class="error-text">{visible(error.error ?? "")}</span></p>}
+      {last && <p>Last result: {result(last.result)}, ended {ago(last.end)}. {failuresOf(own)}</p>}
+      {error && <p>Last error, of the reconcile that ended {ago(error.end)}: <span class="error-text">{visible(error.error ?? "")}</span></p>}
     </section>
   );
 }
 
-function HistoryView({ name, stories, objects }: { name: string; stories: Story[]; objects: Followed[] }) {
+function HistoryView({ name, stories, entries, objects }: { name: string; stories: Story[]; entries: Entry[]; objects: Followed[] }) {
   const versions = seenVersions(objects);
-  const at = Math.max(...stories.map((one) => one.read?.at ?? 0), ...versions.map(({ version }) => version.at));
-  const entries = stories.flatMap(entriesOf).sort((a, b) => b.began - a.began);
+  const at = Math.max(...stories.map((one) => one.read?.at ?? 0), ...versions.map(({ version }) => version.at), ...entries.slice(0, 1).map((one) => one.end));
   const controllers = stories.flatMap(({ store, read }) => (read?.of.controllers ?? []).map((one) => ({ ...one, store })));
-  if (controllers.length === 0) {
+  if (controllers.length === 0 && entries.length === 0) {
     return <p class="muted lead">Nothing is known about this key. The last 1,000 reconciles of each controller are kept.</p>;
   }
   const items = [
@@ -193,9 +224,9 @@ function HistoryView({ name, stories, objects }: { name: string; stories: Story[
           <Badge level="warn">queued</Badge> in <b>{one.controller}</b>{of(one.store)} for {seconds(one.queued?.ageSeconds)}. Causes: {one.queued?.causes.join("; ") || "none recorded"}
         </section>
       ))}
-      {entries.length > 0 && <Track entries={entries} objects={objects} at={at} />}
+      {entries.length > 0 && <Track entries={entries.slice(0, MAX_KNOWN)} objects={objects} at={at} />}
       <ol class="history">{items.map(({ item }) => item)}</ol>
-      {entries.length > MAX_ENTRIES && <p class="muted">{entries.length - MAX_ENTRIES} older reconciles are not shown.</p>}
+      {entries.length > MAX_ENTRIES && <p class="muted">{counted(entries.length - MAX_ENTRIES, "older reconcile is", "older reconciles are")} not in this list.</p>}
     </>
   );
 }
@@ -204,7 +235,7 @@ function EntryItem({ entry: one, name }: { entry: Entry; name: string }) {
   return (
     <li class={`card ${one.result === "error" ? "bad" : ""}`}>
       <div class="history-head">
-        <Time at={one.began} /> <b>{one.controller}</b>{one.store.name !== "" && <span class="muted">on {one.store.name}</span>} {result(one.result)}
+        <Time at={one.began} note={one.result === null ? "running" : `ended ${ago(one.end)}`} /> <b>{one.controller}</b>{one.store.name !== "" && <span class="muted">on {one.store.name}</span>} {result(one.result)}
         {one.request !== name && <span>reconciled <KeyLink name={one.request} /></span>}
       </div>
       <p class="muted">
@@ -227,10 +258,10 @@ const levelOf = ({ result }: Entry) => (result === null ? "running" : result ===
 /** The least width of a bar on the time line in percent. */
 const MIN_WIDTH = 0.8;
 
-/** The wait before a reconcile, which ends at its begin. */
+/** The wait before a reconcile, which ends at its begin. Its line makes a short wait visible, but not wide. */
 function Wait({ of: { began, waitedSeconds }, x }: { of: Entry; x: (time: number) => number }) {
   if (!waitedSeconds) return null;
-  const width = Math.max(MIN_WIDTH, x(began) - x(began - waitedSeconds * 1000));
+  const width = x(began) - x(began - waitedSeconds * 1000);
   return <rect class="wait" x={`${x(began) - width}%`} y="8" height="8" width={`${width}%`} />;
 }
 
@@ -249,6 +280,9 @@ function Track({ entries, objects, at }: { entries: Entry[]; objects: Followed[]
     ["requeued", "requeued", entries.some((one) => levelOf(one) === "requeued")], ["running", "running", entries.some((one) => levelOf(one) === "running")],
     ["line-3", "waiting for a worker", true], ["line-4", "version", objects.length > 0], ["line-4 first", "first version seen", objects.length > 0],
   ];
+  // A bar at the end of the axis must not leave it.
+  const width = (one: Entry) => Math.max(MIN_WIDTH, x(one.end) - x(one.began));
+  const left = (one: Entry) => Math.min(x(one.began), 100 - width(one));
   return (
     <section class="card track">
       <h2>Time line</h2>
@@ -261,12 +295,12 @@ function Track({ entries, objects, at }: { entries: Entry[]; objects: Followed[]
             {entries.filter((one) => laneOf(one) === lane).toSorted(failedLast).map((one) => (
               <g key={one.id}>
                 <Wait of={one} x={x} />
-                <rect class={levelOf(one)} x={`${x(one.began)}%`} y={one.result === "error" ? 11 : 3} height={one.result === "error" ? 10 : 18}
-                  width={`${Math.max(MIN_WIDTH, x(one.end) - x(one.began))}%`}>
+                <rect class={levelOf(one)} x={`${left(one)}%`} y={one.result === "error" ? 11 : 3} height={one.result === "error" ? 10 : 18}
+                  width={`${width(one)}%`}>
                   <title>{`${outcome(one.result)}, ${clock(one.began)}`}</title>
                 </rect>
                 {one.result === "error" && (
-                  <svg class="mark" x={`${x(one.began) + Math.max(MIN_WIDTH, x(one.end) - x(one.began)) / 2}%`} y="5" overflow="visible">
+                  <svg class="mark" x={`${left(one) + width(one) / 2}%`} y="5" overflow="visible">
                     <path class="cross" d="M-4,-4 L4,4 M4,-4 L-4,4" />
                   </svg>
                 )}
@@ -277,6 +311,7 @@ function Track({ entries, objects, at }: { entries: Entry[]; objects: Followed[]
       ))}
       {objects.map((one) => <VersionLane object={one} x={x} key={`${one.store.name} ${one.informer}`} />)}
       <div class="track-ends muted"><span>{day(from)}{clock(from)}</span><span>{clock(at)}, {seconds(span / 1000)} later</span></div>
+      {objects.length > 0 && <p class="muted">{SEEN}</p>}
     </section>
   );
 }

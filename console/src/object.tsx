@@ -4,7 +4,7 @@ import { keyLink } from "./columns";
 import { changes, Diff } from "./diff";
 import { clock } from "./format";
 import { Badge } from "./parts";
-import { type ObjectName, useFollowed, type Version } from "./versions";
+import { type ObjectName, SEEN, useFollowed, type Version } from "./versions";
 import { yaml } from "./yaml";
 
 /** The number of changed fields that are named. */
@@ -134,7 +134,7 @@ function Versions({ versions, dropped, shown, base, choose }: VersionsProps) {
         }).reverse()}
       </ol>
       {dropped > 0 && <p class="muted">{dropped} older {dropped === 1 ? "version was" : "versions were"} dropped.</p>}
-      <p class="muted">The page sees an object once a second while this view is open, so versions in between may be missing.</p>
+      <p class="muted">{SEEN}</p>
     </section>
   );
 }

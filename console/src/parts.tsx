@@ -18,12 +18,12 @@ export function Tile({ title, value, detail, link }: { title: string; value: str
   );
 }
 
-/** A time of day, with its date if that is not today, and its age. */
-export function Time({ at }: { at: number }) {
+/** A time of day, with its date if that is not today, and its age or another text. */
+export function Time({ at, note = ago(at) }: { at: number; note?: string }) {
   const iso = new Date(at).toISOString();
   return (
     <>
-      <time dateTime={iso} title={iso}>{day(at)}{clock(at)}</time> <span class="muted">{ago(at)}</span>
+      <time dateTime={iso} title={iso}>{day(at)}{clock(at)}</time> <span class="muted">{note}</span>
     </>
   );
 }

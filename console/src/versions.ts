@@ -7,6 +7,8 @@ import { changedFields, diffObjects } from "./yaml";
 
 /** The time between two reads of an object in milliseconds. */
 const PERIOD = 1_000;
+/** The explanation of the versions. */
+export const SEEN = "The page sees an object once a second while this view is open, so versions in between may be missing.";
 /** The number of versions of an object that the page keeps. */
 const MAX_VERSIONS = 50;
 /** The size of the versions of an object that the page keeps, in characters of JSON. */

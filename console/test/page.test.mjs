@@ -273,13 +273,20 @@ test("summary of a key names its present state, its last result and its last err
   const { url } = await served(t, {});
   const { page, errors, close } = await open(browser, `${url}#/key?key=default%2Fshop-23`);
   const lines = page.locator(".summary p");
-  await page.getByText(/^Last result: failed \d+ s ago; 3 of the last 5 failed\.$/).waitFor();
+  await page.getByText(/^Last result: failed, ended \d+ s ago\. 3 of the 5 known reconciles since \d\d:\d\d:\d\d failed\.$/).waitFor();
   assert.match(await lines.first().textContent(), /^Now: waiting for retry 3, queued 3\.2 s ago$/);
-  assert.match(await lines.nth(2).textContent(), /^Last error \d+ s ago: update Deployment default\/shop-23: /);
-  // A failure has a shape of its own, and each wait is visible.
+  assert.match(await lines.nth(2).textContent(), /^Last error, of the reconcile that ended \d+ s ago: update Deployment default\/shop-23: /);
+  // A failure has a shape of its own, and a wait has its true width.
   assert.equal(await page.locator(".track .cross").count(), 3);
   const waits = await page.locator(".track .wait").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
-  assert.ok(waits.length === 5 && Math.min(...waits) >= 3, `${waits}`);
+  assert.ok(waits.length === 5 && Math.max(...waits) < 4, `${waits}`);
+  // No mark is outside of the axis.
+  const outside = await page.evaluate(() => {
+    const axis = document.querySelector(".track .base").getBoundingClientRect();
+    return [...document.querySelectorAll(".track svg rect, .track .cross")].map((one) => one.getBoundingClientRect())
+      .filter(({ left, right }) => left < axis.left - 0.5 || right > axis.right + 0.5).length;
+  });
+  assert.equal(outside, 0);
   await page.getByText("Causes", { exact: true }).first().waitFor();
   const time = page.locator(".history time").first();
   assert.match(await time.getAttribute("title"), /^\d{4}-\d\d-\d\dT.*Z$/);
@@ -565,4 +572,30 @@ test("unknown key has an explanation", async (t) => {
   const { page, close } = await open(browser, `${url}#/key?key=default%2Funknown`);
   await page.getByText("Nothing is known about this key").waitFor();
   await close();
+});
+
+test("view of a key also has the reconciles that only the page knows", async (t) => {
+  const { mock, url } = await served(t, { perSecond: 0 });
+  const made = (id, ago, failed) => ({ id, controller: "website", request: "default/unknown", causes: [], omitted: 0, waitedSeconds: 0, beganSecondsAgo: ago,
+    seconds: 0.01, result: failed ? "error" : "success", error: failed ? "denied" : null });
+  mock.event = () => {
+    const snapshot = { ...mock.snapshot(), dropped: 0, reconciles: [made("a", 90, true), made("b", 30, false)] };
+    return `event: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`;
+  };
+  const { page, errors, close } = await open(browser, `${url}#/key?key=default%2Funknown`);
+  await page.getByText(/^Last result: succeeded, ended \d+ s ago\. 1 of the 2 known reconciles since \d\d:\d\d:\d\d failed\.$/).waitFor();
+  assert.equal(await page.locator(".history li").count(), 2);
+  assert.deepEqual(errors, []);
+  await close();
+
+  // A reconcile of the log that the program also returns is shown once.
+  const other = await served(t, { perSecond: 0 });
+  other.mock.event = () => {
+    const snapshot = { ...other.mock.snapshot(), dropped: 0, reconciles: [{ ...made("5e1f00d5e1f00d00-22", 92, false), request: "default/shop-23" },
+      { ...made("older", 300, false), request: "default/shop-23" }] };
+    return `event: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`;
+  };
+  const both = await open(browser, `${other.url}#/key?key=default%2Fshop-23`);
+  await both.page.getByText(/ 3 of the 6 known reconciles since /).waitFor();
+  await both.close();
 });

@@ -124,7 +124,8 @@ test("reconciles of several replicas are in the order of their ends", async (t) 
 });
 
 test("the story of a key merges the reconciles of all replicas on one time line", async (t) => {
-  const { mocks, url } = await served(t);
+  // The page itself knows no reconcile of the key.
+  const { mocks, url } = await served(t, { backlog: 0, perSecond: 0 });
   const { page, errors, close } = await open(browser, url);
   await page.getByText("2 of 3 live").waitFor();
   await go(page, "key?key=default%2Fshop-23");
