@@ -344,9 +344,9 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
     snapshot.controllers.iter().map(row).collect()
 }
 
-/// Returns the causes of a reconcile as text. A cause, such as `updated Pod default/web (spec)`, has no key of an
-/// object if that is the reconciled key, for which the table has a column. Its kind has no API group, unless
-/// causes of the same reconcile have several kinds with the same name.
+/// Returns the causes of a reconcile as text. A cause, such as `updated Pod default/web (spec)`, contains no
+/// key if it is the reconciled key, for which the table has a column. Kinds have no API group, unless causes
+/// of the same reconcile have several kinds with the same name.
 fn causes_text(one: &ReconcileSnapshot) -> String {
     let kinds: BTreeSet<&str> = one.causes.iter().filter_map(|cause| kind_of(cause)).collect();
     let names: BTreeSet<&str> = kinds.iter().map(|kind| name_of(kind)).collect();
