@@ -41,7 +41,7 @@ export function seconds(value: number | null | undefined): string {
 /** Control characters, invisible characters, and those that change the order of others. */
 export const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** Returns a text with an escape, such as `\u202e`, for each character that is invisible or changes the order of others. */
+/** Returns a text with an escape, such as `\u202e`, for each character that is invisible or changes the order of others. Line breaks are escaped, too. */
 export const visible = (text: string): string => text.replace(INVISIBLE, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** The local time of day with milliseconds. */

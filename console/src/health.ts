@@ -97,9 +97,9 @@ function ofInformers(snapshot: Snapshot): Found[] {
     if (one.queued > DEEP_DELTA_QUEUE) add("warn", `has ${count(one.queued)} changes in its delta queue`, "deltaQueue");
     for (const handler of one.handlers) {
       if (handler.depth > DEEP_HANDLER) {
-        add("warn", `handler ${handler.name} has ${count(handler.depth)} pending events`, "handlers");
+        add("warn", `has ${count(handler.depth)} pending events of handler ${handler.name}`, "handlers");
       }
-      if (handler.panics > 0) add("warn", `handler ${handler.name} panicked ${handler.panics === 1 ? "once" : `${count(handler.panics)} times`}`, "handlers");
+      if (handler.panics > 0) add("warn", `has had ${counted(handler.panics, "panic")} of handler ${handler.name}`, "handlers");
     }
   }
   return found;

@@ -221,7 +221,7 @@ function HistoryView({ name, stories, entries, objects }: { name: string; storie
     <>
       {controllers.filter((one) => one.queued).map((one) => (
         <section class="card warn" key={one.store.name + one.controller}>
-          <Badge level="warn">queued</Badge> in <b>{one.controller}</b>{of(one.store)} for {seconds(one.queued?.ageSeconds)}. Causes: {one.queued?.causes.join("; ") || "none recorded"}
+          <Badge level="warn">queued</Badge> in <b>{one.controller}</b>{of(one.store)} for {seconds(one.queued?.ageSeconds)}. Causes: {visible(one.queued?.causes.join("; ") || "none recorded")}
         </section>
       ))}
       {entries.length > 0 && <Track entries={entries.slice(0, MAX_KNOWN)} objects={objects} at={at} />}
@@ -258,7 +258,7 @@ const levelOf = ({ result }: Entry) => (result === null ? "running" : result ===
 /** The least width of a bar on the time line in percent. */
 const MIN_WIDTH = 0.8;
 
-/** The wait before a reconcile, which ends at its begin. Its line makes a short wait visible, but not wide. */
+/** The wait before a reconcile, up to its start. The stroke keeps a short wait visible. */
 function Wait({ of: { began, waitedSeconds }, x }: { of: Entry; x: (time: number) => number }) {
   if (!waitedSeconds) return null;
   const width = x(began) - x(began - waitedSeconds * 1000);

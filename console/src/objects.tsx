@@ -37,8 +37,8 @@ interface Keys {
   start: Start;
 }
 
-/** The windows up to the last one that the user has chosen, so that it is shown again on the way back from an object. */
-let left = { id: "", contains: "", starts: [FIRST] };
+/** The informer, the filter and the windows that were shown last, to restore them on the way back from an object. */
+let lastShown = { id: "", contains: "", starts: [FIRST] };
 
 /** True if the window has all keys, or all that match the filter. */
 const isWhole = ({ start, last }: Keys): boolean => start.after === "" && last.next === null;
@@ -130,7 +130,7 @@ function ObjectKeys({ store, informer, contains: first }: { store: Store; inform
   const [text, setText] = useState(first);
   const [contains, setContains] = useState(first);
   const id = `${store.name} ${informer}`;
-  const [starts, setStarts] = useState(left.id === id && left.contains === first ? left.starts : [FIRST]);
+  const [starts, setStarts] = useState(lastShown.id === id && lastShown.contains === first ? lastShown.starts : [FIRST]);
   const start = starts.at(-1) ?? FIRST;
   const [keys, problem] = useKeys(store, informer, contains, start);
   // A link to this view may have another filter. The filter that this view has set is no change.
@@ -149,7 +149,7 @@ function ObjectKeys({ store, informer, contains: first }: { store: Store; inform
     return () => clearTimeout(timer);
   }, [text, contains]);
   useEffect(() => {
-    left = { id, contains, starts };
+    lastShown = { id, contains, starts };
   }, [id, contains, starts]);
   // Until the chosen window is read, the one before stays, and another cannot be chosen.
   const isRead = keys !== null && keys.contains === contains && keys.start.after === start.after;

@@ -39,7 +39,7 @@ function Tiles({ replicas }: { replicas: Replicas }) {
       <Tile title="Reconciles" value={rate(replicas.rate((of) => sum(of.controllers, finished)))} link="#/reconciles"
         detail={`${failuresText(failed)}, ${count(replicas.sum((of) => sum(of.controllers, (one) => one.results.error)))} failed in total`} />
       <Tile title="Running reconciles" link="#/controllers" value={count(sum(controllers, (one) => one.active))}
-        detail={`on ${counted(sum(controllers, (one) => one.workers), "worker")} of ${counted(controllers.length, "controller")}`} />
+        detail={`${counted(sum(controllers, (one) => one.workers), "worker")}, ${counted(controllers.length, "controller")}`} />
       <Tile title="API requests" value={rate(series.last("requests"))} link="#/requests"
         detail={`${count(replicas.sum((of) => sum(of.client.requests, (one) => one.count)))} in total`} />
       <Tile title="Memory" value={bytes(memory.length > 0 ? sum(memory, (one) => one) : null)} link="#/requests"

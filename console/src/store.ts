@@ -8,6 +8,8 @@ import { type Connection, messageOf, problemOf } from "./stream";
 const MAX_SAMPLES = 900;
 /** The time over which failures are counted, in seconds. */
 const MINUTE = 60;
+/** The longest time between two snapshots of which nothing is missing, in seconds. */
+const MAX_GAP = 5;
 /** The longest duration of a read in milliseconds. */
 const TIMEOUT = 20_000;
 
@@ -52,7 +54,10 @@ interface Results {
 /** The failed reconciles of a controller in the last minute. */
 export interface Failures {
   failed: number;
-  /** The number of reconciles that ended; `null` until the page has been open for a minute. */
+  /**
+   * The number of reconciles that ended in the last minute; `null` if the program has run for longer than that and
+   * the page does not have data for a whole minute yet.
+   */
   finished: number | null;
   /** The last error that is known. */
   error: string;
@@ -243,6 +248,12 @@ export class Store {
 
   #measure(time: number): void {
     const { process, controllers, queues } = this.snapshot as Snapshot;
+    // After a gap in the data, neither the last minute nor a growth without a pause is known.
+    const newest = this.#results.at(-1);
+    if (newest && process.uptimeSeconds - newest.uptime > MAX_GAP) {
+      this.#results = [];
+      this.growth.clear();
+    }
     const results = controllers.map((one): [string, Results] => [one.name, { finished: finished(one), failed: one.results.error }]);
     this.#results.push({ uptime: process.uptimeSeconds, of: new Map(results) });
     while (this.#results.length > 2 && this.#results[1]!.uptime <= process.uptimeSeconds - MINUTE) this.#results.shift();

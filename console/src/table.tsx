@@ -47,7 +47,7 @@ export interface TableProps<T> {
   filtered?: boolean;
   /** False if the table has only a part of the rows, which stay in their order. */
   sortable?: boolean;
-  /** True if older rows have been dropped. */
+  /** True if the table keeps only the latest rows. The number of rows then says so. */
   latest?: boolean;
   /** The heading of the section. */
   heading?: string;

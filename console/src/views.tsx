@@ -61,7 +61,7 @@ function stages(replicas: Replicas, chosen: string): Stage[] {
         ["mean wait, last second", mean((one) => one.queuedSecondsTotal, (one) => one.started)]] },
     { name: "workers", title: "Workers", figure: perSecond(replicas.rate((all) => sum(all.controllers, finished))), noun: "reconciles/s", link: "#/controllers",
       ...(failures.failed > 0 && { problem: failuresText(failures) }),
-      facts: [["running workers", `${count(sum(controllers, (one) => one.active))} of ${count(sum(controllers, (one) => one.workers))}`],
+      facts: [["busy workers", `${count(sum(controllers, (one) => one.active))} of ${count(sum(controllers, (one) => one.workers))}`],
         ["mean duration, last second", mean((one) => one.workedSecondsTotal, (one) => one.done)]] },
   ];
 }
@@ -293,10 +293,12 @@ export function Queues({ replicas }: ViewProps) {
 const recentFailures = (controllers: Controller[]) => sumOfFailures(controllers.map(({ store, name }) => store.failures(name)));
 
 /** The number of failed reconciles, as a link to those that the page knows. */
-function Failed({ of }: { of: Controller }) {
+function Failed({ of, mixed }: { of: Controller; mixed: boolean }) {
   const { store, name, results } = of;
   const recent = store.failures(name);
-  const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter: `${name} ${store.name}`.trim() })}`;
+  // The table has a column of replicas only if it has rows of several.
+  const filter = mixed ? `${name} ${store.name}` : name;
+  const link = `#/reconciles?${new URLSearchParams({ failed: "true", filter })}`;
   return (
     <a class={recent.failed > 0 ? "error-text" : ""} href={link}>
       {count(results.error)}<span class="visually-hidden"> failed reconciles of {name}; {failuresText(recent)}</span>
@@ -304,13 +306,13 @@ function Failed({ of }: { of: Controller }) {
   );
 }
 
-const controllerColumns: Column<Controller>[] = [
+const controllerColumns = (mixed: boolean): Column<Controller>[] => [
   { title: "Controller", value: (one) => one.name, width: "minmax(0, 2fr)" },
   { title: "Kind", value: (one) => one.kind || NONE, width: "minmax(0, 2.5fr)", narrow: false },
   { title: "Phase", value: (one) => one.phase, width: "minmax(6rem, 1fr)", show: (one) => <Badge level="none">{one.phase}</Badge>, narrow: false },
   { title: "Running", value: (one) => one.active, show: (one) => `${one.active} of ${one.workers}`, width: "4.5rem", numeric: true },
   { title: "Succeeded", value: (one) => finished(one) - one.results.error, show: (one) => count(finished(one) - one.results.error), width: "5.5rem", numeric: true },
-  { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} /> : "0"), width: "4rem", numeric: true },
+  { title: "Failed", value: (one) => one.results.error, show: (one) => (one.results.error > 0 ? <Failed of={one} mixed={mixed} /> : "0"), width: "4rem", numeric: true },
   { title: "Failed, last minute", value: (one) => one.store.failures(one.name).failed, show: (one) => recentText(one.store.failures(one.name)), width: "8.5rem", numeric: true, narrow: false },
   { title: "Requeued", value: (one) => one.results.requeue + one.results.requeue_after, width: "5.5rem", numeric: true, narrow: false,
     show: (one) => count(one.results.requeue + one.results.requeue_after) },
@@ -332,7 +334,7 @@ export function Controllers({ replicas }: ViewProps) {
   return (
     <>
       <p class="muted lead">The totals are since the start of the program.</p>
-      <PartTable replicas={replicas} name="controllers" rows={controllers} columns={controllerColumns} id={(one) => one.name}
+      <PartTable replicas={replicas} name="controllers" rows={controllers} columns={controllerColumns(replicas.mixed)} id={(one) => one.name}
         alerts={(one) => controllerAlerts(one, replicas.mixed)} empty="This manager has no controllers." />
       <PartTable replicas={replicas} heading="Running reconciles" name="running reconciles" rows={running} id={(one) => one.id ?? one.controller + one.request} empty="No reconcile is running." columns={[
         { title: "Key", value: (one) => one.request, show: (one) => <KeyLink name={one.request} />, width: "minmax(0, 2fr)" },
@@ -372,7 +374,7 @@ function FailingKeys({ replicas }: { replicas: Replicas }) {
     <>
       <PartTable replicas={replicas} heading="Failing keys" name="failing keys" rows={rows} columns={failingColumns} newestFirst
         id={(one) => `${one.controller} ${one.request}`} empty="" />
-      <p class="muted lead">The newest known reconcile of these keys failed. The table covers only the reconciles that this page knows.</p>
+      <p class="muted lead">The newest known reconcile of these keys failed. Until a console is read, the program records only failed reconciles, so a key may have succeeded since.</p>
     </>
   );
 }
@@ -411,7 +413,7 @@ const reconcileColumns: Column<Reconcile>[] = [
   { title: "Result", value: (one) => outcome(one.result), show: (one) => result(one.result), width: "6rem" },
   { title: "Duration", value: (one) => one.seconds ?? 0, show: (one) => seconds(one.seconds), width: "5rem", numeric: true, narrow: false },
   { title: "Cause, error", value: causeOrError, width: "minmax(0, 5fr)", long: true,
-    show: (one) => (one.error ? <span class="error-text">{visible(one.error)}</span> : causeOrError(one)) },
+    show: (one) => (one.error ? <span class="error-text">{visible(one.error)}</span> : visible(causeOrError(one))) },
 ];
 
 export function Reconciles({ replicas, parameter }: ViewProps) {

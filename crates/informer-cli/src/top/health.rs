@@ -39,7 +39,11 @@ pub(super) fn problems(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<Pro
             add(Severity::Bad, subject(), text);
         }
         if one.panics > 0 {
-            add(Severity::Warn, subject(), format!("had {} panics in reconciles", count(one.panics)));
+            add(
+                Severity::Warn,
+                subject(),
+                format!("had {} in reconciles", plural(one.panics as usize, "panic")),
+            );
         }
         let longest = one.running.iter().map(|running| running.began_seconds_ago).fold(0.0, f64::max);
         if longest > LONG_RECONCILE {
@@ -83,7 +87,8 @@ fn of_informer(one: &InformerSnapshot, mut add: impl FnMut(Severity, String)) {
             add(Severity::Warn, text);
         }
         if handler.panics > 0 {
-            let text = format!("has had {} panics of handler {}", count(handler.panics), handler.name);
+            let text =
+                format!("has had {} of handler {}", plural(handler.panics as usize, "panic"), handler.name);
             add(Severity::Warn, text);
         }
     }

@@ -344,9 +344,9 @@ fn controllers(snapshot: &ConsoleSnapshot, samples: &Samples) -> Vec<TableRow> {
     snapshot.controllers.iter().map(row).collect()
 }
 
-/// Returns the causes of a reconcile as text. A cause, such as `updated Pod default/web (spec)`, contains no
-/// key if it is the reconciled key, for which the table has a column. Kinds have no API group, unless causes
-/// of the same reconcile have several kinds with the same name.
+/// Returns the causes of a reconcile as text. The event of an object, such as `updated Pod default/web
+/// (spec)`, omits the key of the object if that is the reconciled key, for which the table has a column.
+/// Kinds omit their API group, unless the causes contain different kinds with the same name.
 fn causes_text(one: &ReconcileSnapshot) -> String {
     let kinds: BTreeSet<&str> = one.causes.iter().filter_map(|cause| kind_of(cause)).collect();
     let names: BTreeSet<&str> = kinds.iter().map(|kind| name_of(kind)).collect();
@@ -373,6 +373,9 @@ fn name_of(kind: &str) -> &str {
 }
 
 fn without_key(cause: &str, key: &str) -> String {
+    if kind_of(cause).is_none() {
+        return cause.to_owned();
+    }
     let ends_key = |rest: &str| rest.is_empty() || rest.starts_with(" (");
     let mut places = cause.match_indices(key).filter(|(at, _)| cause[..*at].ends_with(' '));
     match places.find(|(at, _)| ends_key(&cause[at + key.len()..])) {
