@@ -117,6 +117,7 @@ fn name(cell: &'static str) -> &'static str {
 }
 
 fn names(text: &'static str) -> Names {
+    // The table begins with a comment, so a line break precedes the line of each message type.
     let starts = memmem::find_iter(text.as_bytes(), "\nM\t");
     let short = starts.filter_map(|at| parts(b'\t', &text[at + 3..]).next());
     let mut names = Names::with_capacity_and_hasher(MESSAGES_CAPACITY, RandomState::default());
