@@ -97,6 +97,25 @@ test("page reconnects after the server restarts, and keeps its series", async (t
   await close();
 });
 
+test("failures during a gap in the connection are not counted as those of the last minute", async (t) => {
+  const { mock, url } = await served(t, {});
+  const { page, close } = await open(browser, url);
+  const failures = page.locator(".tile", { hasText: "Reconciles" }).getByText(/failed in the last minute/);
+  await failures.filter({ hasText: /, [67],\d{3} failed in total$/ }).waitFor();
+  const port = mock.port;
+  await mock.stop();
+  await page.waitForSelector(".connection.lost");
+  // The same program, an hour and 6,260 failed reconciles later.
+  mock.born -= 3600;
+  await mock.start(port);
+  await page.waitForSelector(".connection.live", { timeout: 15_000 });
+  const later = failures.filter({ hasText: /, 13,\d{3} failed in total$/ });
+  await later.waitFor();
+  const [, failed] = (await later.textContent()).match(/^([\d,]+) failed in the last minute/);
+  assert.ok(Number(failed.replaceAll(",", "")) < 200, `${failed} failed in the last minute`);
+  await close();
+});
+
 test("actions are offered only if they are allowed, and run only after a confirmation", async (t) => {
   const { mock, url } = await served(t, { actions: "0f1e2d" });
   const { page, errors, close } = await open(browser, url);
