@@ -8,7 +8,9 @@ use std::io::{IsTerminal, stdout};
 
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, MouseEventKind};
 use ratatui::crossterm::execute;
+use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
 use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc;
 
@@ -21,6 +23,16 @@ const MAX_INPUT: usize = 64;
 pub(crate) const MUTED: Style = Style::new().add_modifier(Modifier::DIM);
 pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 pub(crate) const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// Draws the text of a cell of a table. A text that is too long ends with an ellipsis.
+pub(crate) fn draw_cell(frame: &mut Frame<'_>, text: &str, style: Style, is_numeric: bool, place: Rect) {
+    let line = Line::from(Span::styled(text, style));
+    let is_cut = line.width() > usize::from(place.width);
+    frame.render_widget(if is_numeric { line.right_aligned() } else { line }, place);
+    if is_cut && !place.is_empty() {
+        frame.buffer_mut()[(place.right() - 1, place.y)].set_symbol("…");
+    }
+}
 
 /// Returns an error if stdout is not a terminal. `instead` says what the user can do then.
 pub(crate) fn require_terminal(command: &str, instead: &str) -> Result<(), Failure> {

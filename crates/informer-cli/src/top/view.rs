@@ -14,7 +14,7 @@ use super::sample::finished;
 use super::table::{self, Column, TableRow};
 use crate::failure::plain;
 use crate::format::{bytes, count, optional_seconds, plural, rate, seconds};
-use crate::screen::{BOLD, MUTED, REVERSED, Theme};
+use crate::screen::{BOLD, MUTED, REVERSED, Theme, draw_cell};
 
 const HELP: &[(&str, &str)] = &[
     ("1 to 7, Tab, h, l, arrows", "select a view"),
@@ -269,12 +269,8 @@ fn draw_row(
 ) {
     let cells = layout.split(place);
     for ((index, column), place) in shown.iter().zip(cells.iter()) {
-        let line = Line::from(Span::styled(row.cells[*index].text.as_str(), style_of(theme, row.level)));
-        let is_cut = line.width() > usize::from(place.width);
-        frame.render_widget(if column.numeric { line.right_aligned() } else { line }, *place);
-        if is_cut && !place.is_empty() {
-            frame.buffer_mut()[(place.right() - 1, place.y)].set_symbol("…");
-        }
+        let style = style_of(theme, row.level);
+        draw_cell(frame, &row.cells[*index].text, style, column.numeric, *place);
     }
 }
 

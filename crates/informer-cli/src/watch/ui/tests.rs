@@ -200,6 +200,29 @@ async fn selected_object_stays_selected_while_others_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn filter_has_the_number_of_matching_objects() {
+    let mut screen = Screen::with_pods(&["web-1", "web-2", "api"]);
+    assert!(screen.keys("/").ends_with('/'), "no filter yet");
+    assert!(screen.keys("web").ends_with("/web   2 objects"), "{}", screen.text());
+    assert!(screen.keys("\n").ends_with("filter: web  (2 objects; Esc clears it)"), "{}", screen.text());
+    screen.keys("/-1\n");
+    assert!(screen.text().ends_with("filter: web-1  (1 object; Esc clears it)"), "{}", screen.text());
+    assert!(screen.keys("\x1b").ends_with("q quit"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_that_is_too_long_for_its_column_ends_with_an_ellipsis() {
+    let mut screen = Screen::with_pods(&["web"]);
+    let version = |version, node: &str| {
+        object("web", version, json!({"status": {"aLongNameOfAField": {"node": node}}}))
+    };
+    screen.record(Event::Updated { old: version(1, "a"), new: version(2, "b"), resync: false });
+    let text = screen.text();
+    let row = text.lines().nth(2).expect("a row");
+    assert!(row.contains("status.aLongNameOfAField.no… "), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn enter_shows_the_object_and_values_of_secrets_are_hidden() {
     let mut screen = Screen::new(80, 40);
     let secret = |version, value: &str| object("s", version, json!({"data": {"password": value}}));

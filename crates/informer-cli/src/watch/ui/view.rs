@@ -14,7 +14,7 @@ use super::changes::{Change, ChangeKind, ChangeLog, Changes, ObjectId, Order, Wa
 use super::screen_state::{Detail, ScreenState};
 use crate::failure::plain;
 use crate::format::{NONE, count, plural, seconds};
-use crate::screen::{BOLD, MUTED, REVERSED, Theme};
+use crate::screen::{BOLD, MUTED, REVERSED, Theme, draw_cell};
 
 /// Objects that changed within this time are shown in color.
 const RECENT: Duration = Duration::from_secs(3);
@@ -225,9 +225,7 @@ impl TableColumn {
     }
 
     fn draw(self, frame: &mut Frame<'_>, text: &str, style: Style, place: Rect) {
-        let line = Line::from(Span::styled(text, style));
-        let is_numeric = matches!(self, Self::Changes | Self::Last);
-        frame.render_widget(if is_numeric { line.right_aligned() } else { line }, place);
+        draw_cell(frame, text, style, matches!(self, Self::Changes | Self::Last), place);
     }
 }
 
@@ -303,14 +301,17 @@ fn change_lines(changes: &[Change], theme: &Theme) -> Vec<Line<'static>> {
 
 fn draw_footer(frame: &mut Frame<'_>, state: &ScreenState, status: &Status, area: Rect) {
     let filter = plain(&state.filter);
+    let matching = state.matching.map_or_else(String::new, |matching| plural(matching, "object"));
     let line = if state.is_filtering {
-        Line::from(vec![Span::styled("/", BOLD), Span::raw(filter), Span::styled(" ", REVERSED)])
+        let cursor = Span::styled(" ", REVERSED);
+        let matching = Span::styled(format!("  {matching}"), MUTED);
+        Line::from(vec![Span::styled("/", BOLD), Span::raw(filter), cursor, matching])
     } else if let Some(note) = status.note.as_ref().filter(|_| !status.is_live) {
         Line::from(plain(note))
     } else if filter.is_empty() {
         Line::from(Span::styled("/ filter  s sort  Enter YAML  J K scroll  ? help  q quit", MUTED))
     } else {
-        Line::from(format!("filter: {filter}   (Esc clears it)"))
+        Line::from(format!("filter: {filter}  ({matching}; Esc clears it)"))
     };
     frame.render_widget(line, area);
 }
