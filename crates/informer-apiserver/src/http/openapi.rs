@@ -5,6 +5,7 @@ mod proto;
 mod v2;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use http::header::{CACHE_CONTROL, ETAG, HeaderValue};
 use http::{Response, request};
@@ -19,13 +20,13 @@ use crate::http::etag::hash;
 use crate::http::response::{ApiResponse, json as json_response};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
-use crate::registry::Resource;
+use crate::registry::{Registry, Resource};
 
 pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
     let mut paths = serde_json::Map::new();
     for (group, version) in group_versions(shared) {
         let path = path_of(&group, &version);
-        let etag = etag(&document(shared, &group, &version));
+        let etag = etag(&shared.registry.read(), &group, &version);
         paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={etag}")}));
     }
     let mut response = json_response(200, json!({"paths": paths}).to_string());
@@ -44,8 +45,8 @@ pub(crate) fn v3_document(
     if !group_versions(shared).contains(&(group.to_owned(), version.to_owned())) {
         return Ok(empty(404));
     }
-    let document = document(shared, group, version);
-    let etag = etag(&document);
+    let registry = shared.registry.read();
+    let etag = etag(&registry, group, version);
     let requested_hash =
         crate::model::query::Query::parse(head.uri.query().unwrap_or_default()).text("hash").to_owned();
     if !requested_hash.is_empty() && requested_hash != etag {
@@ -55,7 +56,7 @@ pub(crate) fn v3_document(
         response.headers_mut().insert(http::header::LOCATION, place);
         return Ok(response);
     }
-    let mut response = json_response(200, document.to_string());
+    let mut response = json_response(200, document(shared, &registry, group, version).to_string());
     let headers = response.headers_mut();
     if !requested_hash.is_empty() {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
@@ -75,8 +76,28 @@ fn path_of(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-fn etag(document: &Value) -> String {
-    hash(document.to_string().as_bytes())
+/// Returns the entity tag of a document: a hash of the kinds from which the document is made, and of the
+/// schemas of custom kinds. The fields of built-in kinds do not change while a server runs. The index
+/// contains the tags of all documents, and informers request it with each list of a custom kind, so no
+/// document is made for it.
+fn etag(registry: &Registry, group: &str, version: &str) -> String {
+    let mut text = String::new();
+    for Resource { kind, .. } in in_group_version(registry, group, version) {
+        let _ = writeln!(text, "{} {} {}", kind.gvr.resource, kind.kind, kind.namespaced);
+        if let Some(schema) = &kind.schema {
+            let _ = writeln!(text, "{}", schema.root());
+        }
+    }
+    hash(text.as_bytes())
+}
+
+fn in_group_version<'a>(
+    registry: &'a Registry,
+    group: &'a str,
+    version: &'a str,
+) -> impl Iterator<Item = &'a Resource> {
+    let resources = registry.iter().map(|resource| &**resource);
+    resources.filter(move |resource| resource.kind.gvr.group == group && resource.kind.gvr.version == version)
 }
 
 fn group_versions(shared: &Frontend) -> Vec<(String, String)> {
@@ -87,14 +108,9 @@ fn group_versions(shared: &Frontend) -> Vec<(String, String)> {
     groups.into_iter().flat_map(pair).collect()
 }
 
-fn document(shared: &Frontend, group: &str, version: &str) -> Value {
-    let registry = shared.registry.read();
+fn document(shared: &Frontend, registry: &Registry, group: &str, version: &str) -> Value {
     let (mut paths, mut schemas) = (serde_json::Map::new(), BTreeMap::new());
-    let in_group_version = |resource: &&std::sync::Arc<Resource>| {
-        resource.kind.gvr.group == group && resource.kind.gvr.version == version
-    };
-    for resource in registry.iter().filter(in_group_version) {
-        let kind = &resource.kind;
+    for Resource { kind, .. } in in_group_version(registry, group, version) {
         paths.extend(paths_of(kind));
         let gvk = json!([{"group": group, "version": version, "kind": kind.kind}]);
         if kind.is_custom() {

@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::headers::header;
 use super::super::response::{ApiResponse, json as json_response};
-use super::{document, empty, etag, group_versions, proto};
+use super::{document, empty, group_versions, proto};
 use crate::http::Frontend;
+use crate::http::etag::hash;
 
 /// Returns the OpenAPI v2 document. Its schemas are those of v3 without the parts that v2 cannot express.
 pub(crate) fn v2_document(shared: &Frontend, head: &request::Parts) -> ApiResponse {
@@ -17,7 +18,7 @@ pub(crate) fn v2_document(shared: &Frontend, head: &request::Parts) -> ApiRespon
         return response;
     };
     let document = merged(shared);
-    let etag = etag(&document);
+    let etag = hash(document.to_string().as_bytes());
     let mut response = if protobuf {
         json_response(200, proto::encode(&document))
     } else {
@@ -57,7 +58,7 @@ fn wants_protobuf(accept: &str) -> Option<bool> {
 fn merged(shared: &Frontend) -> Value {
     let (mut paths, mut definitions) = (Map::new(), Map::new());
     for (group, version) in group_versions(shared) {
-        let document = document(shared, &group, &version);
+        let document = document(shared, &shared.registry.read(), &group, &version);
         for (name, schema) in document["components"]["schemas"].as_object().into_iter().flatten() {
             let mut schema = schema.clone();
             if is_custom(name, &group, &version) {
