@@ -102,8 +102,10 @@ pub trait ListWatch<O: Object>: ListSource<O> + WatchSource<O> {
 
     /// Returns the version of the server that responds now; `None` if it is unknown. A reflector calls this
     /// method for each complete list. A server of another version may encode an object with the same uid and
-    /// resourceVersion differently. When the returned value changes, every object of the next list is
-    /// therefore decoded, and no object counts as [unchanged](SourceContext::unchanged).
+    /// resourceVersion differently. The value must also change when the schema of a custom resource changes,
+    /// because a new default changes stored objects without a new resourceVersion. When the returned value
+    /// changes, every object of the next list is decoded, and no object counts as
+    /// [unchanged](SourceContext::unchanged).
     fn server_version(&self) -> impl Future<Output = Option<Arc<str>>> + Send {
         std::future::ready(None)
     }

@@ -524,7 +524,7 @@ impl<O: Representation> ListWatch<O> for KubeListWatch<O> {
     }
 
     async fn server_version(&self) -> Option<Arc<str>> {
-        self.client.server_version().await
+        self.client.server_version(&self.kind).await
     }
 
     /// Returns true if this source may split lists by namespace. The reflector then requests lists without a

@@ -85,8 +85,8 @@ pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Reque
     let replies: Arc<Mutex<VecDeque<Reply>>> = Arc::new(Mutex::new(replies.into_iter().collect()));
     let seen = requests.clone();
     let service = tower::service_fn(move |request: Request<Full<Bytes>>| {
-        // Informers request `/version` with each list; the script contains no replies to these requests.
-        let reply = if request.uri().path() == "/version" {
+        // Informers send these requests with each list; the script contains no replies to them.
+        let reply = if ["/version", "/openapi/v3"].contains(&request.uri().path()) {
             Some(Reply::status(404))
         } else {
             seen.0.lock().push((request.uri().to_string(), request.headers().clone()));

@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::fs;
 
-use informer::CustomResource;
 use informer::kube_core::CustomResourceExt;
-use informer::testing::{TestServer, exists};
+use informer::testing::{FaultMatch, TestServer, exists, list, watch};
+use informer::{CustomResource, Object};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use schemars::JsonSchema;
@@ -72,6 +72,48 @@ async fn installed_crd_is_replaced_and_its_objects_stay() {
     server.create(&website("shop:1")).await.unwrap();
     server.install::<Website>().await.unwrap();
     assert_eq!(server.get::<Website>("default/shop").await.unwrap().spec.image, "shop:1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_after_a_change_of_the_schema_caches_the_new_defaults() {
+    let server = TestServer::start().await;
+    server.install::<Website>().await.unwrap();
+    server.create(&website("shop:1")).await.unwrap();
+    let mut stored = server.get::<Website>("default/shop").await.unwrap();
+    let websites = server.informer::<Website>().await;
+    let path = "spec.replicas".parse().unwrap();
+    let replicas = |key: &str| {
+        websites.indexer().get(key).and_then(|one| one.field(&path).map(|text| text.into_owned()))
+    };
+    assert_eq!(replicas("default/shop"), None);
+
+    let mut definition = serde_json::to_value(Website::crd()).unwrap();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["replicas"] =
+        json!({"type": "integer", "default": 2});
+    let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
+    server.update(&definition).await.unwrap();
+    // Lists within a second share the hash of the schema.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    server.faults().on(watch::<Website>()).expire();
+    stored.metadata.name = Some("blog".to_owned());
+    stored.metadata.resource_version = None;
+    stored.metadata.uid = None;
+    server.create(&stored).await.unwrap();
+    websites.wait_until(|all| all.contains("default/blog")).await.unwrap();
+    assert!(server.requests(list::<Website>()).count() > 1);
+    assert_eq!(replicas("default/blog").as_deref(), Some("2"));
+    assert_eq!(replicas("default/shop").as_deref(), Some("2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_of_a_custom_kind_needs_no_access_to_open_api() {
+    let server = TestServer::start().await;
+    server.install::<Website>().await.unwrap();
+    let refused = server.faults().on(FaultMatch::path("/openapi/v3")).times(u64::MAX).status(403);
+    let websites = server.informer::<Website>().await;
+    server.create(&website("shop:1")).await.unwrap();
+    websites.wait_until(|all| all.contains("default/shop")).await.unwrap();
+    assert_eq!(refused.fired(), 1);
 }
 
 #[tokio::test(start_paused = true)]
