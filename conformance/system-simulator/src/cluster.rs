@@ -10,9 +10,11 @@ use futures_util::future::BoxFuture;
 use http::header::USER_AGENT;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::Full;
-use informer_apiserver::{ApiBody, ApiServer, Clock, ExtraField, FaultMatch, Kind, Sleep, TokioClock};
+use informer_apiserver::{ApiBody, ApiError, ApiServer, Clock, ExtraField, FaultMatch, Sleep, TokioClock};
+use informer_core::Gvr;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceExt};
 
@@ -62,8 +64,10 @@ impl Cluster {
             .extra_fields(&[EXTRA])
             .expect("the table has no such field")
             .clock(Arc::new(SimulatedClock::new()))
-            .kind(Kind::custom("sim.example.com", "v1", "Fruit").selectable(["spec.color"]))
             .build();
+        let definition = fruit_definition(None);
+        let created = server.create(&definitions(), "", definition);
+        created.expect("the definition of a fruit is valid");
         Self {
             server,
             reachable: Arc::new(AtomicBool::new(true)),
@@ -94,6 +98,19 @@ impl Cluster {
 
     pub(crate) fn back_up(&self) {
         self.backups.lock().push(self.server.version());
+    }
+
+    /// Gives the fruits a new default, which the server adds to stored objects when they are read, without a
+    /// new resourceVersion. Returns the error of the server if it refuses the definition.
+    pub(crate) fn change_schema(&self) -> Result<(), ApiError> {
+        self.server.update(&definitions(), "", fruit_definition(Some("sweet"))).map(drop)
+    }
+
+    /// Makes every watch expire: each informer must list again.
+    pub(crate) fn expire_watches(&self) {
+        self.server.skip_to(self.server.version() + 1);
+        self.server.compact();
+        self.server.disconnect_watchers();
     }
 
     pub(crate) fn last_backup(&self) -> Option<u64> {
@@ -147,6 +164,36 @@ impl Cluster {
             Ok(response)
         })
     }
+}
+
+fn definitions() -> Gvr {
+    Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+}
+
+/// Returns the definition of the kind `Fruit`, whose field `spec.taste` may have a default.
+fn fruit_definition(taste: Option<&str>) -> Value {
+    let mut fields = json!({"color": {"type": "string"}, "taste": {"type": "string"}});
+    if let Some(taste) = taste {
+        fields["taste"]["default"] = json!(taste);
+    }
+    let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": fields});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "fruits.sim.example.com"},
+        "spec": {
+            "group": "sim.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "fruits", "singular": "fruit", "kind": "Fruit", "listKind": "FruitList"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+            }],
+        },
+    })
 }
 
 pub(crate) fn of_programs(matching: FaultMatch) -> FaultMatch {

@@ -28,6 +28,9 @@ const WATCHES_END: Duration = Duration::from_secs(11 * 60);
 /// The time within which informers open new watches after the old ones have ended.
 const WATCHES_RESUME: Duration = Duration::from_secs(120);
 
+/// The time after which the client requests the hash of a schema again, instead of using the last response.
+const SCHEMA_HASH_EXPIRES: Duration = Duration::from_secs(2);
+
 /// The first pause between two comparisons of all views. Each pause is twice as long as the previous one, up
 /// to a maximum.
 const COMPARISON_PAUSE: Duration = Duration::from_millis(100);
@@ -85,10 +88,24 @@ impl World {
         self.check_history();
         let requests: Vec<RequestRecord> = self.shared.cluster.server().requests();
         requests::check(&requests, &self.shared.cluster.refused(), self.checks());
+        if converged {
+            self.change_schema().await;
+        }
         if let Some(replicas) = &mut self.replicas {
             replicas.stop().await;
         }
         self.stop().await;
+    }
+
+    /// Changes the schema of the custom kind and makes all informers list again. The list must replace cached
+    /// objects, although their resource versions are the same.
+    async fn change_schema(&self) {
+        let cluster = &self.shared.cluster;
+        let changed = cluster.change_schema();
+        self.checks().ensure("converges", changed.is_ok(), || format!("change the schema: {changed:?}"));
+        sleep(SCHEMA_HASH_EXPIRES).await;
+        cluster.expire_watches();
+        self.converge().await;
     }
 
     async fn unreadable(&self) -> Vec<(&RawKind, Value)> {
