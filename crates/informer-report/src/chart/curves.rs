@@ -6,7 +6,7 @@ use plotters::prelude::{
     Rectangle, Text,
 };
 
-use super::{Area, Drawn, LINE, Scale, Spread, colors, draw_axes, line, plain};
+use super::{Area, Drawn, LINE, Scale, Spread, WIDTH, colors, draw_axes, line, plain};
 
 /// The line of one program.
 #[derive(Clone, Debug)]
@@ -37,6 +37,10 @@ const HEIGHT: u32 = 260;
 /// Space for the labels of the axis at the left.
 const LABELS_LEFT: u32 = 72;
 const LABELS_BELOW: u32 = 44;
+/// The width of the line before a name of the legend, of a letter of the name, and of the space after it.
+const LEGEND_MARK: u32 = 30;
+const LEGEND_LETTER: u32 = 7;
+const LEGEND_GAP: u32 = 8;
 /// Lines with more points have no marks at them.
 const MARKED_POINTS: usize = 12;
 
@@ -45,20 +49,36 @@ impl CurveChart {
         HEIGHT + self.legend_height()
     }
 
-    /// One curve needs no legend, because the title says what it is.
     fn legend_height(&self) -> u32 {
-        if self.curves.len() < 2 { 0 } else { LINE * self.curves.len() as u32 + 6 }
+        self.legend_places().last().map_or(0, |(_, y)| y + LINE + 6)
+    }
+
+    /// Returns the place of each curve in the legend, from left to right and then in further rows. One curve
+    /// needs no legend, because the title says what it is.
+    fn legend_places(&self) -> Vec<(u32, u32)> {
+        if self.curves.len() < 2 {
+            return Vec::new();
+        }
+        let (mut x, mut y) = (0, 0);
+        let place = |curve: &Curve| {
+            let width = LEGEND_MARK + curve.name.chars().count() as u32 * LEGEND_LETTER + LEGEND_GAP;
+            if x > 0 && x + width > WIDTH {
+                (x, y) = (0, y + LINE);
+            }
+            let place = (x, y);
+            x += width;
+            place
+        };
+        self.curves.iter().map(place).collect()
     }
 
     pub(super) fn draw(&self, area: &Area<'_>) -> Drawn {
         let colored: Vec<_> = self.curves.iter().zip(self.colors()).collect();
         let (legend, plot) = area.split_vertically(self.legend_height());
-        if self.curves.len() > 1 {
-            for (row, (curve, color)) in colored.iter().enumerate() {
-                let y = row as i32 * LINE as i32;
-                legend.draw(&PathElement::new([(8, y + 8), (32, y + 8)], line(*color)))?;
-                legend.draw(&Text::new(curve.name.clone(), (40, y), plain()))?;
-            }
+        for ((curve, color), (x, y)) in colored.iter().zip(self.legend_places()) {
+            let (x, y) = (x as i32, y as i32);
+            legend.draw(&PathElement::new([(x + 8, y + 8), (x + 24, y + 8)], line(*color)))?;
+            legend.draw(&Text::new(curve.name.clone(), (x + LEGEND_MARK as i32, y), plain()))?;
         }
         let points = || self.curves.iter().flat_map(|curve| &curve.points).filter(|at| at.1.is_drawable());
         let x = self.scale.bounds(points().map(|at| at.0));

@@ -95,6 +95,25 @@ fn curve_has_a_point_for_each_value_and_a_legend() {
     }
 }
 
+#[test]
+fn names_of_a_legend_share_rows() {
+    let svg = |names: &[&str]| {
+        let points = vec![(1.0, Spread::of_one(3.0))];
+        let curves =
+            names.iter().map(|name| Curve { name: (*name).to_owned(), points: points.clone(), ours: false });
+        let (x, y) = (String::new(), String::new());
+        Chart::Curves(CurveChart { curves: curves.collect(), scale: Scale::Linear, x, y }).svg("").unwrap()
+    };
+    let height = |picture: String| {
+        let (_, rest) = picture.split_once(" height=\"").unwrap();
+        rest.split('"').next().unwrap().parse::<u32>().unwrap()
+    };
+    let none = height(svg(&["a"]));
+    assert_eq!(height(svg(&["reconciler", "fast", "slow", "late"])), none + 24);
+    let long = "a name of a program that needs a whole row";
+    assert_eq!(height(svg(&[long, long])), none + 24 + 18);
+}
+
 /// Returns the attributes with colors in a picture, such as `fill="#1F2933"`.
 fn colors_of(picture: &str) -> BTreeSet<String> {
     let of = |attribute: &'static str| {
