@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use self::child::DemoServer;
 use self::handlers::View;
 use self::reconcile::{OWNER, Reconciler};
-use self::report::{DemoReport, HandlerReport};
+use self::report::{Compared, DemoReport, HandlerReport};
 use self::server::{ServerArguments, ServerMessage};
 use self::timeline::{DemoSample, Timeline};
 use self::verdict::{Differences, Truth, Versions};
@@ -99,7 +99,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
     demo.live(&mut server, &arguments, &progress).await?;
     demo.settle(&url, &progress).await?;
     let timeline = std::mem::take(&mut demo.timeline);
-    let report = demo.finish(&url, &arguments, &progress).await?;
+    let report = demo.finish(&url, &arguments, &timeline, &progress).await?;
     progress.finish_and_clear();
     server.end().await;
     if arguments.json {
@@ -170,7 +170,7 @@ impl Demo {
         let pods = factory.informer::<Pod>().index("node", field("spec.nodeName")).index(OWNER, owner_uid());
         let config_maps = factory.informer::<ConfigMap>();
         let (queue, reconciler) = (WorkQueue::new(), Reconciler::new(pods.clone()));
-        add(&pods, "reconciler", Reconciler::handler(queue.clone()))?;
+        let reconciled = add(&pods, "reconciler", Reconciler::handler(queue.clone()))?;
         let (fast, slow) = (View::new(), View::new());
         let handlers = vec![
             Served { name: "fast", registration: add(&pods, "fast", fast.fast())?, view: fast },
@@ -182,6 +182,7 @@ impl Demo {
         progress.set_message("syncing");
         factory.wait_for_cache_sync(PATIENCE).await.map_err(|error| Failure::new(error.to_string()))?;
         let sync_seconds = begin.elapsed().as_secs_f64();
+        reconciled.wait_for_sync(PATIENCE).await.map_err(|error| Failure::new(error.to_string()))?;
         Ok(Self {
             factory,
             pods,
@@ -294,6 +295,7 @@ impl Demo {
         self,
         url: &str,
         arguments: &DemoArguments,
+        timeline: &Timeline,
         progress: &ProgressBar,
     ) -> Result<DemoReport, Failure> {
         // Memory and CPU time are measured before the final comparison, because the comparison itself needs
@@ -308,10 +310,9 @@ impl Demo {
             truth.compare_view(handler.name, &handler.view, &mut differences);
         }
         truth.compare_usage(&self.reconciler.usage(), &mut differences);
-        let handlers = self
-            .handlers
-            .iter()
-            .map(|handler| HandlerReport::of(handler.name, &handler.view, &handler.registration));
+        let handlers = self.handlers.iter().map(|handler| {
+            HandlerReport::of(handler.name, &handler.view, timeline.max_waiting(handler.name))
+        });
         let state = self.pods.state();
         let report = DemoReport {
             objects: arguments.objects as usize,
@@ -321,12 +322,18 @@ impl Demo {
             kb_per_object: self.memory.kb_per_object(arguments.objects),
             cpu_seconds,
             changes: self.changes,
+            requested_rate: arguments.rate,
             live_seconds: self.live_seconds,
             events_per_second: self.live_events as f64 / self.live_seconds.max(f64::EPSILON),
             handlers: handlers.collect(),
             relists: state.reflector.relists.total(),
             watches: state.reflector.watches_opened,
             reconciles: self.reconciler.reconciles(),
+            compared: Compared {
+                pods: truth.len(),
+                config_maps: config_maps.len(),
+                owners: self.reconciler.usage().len(),
+            },
             equal: differences.is_empty(),
             differences,
         };

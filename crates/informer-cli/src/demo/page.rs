@@ -1,6 +1,7 @@
 //! The report of the demo as a page with plots, which `--report` writes: one HTML file with inline styles and
 //! plots, which loads no other files.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use informer_report::{Chart, Curve, CurveChart, DrawError, RenderError, Scale, Spread};
@@ -9,6 +10,7 @@ use thiserror::Error;
 
 use super::report::DemoReport;
 use super::timeline::{Points, Timeline};
+use crate::format::plural;
 
 #[derive(Debug, Error)]
 pub(crate) enum PageError {
@@ -31,7 +33,10 @@ struct Plot {
 #[derive(Serialize)]
 struct ReportPage<'a> {
     command: &'a str,
+    /// The version of this program, the machine and the time.
+    origin: String,
     equal: bool,
+    verdict: String,
     differences: &'a [String],
     figures: Vec<(&'static str, String)>,
     handlers: Vec<[String; 5]>,
@@ -52,7 +57,9 @@ pub(crate) fn write(
 fn render(command: &str, report: &DemoReport, timeline: &Timeline) -> Result<String, PageError> {
     let page = ReportPage {
         command,
+        origin: origin(),
         equal: report.equal,
+        verdict: capitalized(&report.verdict()),
         differences: &report.differences,
         figures: report.figures(),
         handlers: report.handler_rows(),
@@ -61,19 +68,32 @@ fn render(command: &str, report: &DemoReport, timeline: &Timeline) -> Result<Str
     Ok(informer_report::render(include_str!("page/page.html"), &page)?)
 }
 
+fn origin() -> String {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let (os, architecture, version) =
+        (std::env::consts::OS, std::env::consts::ARCH, env!("CARGO_PKG_VERSION"));
+    let time = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC");
+    format!("informer {version}, {time}, {}, {os} {architecture}", plural(processors, "processor"))
+}
+
+fn capitalized(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
+}
+
 fn plots(timeline: &Timeline) -> Result<Vec<Plot>, PageError> {
     let one = |name: &str, points: Points| vec![(name.to_owned(), points)];
     let charts = [
         (
             "Events",
-            "Events a second that the handler fast received. During the run one watch is cut and one expires, and no \
-             events arrive until a new one is open.",
+            "Events per second that arrived at the handler \"fast\". A watch that is cut resumes at once. After a watch \
+             that expires, all pods are listed again, and no events arrive until then.",
             chart(one("fast", timeline.event_rates()), "events/s"),
         ),
         (
             "Waiting events",
-            "Events that wait for each handler. The slow one merges events of the same object; late is added during \
-             the run.",
+            "Events that wait for each handler. \"slow\" pauses for 1 ms after every fourth event, and its buffer \
+             merges events of the same pod. \"late\" is added during the run.",
             chart(timeline.waiting(), "events"),
         ),
         (
@@ -132,9 +152,15 @@ mod tests {
     fn page_has_verdict_figures_handlers_and_plots() {
         let report = DemoReport::example(Vec::new());
         let page = render("informer demo --objects 5", &report, &timeline()).unwrap();
-        for text in
-            ["informer demo --objects 5", "Equal", "time to sync", "0.125 s", "slow", "Waiting events"]
-        {
+        for text in [
+            "informer demo --objects 5",
+            "Equal",
+            "initial sync",
+            "125 ms",
+            "slow",
+            "Waiting events",
+            "6 pods in the cache",
+        ] {
             assert!(page.contains(text), "{text} is missing in {page}");
         }
         assert_eq!(page.matches("<svg ").count(), 3);
@@ -146,7 +172,7 @@ mod tests {
     fn differences_are_escaped() {
         let report = DemoReport::example(vec!["cache: <script>alert(1)</script> is missing".to_owned()]);
         let page = render("informer demo", &report, &timeline()).unwrap();
-        assert!(page.contains("Not equal") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(page.contains("NOT EQUAL") && page.contains("&lt;script&gt;"), "{page}");
         assert!(!page.contains("<script"), "{page}");
     }
 

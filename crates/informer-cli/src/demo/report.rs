@@ -3,12 +3,11 @@
 use std::fmt;
 
 use anstyle::{AnsiColor, Style};
-use informer::cache::HandlerRegistration;
-use informer::client::Lazy;
-use k8s_openapi::api::core::v1::Pod;
+use informer_report::number;
 use serde_json::json;
 
 use super::handlers::View;
+use crate::format::seconds;
 use crate::terminal;
 
 #[derive(Debug)]
@@ -20,14 +19,26 @@ pub(crate) struct DemoReport {
     pub(crate) kb_per_object: Option<f64>,
     pub(crate) cpu_seconds: Option<f64>,
     pub(crate) changes: u64,
+    /// The number of changes a second that the command line requests.
+    pub(crate) requested_rate: u32,
     pub(crate) live_seconds: f64,
     pub(crate) events_per_second: f64,
     pub(crate) handlers: Vec<HandlerReport>,
     pub(crate) relists: u64,
     pub(crate) watches: u64,
     pub(crate) reconciles: u64,
+    pub(crate) compared: Compared,
     pub(crate) equal: bool,
     pub(crate) differences: Vec<String>,
+}
+
+/// The numbers of objects on the server that were compared at the end.
+#[derive(Debug)]
+pub(crate) struct Compared {
+    pub(crate) pods: usize,
+    pub(crate) config_maps: usize,
+    /// The owners of pods, whose usage the reconciler has counted.
+    pub(crate) owners: usize,
 }
 
 #[derive(Debug)]
@@ -36,16 +47,17 @@ pub(crate) struct HandlerReport {
     events: u64,
     p50: u64,
     p99: u64,
-    max_depth: usize,
+    /// The largest number of waiting events in the samples of the run.
+    max_waiting: usize,
 }
 
 impl HandlerReport {
-    pub(crate) fn of(name: &'static str, view: &View, registration: &HandlerRegistration<Lazy<Pod>>) -> Self {
+    pub(crate) fn of(name: &'static str, view: &View, max_waiting: usize) -> Self {
         let (events, p50, p99) = view.read(|seen| {
             let at = |quantile| seen.latency_us.value_at_quantile(quantile);
             (seen.events, at(0.5), at(0.99))
         });
-        Self { name, events, p50, p99, max_depth: registration.state().max_depth }
+        Self { name, events, p50, p99, max_waiting }
     }
 }
 
@@ -83,33 +95,64 @@ impl DemoReport {
         let optional = |value: Option<f64>, unit: &str| {
             value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"))
         };
+        let Self { watches, relists, .. } = self;
         vec![
-            ("objects", format!("{} pods, {} config maps", self.objects, self.config_maps)),
-            ("time to sync", format!("{:.3} s", self.sync_seconds)),
-            ("memory per object", optional(self.kb_per_object, "KB")),
-            ("peak memory", optional(self.rss_mb, "MB (this client alone, with the first sync)")),
-            ("processor time", optional(self.cpu_seconds, "s (this client alone)")),
-            ("changes", self.changes_text()),
-            ("events", format!("{:.0} a second", self.events_per_second)),
-            ("watches, relists", format!("{}, {} (one watch cut, one expired)", self.watches, self.relists)),
-            ("reconciles", self.reconciles.to_string()),
+            (
+                "objects at the start",
+                format!("{} pods, {} config maps", whole(self.objects), whole(self.config_maps)),
+            ),
+            ("initial sync", seconds(self.sync_seconds)),
+            ("memory per pod", optional(self.kb_per_object, "KB, with indexes and config maps")),
+            (
+                "peak memory",
+                optional(self.rss_mb, "MB resident, of the client process with its initial sync"),
+            ),
+            ("CPU time", optional(self.cpu_seconds, "s, of the client process")),
+            ("changes on the server", self.changes_text()),
+            ("events of \"fast\"", format!("{} a second", number(self.events_per_second.round()))),
+            ("watches of pods", format!("{watches} (one was cut, and one expired)")),
+            ("relists of pods", format!("{relists} (after the watch that expired)")),
+            ("reconciles", format!("{} (each counts the pods of one owner)", number(self.reconciles as f64))),
         ]
     }
 
-    /// Returns the number of changes, the time that they took, and their rate. The rate is below the
-    /// requested one if the server or the client is not fast enough.
+    /// Returns the number of changes, the time that they took, and their rate. Names the requested rate if
+    /// the server or the client was not fast enough for it.
     fn changes_text(&self) -> String {
         let Self { changes, live_seconds, .. } = self;
-        let rate = *changes as f64 / live_seconds.max(0.1);
-        format!("{changes} in {live_seconds:.1} s, {rate:.0} a second")
+        let rate = (*changes as f64 / live_seconds.max(0.1)).round();
+        let text = format!("{} in {live_seconds:.1} s, {} a second", number(*changes as f64), number(rate));
+        if rate < f64::from(self.requested_rate) * 0.98 {
+            let requested = number(self.requested_rate.into());
+            return format!("{text} of {requested} requested: this machine is too slow or too busy");
+        }
+        text
     }
 
-    /// Returns for each handler its name, its events, the p50 and p99 of their latencies in microseconds, and
-    /// the largest number of waiting events.
+    /// Returns what was compared at the end, and with which result.
+    pub(crate) fn verdict(&self) -> String {
+        let Compared { pods, config_maps, owners } = &self.compared;
+        let what = format!(
+            "{} in the cache and in {}, {}, {} of the reconciler",
+            things(*pods, "pod"),
+            things(self.handlers.len(), "handler"),
+            things(*config_maps, "config map"),
+            things(*owners, "result"),
+        );
+        if self.equal {
+            format!("equal: the client agrees with the server ({what})")
+        } else {
+            format!("NOT EQUAL: the client differs from the server (compared: {what})")
+        }
+    }
+
+    /// Returns for each handler its name, its events, the p50 and p99 of their latencies, and the largest
+    /// number of waiting events.
     pub(crate) fn handler_rows(&self) -> Vec<[String; 5]> {
+        let time = |microseconds: u64| seconds(microseconds as f64 / 1e6);
         let row = |handler: &HandlerReport| {
-            let HandlerReport { name, events, p50, p99, max_depth } = handler;
-            [(*name).to_owned(), events.to_string(), p50.to_string(), p99.to_string(), max_depth.to_string()]
+            let HandlerReport { name, events, p50, p99, max_waiting } = handler;
+            [(*name).to_owned(), number(*events as f64), time(*p50), time(*p99), whole(*max_waiting)]
         };
         self.handlers.iter().map(row).collect()
     }
@@ -124,12 +167,14 @@ impl DemoReport {
             kb_per_object: None,
             cpu_seconds: Some(1.0),
             changes: 8_000,
+            requested_rate: 2_000,
             live_seconds: 4.0,
             events_per_second: 2_000.0,
-            handlers: vec![HandlerReport { name: "slow", events: 7, p50: 80, p99: 900, max_depth: 400 }],
+            handlers: vec![HandlerReport { name: "slow", events: 7, p50: 80, p99: 900, max_waiting: 400 }],
             relists: 1,
             watches: 3,
             reconciles: 12,
+            compared: Compared { pods: 6, config_maps: 2, owners: 1 },
             equal: differences.is_empty(),
             differences,
         }
@@ -144,24 +189,26 @@ impl fmt::Display for DemoReport {
         writeln!(
             f,
             "\n  {:<12} {:>10} {:>12} {:>12} {:>12}",
-            "handler", "events", "p50 us", "p99 us", "waited, max"
+            "handler", "events", "p50 latency", "p99 latency", "most waiting"
         )?;
-        for [name, events, p50, p99, max_depth] in self.handler_rows() {
-            writeln!(f, "  {name:<12} {events:>10} {p50:>12} {p99:>12} {max_depth:>12}")?;
+        for [name, events, p50, p99, max_waiting] in self.handler_rows() {
+            writeln!(f, "  {name:<12} {events:>10} {p50:>12} {p99:>12} {max_waiting:>12}")?;
         }
-        let (word, color) = if self.equal {
-            (
-                "equal: cache, handlers and reconciler agree with the server, object by object",
-                AnsiColor::Green,
-            )
-        } else {
-            ("NOT EQUAL", AnsiColor::Red)
-        };
+        let color = if self.equal { AnsiColor::Green } else { AnsiColor::Red };
         let style = terminal::style(Style::new().fg_color(Some(color.into())).bold());
-        writeln!(f, "\n  {style}{word}{style:#}")?;
+        writeln!(f, "\n  {style}{}{style:#}", self.verdict())?;
         for difference in &self.differences {
             writeln!(f, "  - {difference}")?;
         }
         Ok(())
     }
+}
+
+fn whole(value: usize) -> String {
+    number(value as f64)
+}
+
+/// Returns a number of things, such as `1 pod` and `20,000 pods`.
+fn things(value: usize, thing: &str) -> String {
+    format!("{} {thing}{}", whole(value), if value == 1 { "" } else { "s" })
 }

@@ -1,5 +1,7 @@
 //! The course of the demo while the server changes pods: samples of its events, waiting events and memory.
 
+use std::collections::HashMap;
+
 /// The maximum number of samples. Beyond it, every second sample is removed, so that samples of a long run
 /// are further apart.
 const MAX_SAMPLES: usize = 600;
@@ -22,6 +24,8 @@ pub(crate) struct Timeline {
     /// One of this many samples is kept.
     stride: usize,
     offered: usize,
+    /// The largest number of waiting events of each handler, also of samples that were not kept.
+    max_waiting: HashMap<String, usize>,
 }
 
 /// The points of a curve: seconds and values.
@@ -29,13 +33,17 @@ pub(crate) type Points = Vec<(f64, f64)>;
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self { samples: Vec::new(), stride: 1, offered: 0 }
+        Self { samples: Vec::new(), stride: 1, offered: 0, max_waiting: HashMap::new() }
     }
 }
 
 impl Timeline {
     pub(crate) fn add(&mut self, sample: DemoSample) {
         self.offered += 1;
+        for (handler, waiting) in &sample.waiting {
+            let max_waiting = self.max_waiting.entry(handler.clone()).or_default();
+            *max_waiting = (*max_waiting).max(*waiting);
+        }
         if !(self.offered - 1).is_multiple_of(self.stride) {
             return;
         }
@@ -75,6 +83,11 @@ impl Timeline {
         curves
     }
 
+    /// Returns the largest number of events that waited for a handler in any sample.
+    pub(crate) fn max_waiting(&self, handler: &str) -> usize {
+        self.max_waiting.get(handler).copied().unwrap_or_default()
+    }
+
     /// Returns the resident memory in MB; empty on systems that do not report it.
     pub(crate) fn memory(&self) -> Points {
         self.samples.iter().filter_map(|sample| Some((sample.seconds, sample.memory_mb?))).collect()
@@ -111,5 +124,6 @@ mod tests {
         assert_eq!(waiting[0], ("fast".to_owned(), vec![(0.0, 0.0), (1.0, 1.0)]));
         assert_eq!(waiting[1], ("late".to_owned(), vec![(1.0, 1.0)]));
         assert!(timeline.memory().is_empty());
+        assert_eq!((timeline.max_waiting("fast"), timeline.max_waiting("slow")), (1, 0));
     }
 }

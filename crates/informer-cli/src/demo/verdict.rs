@@ -70,6 +70,11 @@ impl Truth {
         Ok(Self { objects })
     }
 
+    /// Returns the number of objects.
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     /// Compares an informer's cache with the objects on the demo server: keys, uids, resourceVersions and
     /// complete objects. Adds a message to `differences` for each difference.
     pub(crate) fn compare_cache<K: Send + Sync + 'static>(
